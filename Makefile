@@ -1,0 +1,58 @@
+# Each target makes .venv when it is missing and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint format bench sanitize stub clean
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*.cpp
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i cpp/*.hpp cpp/*.cpp
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks
+
+# The kernel tests under the address and undefined-behaviour sanitizers, in a virtual
+# environment of its own that borrows the packages of .venv.
+SANITIZE := .venv-sanitize
+sanitize: $(INSTALLED)
+	test -d $(SANITIZE) || $(PYTHON) -m venv $(SANITIZE)
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> $$($(SANITIZE)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/borrow.pth
+	$(SANITIZE)/bin/python -m pip install --quiet --no-deps --force-reinstall \
+		--config-settings=cmake.define.PROBPROP_SANITIZE=ON \
+		--config-settings=build-dir=build/sanitize .
+	ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+		$(SANITIZE)/bin/python -m pytest -q -p no:cacheprovider \
+		tests/test_moments.py tests/test_gamma.py tests/test_oracle.py tests/test_parity.py
+
+# The type stub of the compiled module, after a change of cpp/bindings.cpp.
+stub: $(INSTALLED)
+	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
+
+clean:
+	rm -rf $(VENV) $(SANITIZE) build dist
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(INSTALLED): $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint,bench]"
+	touch $@
