@@ -1,0 +1,246 @@
+"""One assumed-density-filtering pass: absorb the likelihood of one point after another.
+
+Arrays of a layer have its n_out units last; a leading axis of rows is carried along, so
+the forward functions serve one point, shape (n_in,), and many, shape (n, n_in).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probprop.posterior import Array, PassInfo, Posterior
+from probprop.reference.gamma import gamma_update
+from probprop.reference.moments import ReluMoments, relu_moments
+
+_V_MIN = 1e-100  # a new weight variance must be above this
+
+
+class Forward(NamedTuple):
+    """What a forward pass computed: all that the backward pass needs of it."""
+
+    m_z: tuple[Array, ...]  # mean of every layer's input, bias unit last: (..., n_in + 1)
+    v_z: tuple[Array, ...]  # its variance
+    relu: tuple[ReluMoments, ...]  # of every hidden layer: (..., n_out)
+    m_out: Array  # mean of the network's output: (...)
+    v_out: Array  # its variance, without the noise
+
+
+class Evidence(NamedTuple):
+    """log Z of one point, [PBP15] Eq. (12), with its derivatives by the output's moments."""
+
+    log_Z: float
+    dlogZ_dm_out: float
+    dlogZ_dv_out: float
+    d2: float  # (y - m_out)^2
+    v_out: float
+
+
+def linear_moments(m_w: Array, v_w: Array, m_z: Array, v_z: Array) -> tuple[Array, Array]:
+    """Moments of a = W z/sqrt(n_in + 1), [PBP15] Eqs. (13) and (14)."""
+    n = m_w.shape[1]
+    m_a = m_z @ m_w.T / math.sqrt(n)
+    v_a = (v_z @ (m_w * m_w).T + (m_z * m_z) @ v_w.T + v_z @ v_w.T) / n
+    return m_a, v_a
+
+
+def with_bias_unit(m_b: Array, v_b: Array) -> tuple[Array, Array]:
+    """Append the constant 1, [PBP15] Eq. (17)."""
+    one = np.ones_like(m_b[..., :1])
+    return np.concatenate([m_b, one], axis=-1), np.concatenate([v_b, 0.0 * one], axis=-1)
+
+
+def forward(m_w: Sequence[Array], v_w: Sequence[Array], x: Array) -> Forward:
+    """Propagate moments through the network, [PBP15] Eqs. (13) to (17).
+
+    Parameters
+    ----------
+    m_w, v_w : sequence of ndarray, each (n_out, n_in + 1)
+        Means and variances of the weights, layer by layer.
+    x : ndarray, (..., D)
+        Standardised features, of the dtype of the weights.
+    """
+    m_z, v_z = with_bias_unit(x, np.zeros_like(x))
+    inputs, relu = [(m_z, v_z)], []
+    for m, v in zip(m_w[:-1], v_w[:-1], strict=True):
+        relu.append(relu_moments(*linear_moments(m, v, m_z, v_z)))
+        m_z, v_z = with_bias_unit(relu[-1].m_z, relu[-1].v_z)
+        inputs.append((m_z, v_z))
+    m_out, v_out = linear_moments(m_w[-1], v_w[-1], m_z, v_z)
+    means, variances = zip(*inputs, strict=True)
+    return Forward(means, variances, tuple(relu), m_out[..., 0], v_out[..., 0])
+
+
+def log_Z(passed: Forward, y: float, noise_variance: float) -> Evidence:
+    """Evaluate log N(y | m_out, v_out + noise_variance), [PBP15] Eq. (12), for one point."""
+    residual, v_out = y - float(passed.m_out), float(passed.v_out)
+    v_total = v_out + noise_variance
+    dlogZ_dm_out = residual / v_total
+    return Evidence(
+        log_Z=-0.5 * (math.log(2.0 * math.pi * v_total) + residual * dlogZ_dm_out),
+        dlogZ_dm_out=dlogZ_dm_out,
+        dlogZ_dv_out=0.5 * (dlogZ_dm_out * dlogZ_dm_out - 1.0 / v_total),
+        d2=residual * residual,
+        v_out=v_out,
+    )
+
+
+def backward(
+    m_w: Sequence[Array], v_w: Sequence[Array], passed: Forward, evidence: Evidence
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Propagate the gradient of log Z back to the weights, S(15) to S(22).
+
+    Returns
+    -------
+    dlogZ_dm_w, dlogZ_dv_w : tuple of ndarray, each (n_out, n_in + 1)
+    """
+    dlogZ_dm_w: list[Array] = []
+    dlogZ_dv_w: list[Array] = []
+    # delta^m and delta^v of S(15) and S(16), at the output.
+    d_m_a = np.asarray([evidence.dlogZ_dm_out], m_w[0].dtype)
+    d_v_a = np.asarray([evidence.dlogZ_dv_out], m_w[0].dtype)
+    for layer in reversed(range(len(m_w))):
+        m, v, m_z, v_z = m_w[layer], v_w[layer], passed.m_z[layer], passed.v_z[layer]
+        n = m.shape[1]
+        # S(21) and S(22) with S(7) and S(8). Differs from S(21), S(22) as printed: the
+        # deltas are those of the unit the weight leads to (i there), not j.
+        dlogZ_dm_w.append(np.outer(d_m_a, m_z) / math.sqrt(n) + 2.0 * np.outer(d_v_a, v_z) * m / n)
+        dlogZ_dv_w.append(np.outer(d_v_a, m_z * m_z + v_z) / n)
+        if layer > 0:
+            # S(5) and S(6); the bias unit, last, sends nothing back.
+            d_m_z = (d_m_a @ m / math.sqrt(n) + 2.0 * m_z * (d_v_a @ v) / n)[:-1]
+            d_v_z = (d_v_a @ (m * m + v) / n)[:-1]
+            # S(17) to S(20) with the derivatives S(11) to S(14).
+            relu = passed.relu[layer - 1]
+            d_m_a = d_m_z * relu.dm_z_dm + d_v_z * relu.dv_z_dm
+            d_v_a = d_m_z * relu.dm_z_dv + d_v_z * relu.dv_z_dv
+    return tuple(reversed(dlogZ_dm_w)), tuple(reversed(dlogZ_dv_w))
+
+
+def gradients(
+    posterior: Posterior, x: Array, y: float
+) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
+    """Give log Z of one point and its gradient by the means and variances of the weights.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    x : ndarray, (D,)
+    y : float
+
+    Returns
+    -------
+    log_Z : float
+    dlogZ_dm_w, dlogZ_dv_w : tuple of ndarray, each (n_out, n_in + 1)
+    """
+    m_w, v_w = posterior.m_w, posterior.v_w
+    passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
+    evidence = log_Z(passed, y, posterior.noise_variance)
+    return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
+
+
+def gaussian_update(
+    m_w: Array, v_w: Array, dlogZ_dm_w: Array, dlogZ_dv_w: Array
+) -> tuple[Array, Array, int]:
+    """Match the moments of each weight, [PBP15] Eqs. (6) and (7).
+
+    Returns
+    -------
+    m_w_new, v_w_new : ndarray, (n_out, n_in + 1)
+    n_undone : int
+        Weights that kept both moments.
+    """
+    m_w_new = m_w + v_w * dlogZ_dm_w
+    v_w_new = v_w - v_w * v_w * (dlogZ_dm_w * dlogZ_dm_w - 2.0 * dlogZ_dv_w)
+    # Differs from [PBP15] Eq. (7): an update that leaves no valid variance is undone.
+    valid = (v_w_new > _V_MIN) & np.isfinite(v_w_new)
+    return (
+        np.where(valid, m_w_new, m_w),
+        np.where(valid, v_w_new, v_w),
+        int(np.count_nonzero(~valid)),
+    )
+
+
+def absorb(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, PassInfo]:
+    """Absorb the likelihood of one point; every update uses the q from before the point.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    x : ndarray, (D,)
+    y : float
+
+    Returns
+    -------
+    posterior_new : Posterior
+    info : PassInfo
+        Of this one point.
+    """
+    m_w, v_w = posterior.m_w, posterior.v_w
+    with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
+        passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
+        evidence = log_Z(passed, y, posterior.noise_variance)
+        # d2 and v_out in units of the noise, as the quadrature needs them.
+        precision = posterior.alpha_noise / posterior.beta_noise
+        scaled = evidence.d2 * precision, evidence.v_out * precision
+        if not all(map(math.isfinite, (evidence.log_Z, *scaled))):
+            return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
+
+        gradient = backward(m_w, v_w, passed, evidence)
+        updates = [gaussian_update(*layer) for layer in zip(m_w, v_w, *gradient, strict=True)]
+    m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
+    alpha_new, beta_new, guarded = gamma_update(
+        posterior.alpha_noise, posterior.beta_noise, evidence.d2, evidence.v_out
+    )
+    return (
+        replace(posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_new, beta_noise=beta_new),
+        PassInfo(evidence.log_Z, 1, sum(n_undone), int(guarded), n_skipped=0),
+    )
+
+
+def adf_pass(
+    posterior: Posterior, X: Array, y: Array, order: Iterable[int]
+) -> tuple[Posterior, PassInfo]:
+    """Absorb points one after another.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X : ndarray, (n, D)
+        Standardised features.
+    y : ndarray, (n,)
+        Standardised targets.
+    order : iterable of int
+        Indices of the points, in the order in which to absorb them.
+    """
+    infos = []
+    for i in order:
+        posterior, info = absorb(posterior, X[i], float(y[i]))
+        infos.append(info)
+    return posterior, PassInfo(
+        log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
+        n_points=len(infos),
+        n_undone=sum(info.n_undone for info in infos),
+        n_guarded=sum(info.n_guarded for info in infos),
+        n_skipped=sum(info.n_skipped for info in infos),
+    )
+
+
+def predict_moments(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+    """Mean and variance, without the noise, of the network's output at each row.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X : ndarray, (n, D)
+
+    Returns
+    -------
+    mean, variance : ndarray, (n,)
+    """
+    passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
+    return passed.m_out, passed.v_out

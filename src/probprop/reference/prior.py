@@ -1,0 +1,131 @@
+"""Expectation propagation on the prior factors N(w | 0, 1/lambda), supplement section 6."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from probprop.posterior import Array, Posterior, SweepInfo
+from probprop.reference.gamma import gamma_increments, is_sound_update
+
+_V_CAV_MAX = 1e6
+
+
+class Outcome(Enum):
+    """What refining one factor did."""
+
+    REFINED = "weight and lambda updated"
+    UNINFORMATIVE = "weight updated, lambda left alone"
+    SKIPPED = "nothing updated"
+
+
+class Factor(NamedTuple):
+    """One weight's posterior and its approximate prior factor S(32)."""
+
+    m: float
+    v: float
+    v_hat_nat: float
+    a_hat_nat: float
+    b_hat_nat: float
+
+
+def refine_factor(
+    factor: Factor, alpha_prior: float, beta_prior: float, informative_ratio: float
+) -> tuple[Factor, float, float, Outcome]:
+    """Remove one approximate factor, match moments with the exact one, put it back.
+
+    Parameters
+    ----------
+    factor : Factor
+    alpha_prior, beta_prior : float
+        The Gamma of lambda, this factor included.
+    informative_ratio : float
+        See `refine_prior`.
+
+    Returns
+    -------
+    factor_new : Factor
+    alpha_prior_new, beta_prior_new : float
+    outcome : Outcome
+    """
+    unchanged = factor, alpha_prior, beta_prior, Outcome.SKIPPED
+
+    # The cavity, S(36) and S(37); the factor's mean is zero.
+    precision_cav = 1.0 / factor.v - factor.v_hat_nat
+    if not precision_cav > 0.0:
+        return unchanged
+    v_cav = 1.0 / precision_cav
+    m_cav = v_cav * factor.m / factor.v
+    alpha_cav = alpha_prior - factor.a_hat_nat
+    beta_cav = beta_prior + factor.b_hat_nat
+    if not (v_cav < _V_CAV_MAX and alpha_cav > 1.0 and beta_cav > 0.0):
+        return unchanged
+
+    # [PBP15] Eqs. (6) and (7) with log Z of Eq. (11), N(m_cav | 0, v_prior + v_cav), are
+    # the product of two Gaussians, and S(38) returns the second of them.
+    v_prior = beta_cav / (alpha_cav - 1.0)
+    shrinkage = v_prior / (v_prior + v_cav)
+    refreshed = factor._replace(m=m_cav * shrinkage, v=v_cav * shrinkage, v_hat_nat=1.0 / v_prior)
+
+    # Differs from supplement section 6: a weight the data say nothing about says nothing
+    # about lambda; in deep networks such weights let lambda run away.
+    if v_cav >= informative_ratio * v_prior:
+        return refreshed, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
+
+    delta_alpha, delta_beta = gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav)
+    alpha_new, beta_new = alpha_cav + delta_alpha, beta_cav + delta_beta
+    if not is_sound_update(alpha_cav, beta_cav, m_cav * m_cav, alpha_new, beta_new):
+        # Differs from [PBP15] Eqs. (9), (10): where they give no sound Gamma, lambda is left
+        # alone. The Gaussian part is valid all the same, so the weight is refreshed.
+        return refreshed, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
+
+    # S(39): alpha_new - alpha_cav and beta_cav - beta_new, without the cancellation.
+    refined = refreshed._replace(a_hat_nat=delta_alpha, b_hat_nat=-delta_beta)
+    return refined, alpha_new, beta_new, Outcome.REFINED
+
+
+def refine_prior(
+    posterior: Posterior, informative_ratio: float = 4.0
+) -> tuple[Posterior, SweepInfo]:
+    """Refine every approximate prior factor once.
+
+    The sweep is sequential, layer by layer and row by row: alpha_prior and beta_prior
+    change after every weight, so the order matters.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    informative_ratio : float
+        A weight updates lambda only if its cavity variance is below this many times
+        beta_cav/(alpha_cav - 1); infinity is the algorithm of [PBP15].
+    """
+    alpha, beta = posterior.alpha_prior, posterior.beta_prior
+    m_w, v_w = _copies(posterior.m_w), _copies(posterior.v_w)
+    v_hat_nat = _copies(posterior.v_hat_nat)
+    a_hat_nat, b_hat_nat = _copies(posterior.a_hat_nat), _copies(posterior.b_hat_nat)
+    counts = dict.fromkeys(Outcome, 0)
+    for layer in zip(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, strict=True):
+        for index in range(layer[0].size):
+            factor = Factor(*(float(array.flat[index]) for array in layer))
+            factor, alpha, beta, outcome = refine_factor(factor, alpha, beta, informative_ratio)
+            counts[outcome] += 1
+            for array, value in zip(layer, factor, strict=True):
+                array.flat[index] = value
+    return (
+        Posterior(
+            m_w=m_w,
+            v_w=v_w,
+            alpha_noise=posterior.alpha_noise,
+            beta_noise=posterior.beta_noise,
+            alpha_prior=alpha,
+            beta_prior=beta,
+            v_hat_nat=v_hat_nat,
+            a_hat_nat=a_hat_nat,
+            b_hat_nat=b_hat_nat,
+        ),
+        SweepInfo(n_skipped=counts[Outcome.SKIPPED], n_uninformative=counts[Outcome.UNINFORMATIVE]),
+    )
+
+
+def _copies(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(array.copy() for array in arrays)
