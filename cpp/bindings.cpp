@@ -1,0 +1,236 @@
+// nanobind: arrays in, GIL released, status out; no mathematics.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernel.hpp"
+#include "prior.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using namespace probprop;
+
+template <typename T>
+using In1 = nb::ndarray<const T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using In2 = nb::ndarray<const T, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out1 = nb::ndarray<nb::numpy, T, nb::shape<-1>, nb::c_contig>;
+
+const Level* active = nullptr;  // chosen when the module is imported
+
+// A new array that Python owns.
+template <typename T>
+Out1<T> new_array(size_t n) {
+    T* data = new T[n > 0 ? n : 1];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return Out1<T>(data, {n}, owner);
+}
+template <typename T>
+Out1<T> copy_of(const In1<T>& a) {
+    Out1<T> out = new_array<T>(a.shape(0));
+    for (size_t i = 0; i < a.shape(0); ++i) out.data()[i] = a.data()[i];
+    return out;
+}
+
+void check(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+// Returns the number of weights.
+size_t check_sizes(const std::vector<int>& sizes) {
+    check(sizes.size() >= 2, "sizes needs an input and an output layer");
+    check(sizes.back() == 1, "the output layer has one unit");
+    size_t n = 0;
+    for (size_t l = 0; l + 1 < sizes.size(); ++l) {
+        check(sizes[l] > 0, "every layer needs a unit");
+        n += static_cast<size_t>(sizes[l + 1]) * (static_cast<size_t>(sizes[l]) + 1);
+    }
+    return n;
+}
+
+// Called without the GIL every few milliseconds; false when Ctrl-C was pressed.
+bool keep_going(void*) {
+    nb::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() == 0;
+}
+
+int64_t poll_every(size_t n_weights) {  // about 10 ms of work
+    const int64_t points = static_cast<int64_t>(10000000 / (n_weights + 100));
+    return points > 0 ? points : 1;
+}
+
+void raise_unless_ok(Status status) {
+    if (status == Status::interrupted) throw nb::python_error();
+    if (status == Status::no_memory) throw std::bad_alloc();
+}
+
+using AdfReturn = std::tuple<double, double, double, int64_t, int64_t, int64_t>;
+
+template <typename T>
+std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
+                                                 In1<T> v_w, In2<T> X, In1<double> y,
+                                                 In1<int64_t> order, double alpha, double beta) {
+    const size_t n_weights = check_sizes(sizes);
+    check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
+    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    check(X.shape(0) == y.shape(0), "X and y differ in length");
+    for (size_t i = 0; i < order.shape(0); ++i)
+        check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
+              "order points outside X");
+    Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
+    AdfArgs<T> args = {sizes.data(),
+                       static_cast<int>(sizes.size()) - 1,
+                       m_new.data(),
+                       v_new.data(),
+                       X.data(),
+                       y.data(),
+                       order.data(),
+                       static_cast<int64_t>(order.shape(0)),
+                       alpha,
+                       beta,
+                       poll_every(n_weights),
+                       keep_going,
+                       nullptr};
+    AdfResult result = {};
+    Status status;
+    {
+        nb::gil_scoped_release no_gil;
+        if constexpr (sizeof(T) == 8)
+            status = active->adf_pass_f64(args, result);
+        else
+            status = active->adf_pass_f32(args, result);
+    }
+    raise_unless_ok(status);
+    return {m_new, v_new,
+            AdfReturn{result.alpha, result.beta, result.log_Z_sum, result.n_undone,
+                      result.n_guarded, result.n_skipped}};
+}
+
+template <typename T>
+std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
+                                                       In1<T> v_w, In2<T> X) {
+    const size_t n_weights = check_sizes(sizes);
+    check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
+    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    Out1<double> m = new_array<double>(X.shape(0)), v = new_array<double>(X.shape(0));
+    const PredictArgs<T> args = {sizes.data(),
+                                 static_cast<int>(sizes.size()) - 1,
+                                 m_w.data(),
+                                 v_w.data(),
+                                 X.data(),
+                                 static_cast<int64_t>(X.shape(0)),
+                                 m.data(),
+                                 v.data(),
+                                 poll_every(n_weights),
+                                 keep_going,
+                                 nullptr};
+    Status status;
+    {
+        nb::gil_scoped_release no_gil;
+        if constexpr (sizeof(T) == 8)
+            status = active->predict_f64(args);
+        else
+            status = active->predict_f32(args);
+    }
+    raise_unless_ok(status);
+    return {m, v};
+}
+
+using SweepReturn = std::tuple<double, double, int64_t, int64_t>;
+
+template <typename T>
+std::tuple<Out1<T>, Out1<T>, Out1<double>, Out1<double>, Out1<double>, SweepReturn> refine(
+    In1<T> m_w, In1<T> v_w, In1<double> v_hat_nat, In1<double> a_hat_nat, In1<double> b_hat_nat,
+    double alpha, double beta, double informative_ratio) {
+    const size_t n = m_w.shape(0);
+    check(v_w.shape(0) == n && v_hat_nat.shape(0) == n && a_hat_nat.shape(0) == n &&
+              b_hat_nat.shape(0) == n,
+          "the arrays differ in length");
+    Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
+    Out1<double> v_hat = copy_of(v_hat_nat), a_hat = copy_of(a_hat_nat), b_hat = copy_of(b_hat_nat);
+    SweepResult result;
+    {
+        nb::gil_scoped_release no_gil;
+        result = refine_prior(m_new.data(), v_new.data(), v_hat.data(), a_hat.data(), b_hat.data(),
+                              static_cast<int64_t>(n), alpha, beta, informative_ratio);
+    }
+    return {
+        m_new, v_new,
+        v_hat, a_hat,
+        b_hat, SweepReturn{result.alpha, result.beta, result.n_skipped, result.n_uninformative}};
+}
+
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig> relu_moments(In1<T> m_a, In1<T> v_a) {
+    const size_t n = m_a.shape(0);
+    check(v_a.shape(0) == n, "m_a and v_a differ in length");
+    T* data = new T[6 * n + 1];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    if constexpr (sizeof(T) == 8)
+        active->relu_moments_f64(m_a.data(), v_a.data(), static_cast<int64_t>(n), data);
+    else
+        active->relu_moments_f32(m_a.data(), v_a.data(), static_cast<int64_t>(n), data);
+    return nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig>(data, {6, n}, owner);
+}
+
+std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}; }
+
+template <typename T>
+void define_for(nb::module_& m) {
+    m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a, "alpha"_a,
+          "beta"_a,
+          "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
+          "n_skipped)).");
+    m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
+          "Mean and variance of the network's output per row, without noise.");
+    m.def("refine_prior", &refine<T>, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+          "alpha"_a, "beta"_a, "informative_ratio"_a,
+          "One sweep over the prior factors; returns (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, "
+          "(alpha, beta, n_skipped, n_uninformative)).");
+    m.def("relu_moments", &relu_moments<T>, "m_a"_a, "v_a"_a,
+          "Rows m_z, v_z, dm_z/dm, dm_z/dv, dv_z/dm, dv_z/dv.");
+}
+
+}  // namespace
+
+NB_MODULE(_kernel, m) {
+    m.doc() = "The compiled kernels of probprop; use them through probprop.engine.";
+    const Level* levels[4];
+    const int n_levels = available_levels(levels);
+    std::vector<std::string> names;
+    for (int i = 0; i < n_levels; ++i) names.push_back(levels[i]->name);
+    active = chosen_level();
+    if (active == nullptr) {
+        std::string message = "PROBPROP_CPU_LEVEL must be one of";
+        for (const std::string& name : names) message += " " + name;
+        throw std::runtime_error(message + " on this machine; unset it to use the fastest.");
+    }
+    m.def("cpu_level", [] { return std::string(active->name); }, "The instruction set in use.");
+    m.def("cpu_levels", [names] { return names; }, "Those this machine can run, fastest first.");
+    define_for<double>(m);
+    define_for<float>(m);
+    m.def(
+        "gamma_increments",
+        [](double alpha, double beta, double d2, double v) {
+            return as_tuple(gamma_increments(alpha, beta, d2, v));
+        },
+        "alpha"_a, "beta"_a, "d2"_a, "v"_a, "What Eq. (9)(10) add to alpha and beta.");
+    m.def(
+        "gamma_moments_by_quadrature",
+        [](double alpha, double beta, double d2, double v) {
+            return as_tuple(gamma_moments_by_quadrature(alpha, beta, d2, v));
+        },
+        "alpha"_a, "beta"_a, "d2"_a, "v"_a, "The exact moments, as a Gamma.");
+}

@@ -1,0 +1,62 @@
+// What the bindings call and what each instruction set provides: plain data, no mathematics.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace probprop {
+
+enum class Status { ok, interrupted, no_memory };
+
+// Weights are flat: layers input to output, each (n_out, n_in + 1) row-major, bias last.
+template <typename T>
+struct AdfArgs {
+    const int* sizes;  // units per layer, n_layers + 1 of them, the last is 1
+    int n_layers;
+    T *m_w, *v_w;     // read, and written when the pass ends well
+    const T* X;       // (n, sizes[0]) row-major
+    const double* y;  // (n,)
+    const int64_t* order;
+    int64_t n_points;
+    double alpha, beta;  // of the noise precision
+    int64_t poll_every;  // points between two calls of keep_going
+    bool (*keep_going)(void*);
+    void* context;
+};
+
+struct AdfResult {
+    double alpha, beta, log_Z_sum;
+    int64_t n_undone, n_guarded, n_skipped;
+};
+
+template <typename T>
+struct PredictArgs {
+    const int* sizes;
+    int n_layers;
+    const T *m_w, *v_w;
+    const T* X;
+    int64_t n_rows;
+    double *m, *v;  // (n_rows,)
+    int64_t poll_every;
+    bool (*keep_going)(void*);
+    void* context;
+};
+
+// One instruction set's build of the kernels.
+struct Level {
+    const char* name;
+    Status (*adf_pass_f64)(const AdfArgs<double>&, AdfResult&);
+    Status (*adf_pass_f32)(const AdfArgs<float>&, AdfResult&);
+    Status (*predict_f64)(const PredictArgs<double>&);
+    Status (*predict_f32)(const PredictArgs<float>&);
+    // Six ReLU quantities per unit, for the tests: out is (6, n).
+    void (*relu_moments_f64)(const double* m_a, const double* v_a, int64_t n, double* out);
+    void (*relu_moments_f32)(const float* m_a, const float* v_a, int64_t n, float* out);
+};
+
+// The levels this machine can run, fastest first; returns how many.
+int available_levels(const Level** out);
+// The one in use: the fastest, or the one PROBPROP_CPU_LEVEL asks for; null if that is unknown.
+const Level* chosen_level();
+
+}  // namespace probprop

@@ -1,0 +1,196 @@
+// The weights of one network in the layout the kernels want.
+//
+// A hidden layer of n_out units is cut into blocks of at most `max_block` vectors of units.
+// Within a block the rows are the inputs (n_in of them, then the bias); each row holds the
+// block's means and then its variances, so a pass over a block is one forward stream:
+//   weights[block.offset + row * 2 * block.n_vec * lanes + {0: m_w, n_vec * lanes: v_w}]
+// The output layer has one unit, so its vectors run over the inputs instead: two flat arrays.
+// Padding units have m_w = 0, v_w = 1 and receive zero gradients; nothing reads what they give.
+#pragma once
+
+#include <stdlib.h>
+
+#include "simd.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+#if defined(__AVX512F__)
+constexpr int max_block = 4;  // 4 vectors * (m_a, v_a, two gradients) leave 16 of 32 registers
+#else
+constexpr int max_block = 2;
+#endif
+constexpr size_t alignment = 64;
+
+// A bump allocator over one aligned piece of memory: measure first, then hand out.
+struct Arena {
+    unsigned char* base = nullptr;
+    size_t used = 0;
+    template <typename U>
+    U* take(size_t n) {
+        U* p = base == nullptr ? nullptr : reinterpret_cast<U*>(base + used);
+        used += (n * sizeof(U) + alignment - 1) / alignment * alignment;
+        return p;
+    }
+};
+
+struct Block {
+    size_t offset;  // of the block's first weight
+    int first;      // vector index of the block's first unit
+    int n_vec;
+};
+
+template <typename T>
+struct HiddenLayer {
+    int n_in, n_out, n_vec, n_blocks;
+    size_t n_weights;  // padded, means and variances together
+    Block* blocks;
+    T* weights;
+    T *m_a, *v_a;  // pre-activations, (n_vec * lanes)
+    T *dm_dm, *dm_dv, *dv_dm, *dv_dv;
+    T *d_m, *d_v;  // dlogZ/dm_a, dlogZ/dv_a (first layer: d_v is d_m^2 - 2 dlogZ/dv_a)
+    // Outputs scaled for the next layer, whose fan-in (bias included) is n_out + 1:
+    T *z_m, *z_v, *z_e2;  // m_z/sqrt(n), v_z/n, (m_z^2 + v_z)/n; bias at index n_out
+    T *g_m, *g_v;         // per input row, one vector each: sums for the backward pass
+};
+
+template <typename T>
+struct Network {
+    int n_hidden, n_features;
+    HiddenLayer<T>* hidden;
+    int out_n_in, out_n_vec;  // inputs of the output unit (bias included), in vectors
+    T *out_m, *out_v;
+    T *x, *x_next;     // points as the first layer sees them: x/sqrt(n), bias last
+    T* x2_next;        // x^2/n
+    T* zero;           // the inputs have no variance
+    T *d_z_m, *d_z_v;  // dlogZ/dm_z, dlogZ/dv_z of the layer below
+};
+
+PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// Lay the network out in the arena (which only measures while its base is null).
+template <typename T>
+static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
+    constexpr int lanes = Simd<T>::lanes;
+    Network<T> net;
+    net.n_hidden = n_layers - 1;
+    net.n_features = sizes[0];
+    net.hidden = arena.take<HiddenLayer<T>>(static_cast<size_t>(net.n_hidden));
+    size_t widest = static_cast<size_t>(sizes[0]) + 1;
+    for (int l = 0; l < net.n_hidden; ++l) {
+        HiddenLayer<T> layer;
+        layer.n_in = sizes[l];
+        layer.n_out = sizes[l + 1];
+        layer.n_vec = ceil_div(layer.n_out, lanes);
+        layer.n_blocks = ceil_div(layer.n_vec, max_block);
+        const size_t rows = static_cast<size_t>(layer.n_in) + 1;
+        const size_t units = static_cast<size_t>(layer.n_vec) * lanes;
+        const size_t outputs = static_cast<size_t>(ceil_div(layer.n_out + 1, lanes)) * lanes;
+        layer.n_weights = 2 * rows * units;
+        layer.blocks = arena.take<Block>(static_cast<size_t>(layer.n_blocks));
+        layer.weights = arena.take<T>(layer.n_weights);
+        T** per_unit[] = {&layer.m_a,   &layer.v_a,   &layer.dm_dm, &layer.dm_dv,
+                          &layer.dv_dm, &layer.dv_dv, &layer.d_m,   &layer.d_v};
+        for (T** field : per_unit) *field = arena.take<T>(units);
+        T** per_output[] = {&layer.z_m, &layer.z_v, &layer.z_e2};
+        for (T** field : per_output) *field = arena.take<T>(outputs);
+        const size_t padded_rows = (rows + lanes - 1) / lanes * lanes;
+        layer.g_m = arena.take<T>(padded_rows * lanes);
+        layer.g_v = arena.take<T>(padded_rows * lanes);
+        if (outputs > widest) widest = outputs;
+        if (net.hidden != nullptr) {
+            size_t offset = 0;
+            for (int b = 0, first = 0; b < layer.n_blocks; ++b) {
+                const int n_vec = ceil_div(layer.n_vec - first, layer.n_blocks - b);
+                layer.blocks[b] = {offset, first, n_vec};
+                offset += 2 * rows * static_cast<size_t>(n_vec) * lanes;
+                first += n_vec;
+            }
+            net.hidden[l] = layer;
+        }
+    }
+    net.out_n_in = sizes[net.n_hidden] + 1;
+    net.out_n_vec = ceil_div(net.out_n_in, lanes);
+    const size_t out_padded = static_cast<size_t>(net.out_n_vec) * lanes;
+    net.out_m = arena.take<T>(out_padded);
+    net.out_v = arena.take<T>(out_padded);
+    const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
+    T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.zero};
+    for (T** field : per_point) *field = arena.take<T>(point);
+    net.d_z_m = arena.take<T>(widest + lanes);
+    net.d_z_v = arena.take<T>(widest + lanes);
+    return net;
+}
+
+template <typename T>
+static Network<T> allocate(Arena& arena, const int* sizes, int n_layers) {
+    lay_out<T>(arena, sizes, n_layers);  // measures
+    const size_t bytes = arena.used;
+    arena = Arena{};
+    void* memory = nullptr;
+    if (posix_memalign(&memory, alignment, bytes) != 0) return Network<T>{};
+    memset(memory, 0, bytes);
+    arena.base = static_cast<unsigned char*>(memory);
+    return lay_out<T>(arena, sizes, n_layers);
+}
+
+// Where the weight from `row` to `unit` has its mean; the variance is `n_vec * lanes` further.
+template <typename T>
+PROBPROP_INLINE T* weight_at(const HiddenLayer<T>& layer, int block, int row) {
+    const Block& b = layer.blocks[block];
+    return layer.weights + b.offset +
+           static_cast<size_t>(row) * 2 * static_cast<size_t>(b.n_vec) * Simd<T>::lanes;
+}
+
+// Copy between the flat (n_out, n_in + 1) row-major arrays and the blocks.
+template <typename T, bool to_blocks>
+static void copy_weights(Network<T>& net, T* m_w, T* v_w) {
+    constexpr int lanes = Simd<T>::lanes;
+    for (int l = 0; l < net.n_hidden; ++l) {
+        HiddenLayer<T>& layer = net.hidden[l];
+        const int rows = layer.n_in + 1;
+        for (int b = 0; b < layer.n_blocks; ++b) {
+            const int first = layer.blocks[b].first * lanes;
+            const int units = layer.blocks[b].n_vec * lanes;
+            for (int row = 0; row < rows; ++row) {
+                T* at = weight_at(layer, b, row);
+                for (int u = 0; u < units; ++u) {
+                    const bool padding = first + u >= layer.n_out;
+                    const size_t flat = static_cast<size_t>(first + u) * static_cast<size_t>(rows) +
+                                        static_cast<size_t>(row);
+                    if (to_blocks) {
+                        at[u] = padding ? T(0) : m_w[flat];
+                        at[units + u] = padding ? T(1) : v_w[flat];
+                    } else if (!padding) {
+                        m_w[flat] = at[u];
+                        v_w[flat] = at[units + u];
+                    }
+                }
+            }
+        }
+        const size_t n = static_cast<size_t>(layer.n_out) * static_cast<size_t>(rows);
+        m_w += n;
+        v_w += n;
+        if (to_blocks) {
+            const int outputs = ceil_div(layer.n_out + 1, lanes) * lanes;
+            const T fan_in = T(layer.n_out + 1);
+            for (int u = layer.n_out; u < outputs; ++u) {  // the bias unit (17), then padding
+                layer.z_m[u] = u == layer.n_out ? T(1) / T(__builtin_sqrt(double(fan_in))) : T(0);
+                layer.z_v[u] = T(0);
+                layer.z_e2[u] = u == layer.n_out ? T(1) / fan_in : T(0);
+            }
+        }
+    }
+    for (int j = 0; j < net.out_n_vec * lanes; ++j) {
+        if (to_blocks) {
+            net.out_m[j] = j < net.out_n_in ? m_w[j] : T(0);
+            net.out_v[j] = j < net.out_n_in ? v_w[j] : T(1);
+        } else if (j < net.out_n_in) {
+            m_w[j] = net.out_m[j];
+            v_w[j] = net.out_v[j];
+        }
+    }
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

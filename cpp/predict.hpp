@@ -1,0 +1,35 @@
+// The forward pass over many rows: mean and variance of the network's output, without noise.
+#pragma once
+
+#include "adf.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+template <typename T>
+static Status predict(const PredictArgs<T>& args) {
+    Arena arena;
+    Network<T> net = allocate<T>(arena, args.sizes, args.n_layers);
+    if (arena.base == nullptr) return Status::no_memory;
+    copy_weights<T, true>(net, const_cast<T*>(args.m_w), const_cast<T*>(args.v_w));
+    const FlushDenormals flush;
+    const T x_scale = T(1) / T(__builtin_sqrt(double(net.n_features + 1)));
+    Status status = Status::ok;
+    for (int64_t i = 0; i < args.n_rows; ++i) {
+        if (i % args.poll_every == 0 && !args.keep_going(args.context)) {
+            status = Status::interrupted;
+            break;
+        }
+        set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
+        if (net.n_hidden > 0)
+            first_layer<T, false>(net);
+        else
+            swap(net.x, net.x_next);
+        finish_forward<T, false>(net, net.x2_next, args.m[i], args.v[i]);
+    }
+    free(arena.base);
+    return status;
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

@@ -1,0 +1,56 @@
+// EP refinement of the prior factors: supplement 6 of [PBP15].
+// The readable twin is src/probprop/reference/prior.py.
+#pragma once
+
+#include <stdint.h>
+
+#include "gamma.hpp"
+
+namespace probprop {
+
+struct SweepResult {
+    double alpha, beta;  // of the prior precision lambda
+    int64_t n_skipped, n_uninformative;
+};
+
+// One sequential sweep in flat weight order: alpha and beta change after every weight.
+template <typename T>
+SweepResult refine_prior(T* m_w, T* v_w, double* v_hat_nat, double* a_hat_nat, double* b_hat_nat,
+                         int64_t n_weights, double alpha, double beta, double informative_ratio) {
+    SweepResult result = {alpha, beta, 0, 0};
+    for (int64_t i = 0; i < n_weights; ++i) {
+        const double m = m_w[i], v = v_w[i];
+        const double v_cav = 1.0 / (1.0 / v - v_hat_nat[i]);  // S(36)
+        const double m_cav = v_cav * (m / v);
+        const double alpha_cav = result.alpha - a_hat_nat[i];  // S(37)
+        const double beta_cav = result.beta + b_hat_nat[i];
+        if (!(v_cav > 0.0 && v_cav < 1e6 && alpha_cav > 1.0 && beta_cav > 0.0)) {
+            ++result.n_skipped;
+            continue;
+        }
+        const double v_prior = beta_cav / (alpha_cav - 1.0);
+        const double kept = v_prior / (v_cav + v_prior);  // 1 - v_cav/T, without cancellation
+        m_w[i] = static_cast<T>(m_cav * kept);            // (6)(7) with Z of (11)
+        v_w[i] = static_cast<T>(v_cav * kept);
+        v_hat_nat[i] = 1.0 / v_prior;  // S(38); the factor's mean stays exactly zero
+
+        // Differs from [PBP15] S(39): a weight the data say nothing about leaves lambda alone,
+        // or in deep networks 1/lambda runs away.
+        if (v_cav < informative_ratio * v_prior) {
+            const GammaShapeRate delta =
+                gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav);  // (9)(10)
+            const GammaShapeRate updated = {alpha_cav + delta.alpha, beta_cav + delta.beta};
+            if (is_sound(alpha_cav, beta_cav, m_cav * m_cav, updated)) {
+                result.alpha = updated.alpha;
+                result.beta = updated.beta;
+                a_hat_nat[i] = delta.alpha;  // S(39)
+                b_hat_nat[i] = -delta.beta;
+                continue;
+            }
+        }
+        ++result.n_uninformative;
+    }
+    return result;
+}
+
+}  // namespace probprop

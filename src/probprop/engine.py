@@ -1,0 +1,142 @@
+"""The two implementations of the algorithm behind one interface.
+
+``native`` is the compiled kernel (``cpp/``), ``reference`` the same in NumPy
+(`probprop.reference`). Both are pure: a posterior goes in, a new one comes out.
+This is the only module that imports ``probprop._kernel``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from probprop import _kernel, reference
+from probprop.posterior import Array, FloatArray, PassInfo, Posterior, SweepInfo
+
+INFORMATIVE_RATIO = 4.0
+"""A weight updates lambda only if v_cav is below this many times 1/lambda."""
+
+
+class AdfPass(Protocol):
+    """Absorb the rows of X and y in the given order, once."""
+
+    def __call__(  # noqa: D102
+        self, posterior: Posterior, X: Array, y: Array, order: Array
+    ) -> tuple[Posterior, PassInfo]: ...
+
+
+class RefinePrior(Protocol):
+    """Refine every approximate prior factor once."""
+
+    def __call__(  # noqa: D102
+        self, posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
+    ) -> tuple[Posterior, SweepInfo]: ...
+
+
+class PredictMoments(Protocol):
+    """Mean and variance (without noise) of the network's output for every row of X."""
+
+    def __call__(  # noqa: D102
+        self, posterior: Posterior, X: Array
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One implementation of the three operations training and prediction need."""
+
+    adf_pass: AdfPass
+    refine_prior: RefinePrior
+    predict_moments: PredictMoments
+
+
+def cpu_level() -> str:
+    """Return the instruction set the native engine uses: v4, v3, v2 or generic.
+
+    The environment variable ``PROBPROP_CPU_LEVEL``, read at import, forces a lower one.
+    """
+    return _kernel.cpu_level()
+
+
+def cpu_levels() -> list[str]:
+    """Return the instruction sets this machine can run, fastest first."""
+    return _kernel.cpu_levels()
+
+
+def _flat(layers: tuple[Array, ...]) -> Array:
+    return np.concatenate([layer.ravel() for layer in layers])
+
+
+def _layers(flat: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Cut a flat array into views shaped like the given layers."""
+    ends = np.cumsum([layer.size for layer in like])
+    parts = np.split(flat, ends[:-1])
+    return tuple(p.reshape(layer.shape) for p, layer in zip(parts, like, strict=True))
+
+
+def _native_adf_pass(
+    posterior: Posterior, X: Array, y: Array, order: Array
+) -> tuple[Posterior, PassInfo]:
+    m_w, v_w, observed = _kernel.adf_pass(
+        list(posterior.layer_sizes),
+        _flat(posterior.m_w),
+        _flat(posterior.v_w),
+        np.ascontiguousarray(X, posterior.dtype),
+        np.ascontiguousarray(y, np.float64),
+        np.ascontiguousarray(order, np.int64),
+        posterior.alpha_noise,
+        posterior.beta_noise,
+    )
+    alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
+    posterior_new = replace(
+        posterior,
+        m_w=_layers(m_w, posterior.m_w),
+        v_w=_layers(v_w, posterior.v_w),
+        alpha_noise=alpha_noise,
+        beta_noise=beta_noise,
+    )
+    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+
+
+def _native_refine_prior(
+    posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
+) -> tuple[Posterior, SweepInfo]:
+    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, observed = _kernel.refine_prior(
+        _flat(posterior.m_w),
+        _flat(posterior.v_w),
+        _flat(posterior.v_hat_nat),
+        _flat(posterior.a_hat_nat),
+        _flat(posterior.b_hat_nat),
+        posterior.alpha_prior,
+        posterior.beta_prior,
+        informative_ratio,
+    )
+    alpha_prior, beta_prior, n_skipped, n_uninformative = observed
+    posterior_new = replace(
+        posterior,
+        m_w=_layers(m_w, posterior.m_w),
+        v_w=_layers(v_w, posterior.v_w),
+        v_hat_nat=_layers(v_hat_nat, posterior.m_w),
+        a_hat_nat=_layers(a_hat_nat, posterior.m_w),
+        b_hat_nat=_layers(b_hat_nat, posterior.m_w),
+        alpha_prior=alpha_prior,
+        beta_prior=beta_prior,
+    )
+    return posterior_new, SweepInfo(n_skipped, n_uninformative)
+
+
+def _native_predict_moments(posterior: Posterior, X: Array) -> tuple[FloatArray, FloatArray]:
+    return _kernel.predict_moments(
+        list(posterior.layer_sizes),
+        _flat(posterior.m_w),
+        _flat(posterior.v_w),
+        np.ascontiguousarray(X, posterior.dtype),
+    )
+
+
+ENGINES: dict[str, Engine] = {
+    "native": Engine(_native_adf_pass, _native_refine_prior, _native_predict_moments),
+    "reference": Engine(reference.adf_pass, reference.refine_prior, reference.predict_moments),
+}
