@@ -1,0 +1,33 @@
+"""Bayesian neural networks by probabilistic backpropagation.
+
+>>> from probprop import PBPRegressor
+"""
+
+from importlib.metadata import version as _version
+
+try:
+    import probprop._kernel  # noqa: F401  (tried first, so that its absence is explained)
+except ModuleNotFoundError as error:
+    if error.name != "probprop._kernel":
+        raise
+    raise ImportError(
+        "probprop is built without its compiled kernel: the module probprop._kernel is missing. "
+        "Install a wheel with `pip install probprop`, or, in a source checkout, build it with "
+        "`pip install .` (it needs a C++17 compiler)."
+    ) from error
+
+from probprop.persistence import ModelFileError, load
+from probprop.posterior import Epoch, Posterior
+from probprop.predictive import Predictive
+from probprop.regressor import PBPRegressor
+
+__version__ = _version("probprop")
+__all__ = [
+    "Epoch",
+    "ModelFileError",
+    "PBPRegressor",
+    "Posterior",
+    "Predictive",
+    "__version__",
+    "load",
+]

@@ -1,0 +1,89 @@
+"""Every check of what a user passes, in scikit-learn's words: which, the range, what was given."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_scalar, validate_data
+
+from probprop.posterior import Array, FloatArray
+
+# How far from the training mean a value may lie, in standard deviations. Fourth powers of the
+# inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow.
+LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
+
+
+def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, FloatArray]:
+    """Return X, (n, n_features), and y, (n,), as arrays of finite floats."""
+    X, y = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, reset=reset
+    )
+    return X, np.asarray(y, np.float64)  # which refuses text
+
+
+def check_inputs(estimator: Any, X: Any) -> Array:
+    """Return X, (n, n_features), with the features the estimator was fitted on."""
+    checked: Array = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    return checked
+
+
+def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
+    """Refuse standardised values that the arithmetic of the dtype could not hold."""
+    if not largest <= LARGEST[dtype]:
+        raise ValueError(
+            f"{name} contains a value too large for dtype {dtype}: {largest:.3g} standard "
+            f"deviations from the training mean, where at most {LARGEST[dtype]:.0e} can be "
+            "computed with. Check the units of that row, or fit on data that include such "
+            "values with standardize=True."
+        )
+
+
+def check_int(name: str, value: Any, lowest: int) -> None:
+    """Refuse what is not an int of at least `lowest`."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be an instance of int, not bool.")
+    check_scalar(value, name, Integral, min_val=lowest)
+
+
+def check_above(name: str, value: Any, lowest: float) -> None:
+    """Refuse what is not a finite number above `lowest`."""
+    check_scalar(value, name, Real, min_val=lowest, include_boundaries="neither")
+    if not np.isfinite(value):
+        raise ValueError(f"{name} == {value}, must be finite.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is not a bool."""
+    check_scalar(value, name, (bool, np.bool_))
+
+
+def check_option(name: str, value: Any, options: list[str]) -> None:
+    """Refuse what is not one of the options."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {options}. Got {value!r} instead.")
+
+
+def check_layer_sizes(sizes: Any) -> list[int]:
+    """Return the hidden layers as a list of int; a single int is one layer."""
+    if isinstance(sizes, Integral):
+        sizes = [sizes]
+    if isinstance(sizes, str) or not np.iterable(sizes):
+        raise TypeError(
+            "hidden_layer_sizes must be an int or a sequence of int, one per hidden layer. "
+            f"Got {sizes!r} instead."
+        )
+    for size in sizes:
+        check_int("each entry of hidden_layer_sizes", size, 1)
+    return [int(size) for size in sizes]
+
+
+def check_refine_every(value: Any) -> None:
+    """Refuse what is neither a whole number of epochs nor a fraction of one."""
+    check_above("refine_every", value, 0.0)
+    if value > 1 and value != int(value):
+        raise ValueError(
+            "refine_every must be a whole number of epochs, or a fraction of one in the range "
+            f"(0.0, 1.0). Got {value!r} instead."
+        )
