@@ -1,0 +1,19 @@
+"""Run Python code in a fresh interpreter, found and set up as this one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_fresh(*arguments: str) -> Any:
+    """Run ``python *arguments`` at the root of the checkout; return the JSON it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)

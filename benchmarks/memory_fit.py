@@ -1,0 +1,63 @@
+"""A fit on many rows, alone in its process; prints its memory in bytes as JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from probprop import PBPRegressor
+
+N_ROWS, N_FEATURES, N_HIDDEN = 500_000, 90, 100
+NOISE_STD = 0.1
+
+_STATUS = Path("/proc/self/status")
+
+
+def _resident() -> int:
+    return _status("VmRSS") if _STATUS.exists() else _peak()
+
+
+def _peak() -> int:
+    if _STATUS.exists():
+        return _status("VmHWM")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status(field: str) -> int:
+    """Read an entry such as ``VmRSS:  1234 kB`` of /proc/self/status, in bytes."""
+    lines = _STATUS.read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+
+def _reset_peak() -> None:
+    # Where it cannot be reset nothing is lost: the data below are made without copies.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N_ROWS, N_FEATURES))
+    y = rng.standard_normal(N_ROWS)
+    y *= NOISE_STD
+    y += X[:, 0]
+    _reset_peak()
+    resident = _resident()
+    model = PBPRegressor(N_HIDDEN, n_epochs=1, random_state=0).fit(X, y)
+    figures = {
+        "resident": resident,
+        "peak": _peak(),
+        "working_copy": X.nbytes,
+        "noise_variance": model.noise_variance_,
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
