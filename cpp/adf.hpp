@@ -354,7 +354,6 @@ static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
     if (status == Status::ok) copy_weights<T, false>(net, args.m_w, args.v_w);
     result.alpha = alpha;
     result.beta = beta;
-    free(arena.base);
     return status;
 }
 

@@ -60,14 +60,14 @@ size_t check_sizes(const std::vector<int>& sizes) {
     return n;
 }
 
-// Called without the GIL every few milliseconds; false when Ctrl-C was pressed.
+// Called without the GIL every few dozen milliseconds; false when Ctrl-C was pressed.
 bool keep_going(void*) {
     nb::gil_scoped_acquire gil;
     return PyErr_CheckSignals() == 0;
 }
 
-int64_t poll_every(size_t n_weights) {  // about 10 ms of work
-    const int64_t points = static_cast<int64_t>(10000000 / (n_weights + 100));
+int64_t poll_every(size_t n_weights) {  // about 30 ms of work
+    const int64_t points = static_cast<int64_t>(30000000 / (n_weights + 100));
     return points > 0 ? points : 1;
 }
 

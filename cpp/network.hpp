@@ -26,6 +26,9 @@ constexpr size_t alignment = 64;
 struct Arena {
     unsigned char* base = nullptr;
     size_t used = 0;
+    Arena() = default;
+    Arena(const Arena&) = delete;
+    ~Arena() { free(base); }
     template <typename U>
     U* take(size_t n) {
         U* p = base == nullptr ? nullptr : reinterpret_cast<U*>(base + used);
@@ -126,7 +129,7 @@ template <typename T>
 static Network<T> allocate(Arena& arena, const int* sizes, int n_layers) {
     lay_out<T>(arena, sizes, n_layers);  // measures
     const size_t bytes = arena.used;
-    arena = Arena{};
+    arena.used = 0;
     void* memory = nullptr;
     if (posix_memalign(&memory, alignment, bytes) != 0) return Network<T>{};
     memset(memory, 0, bytes);

@@ -27,7 +27,6 @@ static Status predict(const PredictArgs<T>& args) {
             swap(net.x, net.x_next);
         finish_forward<T, false>(net, net.x2_next, args.m[i], args.v[i]);
     }
-    free(arena.base);
     return status;
 }
 

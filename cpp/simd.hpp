@@ -30,7 +30,11 @@
 #endif
 
 #define PROBPROP_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define PROBPROP_UNROLL _Pragma("unroll")
+#else
 #define PROBPROP_UNROLL _Pragma("GCC unroll 16")
+#endif
 #define PROBPROP_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
 namespace probprop {
