@@ -238,8 +238,9 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ENGINES[self.engine], posterior, Xs, ys, [np.arange(len(ys))], refine=True
         )
         epoch = summarize(len(history) + 1, posterior, standardizer, passes, sweeps)
+        history.append(epoch)  # in place: a stream may make millions of calls
         log_evidence += epoch.sum_log_Z
-        self._publish(posterior, standardizer, [*history, epoch], log_evidence, n_seen + len(ys))
+        self._publish(posterior, standardizer, history, log_evidence, n_seen + len(ys))
         _warn_of_counts([epoch])
         return self
 
