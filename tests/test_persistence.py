@@ -92,8 +92,9 @@ def refused(path: Path, reason: str, kind: str = "is truncated or damaged") -> N
     with pytest.raises(ModelFileError) as caught:
         load(path)
     message = str(caught.value)
-    assert message.startswith(f"{path} {kind} ("), message
-    assert reason in message
+    start = f"{path} {kind} ("
+    assert message.startswith(start), message
+    assert reason in message[len(start) :]
     assert "): " in message  # then the advice
 
 
@@ -567,22 +568,17 @@ def test_a_header_of_something_else(path: Path, header: bytes) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none")
-    with pytest.raises(FileNotFoundError):
         load(str(tmp_path / "none"))
 
 
-def test_a_newer_format(path: Path) -> None:
+def test_a_newer_version(path: Path) -> None:
+    with header_of(path) as header:
+        header["class"] = "PBPOracle"
+    refused(path, "this one has no PBPOracle", "was written by a newer probprop")
     with header_of(path) as header:
         header.clear()
         header |= {"format": "probprop", "format_version": 2}
     refused(path, "format 2, this one reads up to 1): upgrade", "was written by a newer probprop")
-
-
-def test_an_unknown_class(path: Path) -> None:
-    with header_of(path) as header:
-        header["class"] = "PBPOracle"
-    refused(path, "this one has no PBPOracle", "was written by a newer probprop")
 
 
 # ---- What is damaged
@@ -690,22 +686,16 @@ def test_descriptions_that_lie(path: Path, described: Any) -> None:
     refused(path, "")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [NAN, INF, -INF, 0.0, -1.0])
 @pytest.mark.parametrize("name", [*(f"{kind}_1" for kind in LAYERED), "x_mean", "x_scale"])
-def test_values_that_are_not_finite(path: Path, name: str, value: float) -> None:
+def test_values_that_are_not_finite_or_not_positive(path: Path, name: str, value: float) -> None:
     header, arrays = read_model(path)
     arrays[name].flat[-1] = value
     write_model(path, header, arrays)
-    refused(path, f"{name} has values that no fitted model has")
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0])
-@pytest.mark.parametrize("name", ["v_w_0", "v_w_1", "x_scale"])
-def test_variances_that_are_not_positive(path: Path, name: str, value: float) -> None:
-    header, arrays = read_model(path)
-    arrays[name].flat[0] = value
-    write_model(path, header, arrays)
-    refused(path, f"{name} has values that no fitted model has")
+    if np.isfinite(value) and name not in ("v_w_1", "x_scale"):
+        load(path)
+    else:
+        refused(path, f"{name} has values that no fitted model has")
 
 
 @pytest.mark.parametrize(
@@ -736,7 +726,26 @@ def test_arrays_that_do_not_fit_together(path: Path, change: dict[str, Any]) -> 
     refused(path, "do not fit together")
 
 
-def test_a_model_without_features_or_epochs(path: Path) -> None:
+@pytest.mark.parametrize(
+    "array", [np.zeros(1, "f2"), np.zeros(1, "c8"), np.zeros(1, "?"), np.zeros((1, 1, 1))]
+)
+def test_arrays_of_other_kinds(path: Path, array: Any) -> None:
+    header, arrays = read_model(path)
+    write_model(path, header, arrays | {"x_mean": array})
+    refused(path, "x_mean has a dtype or shape that no model has")
+
+
+def test_networks_of_other_kinds(path: Path) -> None:
+    header, arrays = read_model(path)
+    two_outputs = {f"{kind}_1": np.ones((2, 5)) for kind in LAYERED}
+    write_model(path, header | {"layer_sizes": [3, 4, 2]}, arrays | two_outputs)
+    refused(path, "not those of a regression network")
+    whole = {k: np.ones(a.shape, int) for k, a in arrays.items() if k[:3] in ("m_w", "v_w")}
+    write_model(path, header | {"weights_dtype": "int64"}, arrays | whole)
+    refused(path, "not those of a regression network")
+
+
+def test_a_model_without_epochs(path: Path) -> None:
     header, arrays = read_model(path)
     for name in list(arrays):
         if name.startswith("history"):
@@ -808,8 +817,8 @@ def test_sizes_that_lie(path: Path, size: int) -> None:
         content = bytearray(before)
         set_size(content, name, size)
         path.write_bytes(content)
-        with pytest.raises(ModelFileError, match="truncated or damaged"):
-            load(path)
+        refused(path, "")
+    refused(path, "claims too many bytes" if size > 10_000 else "longer or shorter")
 
 
 def test_overlapping_members(path: Path) -> None:
