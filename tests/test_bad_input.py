@@ -103,6 +103,7 @@ def test_inputs_that_are_refused_at_predict(X, error, message):
         ({"noise_rate": -1.0}, ValueError, r"noise_rate == -1.0, must be > 0.0"),
         ({"noise_rate": np.inf}, ValueError, "noise_rate == inf, must be finite"),
         ({"noise_rate": np.nan}, ValueError, "noise_rate"),
+        ({"noise_rate": 10**400}, ValueError, "must be finite"),
         ({"noise_rate": "6"}, TypeError, "noise_rate must be an instance of"),
         ({"refine_every": 0}, ValueError, "refine_every == 0, must be > 0"),
         ({"refine_every": 1.5}, ValueError, "refine_every must be a whole number of epochs"),
@@ -131,6 +132,12 @@ def test_values_beyond_the_arithmetic_are_refused(dtype, largest):
     assert_allclose(fitted.predict(X), before, rtol=0, atol=0)
     with pytest.raises(ValueError, match=r"1e[+]40 standard deviations .*standardize=True"):
         model(dtype=dtype, standardize=False).fit(1e40 * np.ones((2, 1)), [0.0, 1.0])
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_targets_whose_variance_no_float_holds_are_refused(scale):
+    with pytest.raises(ValueError, match=r"y has a standard deviation of .*Divide y by a constant"):
+        model().fit(X, scale * Y)
 
 
 # ---- Odd, but taken

@@ -173,7 +173,7 @@ def initial_posterior(
     Posterior
     """
     shapes = [(n_out, n_in + 1) for n_in, n_out in pairwise(layer_sizes)]
-    v_prior = prior_rate / (prior_shape - 1.0)
+    v_prior = float(prior_rate) / (float(prior_shape) - 1.0)
     # Differs from [PBP15] section 3.5: the text gives the perturbation the variance
     # 1/(V_l + 1), the authors' code 1/(V_{l-1} + 1); the latter reproduces the tables.
     m_w = tuple((random_state.standard_normal(s) / np.sqrt(s[1])).astype(dtype) for s in shapes)

@@ -32,6 +32,7 @@ from probprop.validation import (
     check_magnitude,
     check_option,
     check_refine_every,
+    check_target_scale,
     check_training_data,
 )
 
@@ -257,8 +258,9 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             random_state=random_state,
             dtype=np.dtype(self.dtype),
         )
-        standardize = fit_standardizer if self.standardize else _leave_as_is
-        return posterior, standardize(X, y)
+        standardizer = (fit_standardizer if self.standardize else _leave_as_is)(X, y)
+        check_target_scale(standardizer.y_scale)
+        return posterior, standardizer
 
     def _blocks(self, order: Array) -> list[Array]:
         """Cut an epoch where `refine_every` asks for refinements within it."""
@@ -366,7 +368,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
         The file is written beside `path` and renamed, so that a crash never leaves half a
-        model.
+        model. A `random_state` that is a RandomState instance comes back as None.
         """
         check_is_fitted(self)
         persistence.save_regressor(self, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -40,6 +41,15 @@ def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
         )
 
 
+def check_target_scale(y_scale: float) -> None:
+    """Refuse targets whose variance no float could hold."""
+    if not 1e-152 < y_scale < 1e152:
+        raise ValueError(
+            f"y has a standard deviation of {y_scale:.3g}, whose square is outside the range of "
+            "floats. Divide y by a constant first."
+        )
+
+
 def check_int(name: str, value: Any, lowest: int) -> None:
     """Refuse what is not an int of at least `lowest`."""
     if isinstance(value, bool | np.bool_):
@@ -50,7 +60,11 @@ def check_int(name: str, value: Any, lowest: int) -> None:
 def check_above(name: str, value: Any, lowest: float) -> None:
     """Refuse what is not a finite number above `lowest`."""
     check_scalar(value, name, Real, min_val=lowest, include_boundaries="neither")
-    if not np.isfinite(value):
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:  # an integer no float can hold
+        finite = False
+    if not finite:
         raise ValueError(f"{name} == {value}, must be finite.")
 
 

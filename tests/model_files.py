@@ -1,0 +1,91 @@
+"""Model files to break, and what the tests of probprop.persistence share."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import RandomState
+from numpy.testing import assert_array_equal
+
+from probprop.persistence import ModelFileError, load
+from probprop.regressor import PBPRegressor
+
+X = RandomState(0).standard_normal((60, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]
+Y = 3.0 * X[:, 0] + np.sin(X[:, 1]) + RandomState(1).standard_normal(60)
+LAYERED = ["m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat"]
+
+no_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
+)
+
+
+def fitted(hidden_layer_sizes: Any = (4,), **parameters: Any) -> PBPRegressor:
+    parameters = {"n_epochs": 2, "random_state": 0} | parameters
+    return PBPRegressor(hidden_layer_sizes, **parameters).fit(X, Y)
+
+
+def assert_same(a: PBPRegressor, b: PBPRegressor) -> None:
+    """Every fitted attribute is the same to the last bit, and of the same type."""
+    assert vars(a).keys() == vars(b).keys()
+    for one, other in (
+        (vars(a.posterior_), vars(b.posterior_)),
+        (vars(a.standardizer_), vars(b.standardizer_)),
+        ({k: v for k, v in vars(a).items() if k.endswith("_")}, vars(b)),
+    ):
+        for name, value in one.items():
+            if name in ("posterior_", "standardizer_"):
+                continue
+            assert type(value) is type(other[name]), name
+            if name in LAYERED:
+                for left, right in zip(value, other[name], strict=True):
+                    assert left.dtype == right.dtype
+                    assert_array_equal(left, right, strict=True)
+            elif isinstance(value, np.ndarray):
+                assert_array_equal(value, other[name], strict=True)
+            else:
+                assert value == other[name], name
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def refused(path: Path, reason: str, kind: str = "is truncated or damaged") -> None:
+    """Loading says which file it is, what is wrong with it and what to do."""
+    with pytest.raises(ModelFileError) as caught:
+        load(path)
+    message = str(caught.value)
+    start = f"{path} {kind} ("
+    assert message.startswith(start), message
+    assert reason in message[len(start) :]
+    assert "): " in message  # then the advice
+
+
+def unzip(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rezip(path: Path, members: Any, compression: int = zipfile.ZIP_STORED) -> None:
+    """Write members with right checksums: what is wrong is what they hold."""
+    pairs = members.items() if isinstance(members, dict) else members
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in pairs:
+            archive.writestr(zipfile.ZipInfo(name), content, compression)
+
+
+@contextmanager
+def header_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Edit the header of a file."""
+    members = unzip(path)
+    header = json.loads(members["header.json"])
+    yield header
+    rezip(path, members | {"header.json": json.dumps(header).encode()})
