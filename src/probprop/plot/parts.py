@@ -1,0 +1,92 @@
+"""What the pictures have in common: colours, bands, the legend and the room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from probprop.posterior import Array, FloatArray
+
+# Okabe and Ito's palette, which the common colour blindnesses can tell apart.
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
+LAYERS = list(zip((BLUE, VERMILLION, GREEN, PURPLE, ORANGE), "os^Dv", strict=True))
+NARROW, WIDE = (0.53, 0.71, 0.85), (0.90, 0.94, 0.98)  # shades of the first and last band
+
+MAX_POINTS = 1000  # drawn at most: more hide each other and swell a report
+
+
+def axes(ax: Axes | None) -> Axes:
+    """Return the Axes, or those of a new figure."""
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def bands(
+    ax: Axes,
+    x: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+    deviations: Sequence[float],
+    of: str = "",
+) -> None:
+    """Shade mean ± k std for every k, the narrower the darker and the further in front."""
+    for i, k in enumerate(sorted(deviations)):
+        share = i / (len(deviations) - 1) if len(deviations) > 1 else 0.5
+        ax.fill_between(
+            x,
+            mean - k * std,
+            mean + k * std,
+            color=(1 - share) * np.array(NARROW) + share * np.array(WIDE),
+            linewidth=0,
+            zorder=1 - 0.1 * share,
+            label=f"±{k:g} std{of}",
+        )
+
+
+def finish(ax: Axes, x_label: str, y_label: str) -> Axes:
+    """Label the axes and put a legend above what is drawn."""
+    ax.set(xlabel=x_label, ylabel=y_label)
+    legend_above([ax], ax.get_legend_handles_labels()[0])
+    return ax
+
+
+def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
+    """Extend the data limits upwards, and put a legend into the room that makes.
+
+    A legend inside the axes leaves the title and the neighbours alone; there it covers
+    nothing. Of twins, each gets the room and the last, drawn on top, the legend.
+    """
+    ax = twins[-1]
+    frame = ax.get_window_extent()
+    width, height = frame.width / ax.figure.dpi, frame.height / ax.figure.dpi
+    # In inches, of text in 8 points: 0.06 a letter, 0.55 the handle, 0.19 a line.
+    n_columns = int(width / (0.55 + 0.06 * max(len(str(h.get_label())) for h in handles)))
+    n_columns = min(max(1, n_columns), 3, len(handles))
+    share = min(0.5, (0.1 + 0.19 * -(-len(handles) // n_columns)) / height)
+    for twin in twins:
+        scale = twin.yaxis.get_transform()
+        low, high = scale.transform(twin.dataLim.intervaly)
+        top = scale.inverted().transform([high + (high - low) * share / (1.0 - share)])
+        twin.update_datalim([(0.0, top[0])], updatex=False)
+        twin.autoscale_view()
+    legend = ax.legend(
+        handles=handles, loc="upper left", ncols=n_columns, fontsize=8, frameon=False
+    )
+    legend.set_in_layout(False)  # one too wide for its axes must not squeeze them
+
+
+def some_rows(n: int, at_most: int) -> Array:
+    """Return the row numbers to draw or average over: all, or a random choice in order."""
+    if n <= at_most:
+        return np.arange(n)
+    return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
+
+
+def one_feature(x: ArrayLike) -> Array:
+    """Return a feature as (n,) that may have come as a matrix of one column."""
+    x = np.asarray(x)
+    return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x

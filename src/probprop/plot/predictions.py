@@ -1,0 +1,239 @@
+"""Predictions, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+from numpy.typing import ArrayLike
+
+from probprop.metrics import check_columns, predictive_coverage, sharpness
+from probprop.plot.parts import (
+    BLUE,
+    MAX_POINTS,
+    VERMILLION,
+    WIDE,
+    axes,
+    bands,
+    finish,
+    one_feature,
+    some_rows,
+)
+from probprop.posterior import FloatArray
+from probprop.predictive import Predictive
+
+
+def predictive_band(
+    x: ArrayLike,
+    predictive: Predictive,
+    *,
+    data: tuple[ArrayLike, ArrayLike] | None = None,
+    truth: ArrayLike | Callable[[FloatArray], ArrayLike] | None = None,
+    deviations: Sequence[float] = (1, 2, 3),
+    target: str = "target",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the predicted mean over one feature with bands of standard deviations.
+
+    Parameters
+    ----------
+    x : array-like of shape (n,) or (n, 1)
+        The feature, in any order.
+    predictive : Predictive
+        The predictions at x, in target units.
+    data : (array-like, array-like), default=None
+        Observed x and y, drawn as black dots.
+    truth : array-like of shape (n,) or callable, default=None
+        The true function at x, or the function itself, drawn as a black line.
+    deviations : sequence of float, default=(1, 2, 3)
+        Half widths of the bands, in standard deviations of the target, noise included.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> ax = predictive_band([0, 1, 2], p, data=([0.5, 1.5], [0.2, 2.0]), target="height [m]")
+    >>> ax.get_ylabel()
+    'height [m]'
+    >>> plt.close(ax.figure)
+    """
+    x, mean = check_columns(x=one_feature(x), predictive=predictive.mean)
+    order = np.argsort(x, kind="stable")
+    x, mean, std = x[order], mean[order], predictive.std[order]
+    ax = axes(ax)
+    bands(ax, x, mean, std, deviations)
+    ax.plot(x, mean, color=BLUE, lw=2.5, label="mean")
+    if truth is not None:
+        values = truth(x) if callable(truth) else check_columns(x=x, truth=truth)[1][order]
+        # Outside the data the truth may go far beyond the band; add_artist keeps the limits.
+        ax.add_artist(Line2D(x, np.asarray(values), color="black", lw=1, label="truth"))
+    if data is not None:
+        ax.plot(*check_columns(x=one_feature(data[0]), y=data[1]), "ko", ms=4, label="data")
+    ax.margins(x=0)
+    return finish(ax, "x", target)
+
+
+def predicted_against_observed(
+    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+) -> Axes:
+    """Draw predicted means with their 95 % intervals against the observed targets.
+
+    Rows whose interval misses the target are drawn as crosses; of a calibrated model these
+    are one in twenty. Of more than 1,000 rows a random 1,000 are drawn.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : Predictive
+        Of the same rows.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> ax = predicted_against_observed([0.1, 0.8, 9.0], p)
+    >>> ax.get_legend_handles_labels()[1][-1]
+    'observed outside it: 33.3 %'
+    >>> plt.close(ax.figure)
+    """
+    y, mean = check_columns(y=y, predictive=predictive.mean)
+    lower, upper = predictive.interval(0.95)
+    inside = (lower <= y) & (y <= upper)
+    ax = axes(ax)
+    ax.axline((y[0], y[0]), slope=1, color="black", lw=1, ls="--", label="predicted = observed")
+    styles = [("observed in 95 % interval", inside, "o", 5, BLUE)]
+    styles += [("observed outside it", ~inside, "X", 8, VERMILLION)]
+    rows = some_rows(len(y), MAX_POINTS)
+    for words, chosen, marker, size, colour in styles:
+        i = rows[chosen[rows]]
+        ax.errorbar(
+            y[i],
+            mean[i],
+            yerr=np.stack([mean[i] - lower[i], upper[i] - mean[i]]),
+            fmt=marker,
+            color=colour,
+            markersize=size,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            ecolor=(colour, 0.25),
+            elinewidth=1,
+            label=f"{words}: {100 * chosen.mean():.1f} %",
+        )
+    return finish(ax, f"observed {target}", f"predicted {target}")
+
+
+def calibration(
+    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+) -> Axes:
+    """Draw the share of the targets inside the central intervals against what is expected.
+
+    Below the diagonal the error bars are too small, above it too large. The shade is where
+    a calibrated model's curve lies, at each level, in 95 of 100 cases with so few rows. The
+    legend has the calibration error and the sharpness.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : Predictive
+        Of the same rows.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> ax = calibration([0.1, 0.8, 9.0], p)
+    >>> ax.get_xlabel()
+    'expected coverage'
+    >>> plt.close(ax.figure)
+    """
+    expected, observed = predictive_coverage(y, predictive)
+    ends = np.linspace(0.0, 1.0, 101)
+    chance = 2.0 * np.sqrt(ends * (1.0 - ends) / len(predictive.mean))
+    low, high = np.maximum(ends - chance, 0.0), np.minimum(ends + chance, 1.0)
+    ax = axes(ax)
+    ax.fill_between(ends, low, high, color=WIDE, lw=0, label="within chance")
+    ax.plot(ends, ends, color="black", lw=1, ls="--", label="calibrated")
+    error = np.abs(expected - observed).mean()
+    ax.plot(expected, observed, "o-", color=BLUE, ms=4, label=f"observed, error {error:.3f}")
+    ax.plot([], [], " ", label=f"sharpness (mean std) {sharpness(predictive.std):.3g}")
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
+    ax.set(xlabel="expected coverage", ylabel=f"observed coverage of {target}")
+    ax.legend(loc="best", fontsize=8, handlelength=1.5, frameon=False)
+    return ax
+
+
+def residuals_against_std(
+    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+) -> Axes:
+    """Draw residuals against the predicted standard deviation, on bands of 1, 2 and 3 of it.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : Predictive
+        Of the same rows. Of more than 1,000 a random 1,000 are drawn.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> ax = residuals_against_std([0.1, 0.8, 9.0], p)
+    >>> ax.get_ylabel()
+    'observed − predicted target'
+    >>> plt.close(ax.figure)
+    """
+    y, mean = check_columns(y=y, predictive=predictive.mean)
+    std = predictive.std
+    ends = np.array([std.min(), std.max()])
+    ends += 0.05 * np.array([-1.0, 1.0]) * (np.ptp(ends) or ends[0])
+    ax = axes(ax)
+    bands(ax, ends, np.zeros(2), ends, (1, 2, 3))
+    ax.axhline(0.0, color=BLUE, lw=1.5, label="predicted mean")
+    rows = some_rows(len(y), MAX_POINTS)
+    ax.plot(std[rows], (y - mean)[rows], "ko", ms=4, mec="white", mew=0.4, label="observed")
+    ax.margins(x=0)
+    return finish(ax, f"predicted std of {target}", f"observed − predicted {target}")
