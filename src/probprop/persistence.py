@@ -15,7 +15,7 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any, get_type_hints
@@ -26,8 +26,9 @@ from sklearn.utils import check_random_state
 from probprop.posterior import Array, Epoch, Posterior
 from probprop.standardize import Standardizer
 
-if TYPE_CHECKING:  # the regressor imports this module
+if TYPE_CHECKING:  # these import this module
     from probprop.regressor import PBPRegressor
+    from probprop.table import TableModel
 
 FORMAT_VERSION = 1
 _Path = str | os.PathLike[str]
@@ -63,7 +64,7 @@ def write_model(path: _Path, header: dict[str, Any], arrays: dict[str, Array]) -
     text = json.dumps(header, allow_nan=False, indent=1).encode()
     if len(text) > _HEADER_LIMIT:
         raise ValueError(f"its feature names are too long, {len(text)} bytes of JSON")
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         archive.writestr(zipfile.ZipInfo(_HEADER), text)
         for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy")
@@ -153,7 +154,7 @@ def _field(mapping: dict[str, Any], key: str, kind: type) -> Any:
 
 
 @contextmanager
-def _replacing(path: _Path) -> Iterator[IO[bytes]]:
+def replacing(path: _Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` once it is safely on the disk."""
     target = os.path.realpath(path)
     mode = 0o666
@@ -197,15 +198,24 @@ def save_regressor(model: PBPRegressor, path: _Path) -> None:
     Parameters come back as plain numbers, strings, lists and tuples; a RandomState comes back
     as None, since all that `partial_fit` and `predict` need is in the posterior.
     """
+    _save(path, _describe_regressor, model)
+
+
+def save_table_model(model: TableModel, path: _Path) -> None:
+    """Write a model of a table to one file: the regressor, and what encodes its columns."""
+    _save(path, _describe_table_model, model)
+
+
+def _save(path: _Path, describe: Callable[[Any], _Parts], model: Any) -> None:
     try:
-        header, arrays = _describe_regressor(model)
-        _rebuild_regressor(header, arrays)  # what could not be loaded is not saved
+        header, arrays = describe(model)
+        _REBUILD[header["class"]](header, arrays)  # what could not be loaded is not saved
         write_model(path, header, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
 
 
-def load(path: _Path) -> PBPRegressor:
+def load(path: _Path) -> PBPRegressor | TableModel:
     """Read a model that its `save` method wrote, to predict and go on exactly as it did.
 
     A file that is no model, is damaged, or was written by a newer probprop raises
@@ -213,16 +223,18 @@ def load(path: _Path) -> PBPRegressor:
     """
     header, arrays = read_model(path)
     try:
-        name = _field(header, "class", str)
-        if name in _REBUILD:
+        name = inner = _field(header, "class", str)
+        if name == "TableModel":
+            inner = _field(_field(header, "regressor", dict), "class", str)
+        if inner in _REGRESSORS:
             return _REBUILD[name](header, arrays)
     except (TypeError, ValueError) as error:
         raise _error(path, _DAMAGED, error) from error
-    raise _error(path, _NEWER, f"this one has no {name[:50]}")
+    raise _error(path, _NEWER, f"this one has no {inner[:50]}")
 
 
 def _describe_regressor(model: PBPRegressor) -> _Parts:
-    if (name := type(model).__name__) not in _REBUILD:
+    if (name := type(model).__name__) not in _REGRESSORS:
         raise TypeError(f"{name} is another class; use pickle")
     state = vars(model) | vars(model.posterior_) | vars(model.standardizer_)
     header = {
@@ -296,4 +308,40 @@ def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPR
     return model
 
 
-_REBUILD = {"PBPRegressor": _rebuild_regressor}
+def _describe_table_model(model: TableModel) -> _Parts:
+    described, arrays = _describe_regressor(model.regressor)
+    known = model.categories
+    columns = [
+        {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
+        for k, kind in model.kinds.items()
+    ]
+    header = {"class": "TableModel", "target": model.target, "columns": columns}
+    return header | {"regressor": described}, arrays
+
+
+def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
+    """Undo `_describe_table_model`; TypeError and ValueError say why that is not possible."""
+    from probprop.table.model import TableModel, build_encoder
+
+    regressor = _rebuild_regressor(_field(header, "regressor", dict), arrays)
+    target, columns = _field(header, "target", str), _field(header, "columns", list)
+    if any(type(column) is not dict for column in columns):
+        raise ValueError("a column is not described")
+    kinds = {_field(column, "name", str): _field(column, "kind", str) for column in columns}
+    if not {*kinds.values()} <= {"number", "boolean", "text"}:
+        raise ValueError("a column is of a kind that no model has")
+    if len(kinds) < len(columns) or target in kinds:
+        raise ValueError("two columns have the same name")
+    texts = [column for column in columns if column["kind"] == "text"]
+    categories = {column["name"]: _field(column, "categories", list) for column in texts}
+    for known in categories.values():
+        if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
+            raise ValueError("categories are not different texts")
+    if len(kinds) - len(texts) + sum(map(len, categories.values())) != regressor.n_features_in_:
+        raise ValueError("the columns are not those that the regressor was fitted on")
+    return TableModel(regressor, build_encoder(kinds, categories), list(kinds), target)
+
+
+_REGRESSORS = {"PBPRegressor": _rebuild_regressor}
+_REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], PBPRegressor | TableModel]]
+_REBUILD = {**_REGRESSORS, "TableModel": _rebuild_table_model}

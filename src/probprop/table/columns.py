@@ -1,0 +1,195 @@
+"""What a column holds (numbers, true and false, or text), and its values as the encoder takes them.
+
+A row in a message is a row of data, counted from 1: where the index of a frame is of integers,
+as `read_table` makes it, it is the row of the file, also after rows were left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from probprop.posterior import Array, FloatArray
+from probprop.table.errors import TableError
+
+Kind = Literal["number", "boolean", "text"]
+
+MOST_CATEGORIES = 1000  # each becomes a column of floats
+_IDENTIFIER = 100  # more categories than this, in more than half the rows
+_MEASURED = 20  # more different numbers than this, in more than half the rows
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_TIME = rf"(?:[T ]+{_CLOCK}\s*(?:[AaPp][Mm])?\s*(?:Z|UTC|[+-]\d{{2}}:?\d{{2}})?)?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATES = (
+    rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}{_TIME}",  # 2024-05-31 12:00
+    rf"\d{{1,2}}([-/.])\d{{1,2}}\2(?:\d{{4}}|\d{{2}}){_TIME}",  # 31.05.2024, 5/31/24
+    rf"(?i:\d{{1,2}}\.?[- ]{_MONTH}[- ,]+\d{{4}}){_TIME}",  # 31 May 2024
+    rf"(?i:{_MONTH}[- ]\d{{1,2}},?[- ]+\d{{4}}){_TIME}",  # May 31, 2024
+    _CLOCK,  # 12:00
+)
+_DATE = "|".join(f"(?:{pattern})" for pattern in _DATES)
+
+
+def kind_of(name: str, column: pd.Series) -> Kind:
+    """Decide what a column without missing values holds; refuse what no model can use.
+
+    >>> kind_of("size", pd.Series(["S", "M", "L"]))
+    'text'
+    >>> kind_of("sold", pd.Series(["2024-05-31", "2024-06-01"]))
+    Traceback (most recent call last):
+        ...
+    probprop.table.errors.TableError: Column 'sold' holds dates or times, such as '2024-05-31': \
+derive numbers from it (year, month, days since a date), or drop it.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object).map(str)  # categories that are numbers as well
+    if types.is_bool_dtype(column):
+        return "boolean"
+    if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
+        return "number"
+    holds = types.infer_dtype(column, skipna=True)
+    if holds.startswith(("date", "time", "period")):
+        raise _dates(name, column.iloc[0])
+    if holds == "boolean":
+        return "boolean"
+    if holds in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return "number"
+    if other := [v for v in column if not isinstance(v, str | int | float | np.number | np.bool_)]:
+        raise TableError(
+            f"Column {name!r} holds values of the type {type(other[0]).__name__}, where numbers, "
+            "true and false, or text can be used: drop it."
+        )
+    _check_categories(name, column)
+    return "text"
+
+
+def _check_categories(name: str, column: pd.Series) -> None:
+    """Refuse text that is dates, badly written numbers or identifiers."""
+    values = column.map(str)
+    different = pd.Series(values.unique(), dtype=object)
+    if different.str.fullmatch(_DATE).all():
+        raise _dates(name, different[0])
+    numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
+    rows = values.isin(set(different[numeric]))
+    if numeric.all() and different.str.contains(",").any():
+        raise _not_numbers(name, column, values.str.contains(",").to_numpy())
+    if numeric.sum() > _MEASURED and rows.mean() > 0.5 and not rows.all():
+        raise _not_numbers(name, column, ~rows.to_numpy())
+    n = len(different)
+    if n > _IDENTIFIER and n > 0.5 * len(column):
+        raise TableError(
+            f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
+            f"{different[0]!r}, as a name or number of each row would: drop it (--drop)."
+        )
+    if n > MOST_CATEGORIES:
+        raise TableError(
+            f"Column {name!r} has {n} different texts, where at most {MOST_CATEGORIES} can be "
+            "encoded: put the rare ones together, or drop it (--drop)."
+        )
+
+
+def _dates(name: str, value: object) -> TableError:
+    return TableError(
+        f"Column {name!r} holds dates or times, such as {str(value)!r}: derive numbers from it "
+        "(year, month, days since a date), or drop it."
+    )
+
+
+def check_no_missing(frame: pd.DataFrame) -> None:
+    """Refuse missing values, naming the columns and how many rows."""
+    missing = frame.isna()
+    if not missing.to_numpy().any():
+        return
+    counts = {name: int(n) for name, n in missing.sum().items() if n}
+    rows = missing.any(axis=1)
+    each = [f"{k!r} ({n} row{'s' * (n > 1)})" for k, n in counts.items()]
+    shown = ", ".join(each[:10]) + (f" and {len(each) - 10} more" if len(each) > 10 else "")
+    raise TableError(
+        f"Missing values in column{'s' * (len(each) > 1)} {shown}; of {len(frame)} rows "
+        f"{int(rows.sum())} have some, first {_rows(frame, rows.to_numpy(), 1)}: fill them in, or "
+        "leave out those rows or columns."
+    )
+
+
+def numbers(name: str, column: pd.Series) -> FloatArray:
+    """Return a column without missing values as finite floats, (n,); text may be numbers.
+
+    >>> numbers("age", pd.Series(["31", "4.5"]))
+    array([31. ,  4.5])
+    """
+    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
+        if types.is_complex_dtype(column):
+            raise _not_numbers(name, column, np.ones(len(column), bool))
+        values = column.to_numpy(np.float64)
+    else:
+        if not isinstance(column.dtype, pd.StringDtype):
+            column = column.astype(object).map(str)
+        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    if (bad := ~np.isfinite(values)).any():
+        raise _not_numbers(name, column, bad)
+    return values  # type: ignore[no-any-return]
+
+
+def booleans(name: str, column: pd.Series) -> FloatArray:
+    """Return a column without missing values as 0.0 and 1.0, (n,).
+
+    >>> booleans("new", pd.Series(["True", "false", "1"]))
+    array([1., 0., 1.])
+    """
+    if types.is_bool_dtype(column):
+        return column.to_numpy(np.float64)  # type: ignore[no-any-return]
+    known = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+    values = column.astype(object).map(lambda cell: known.get(str(cell).lower(), np.nan))
+    if (bad := values.isna().to_numpy()).any():
+        raise _wrong_cells(name, "true or false", column, bad, "correct it")
+    return values.to_numpy(np.float64)  # type: ignore[no-any-return]
+
+
+def texts(column: pd.Series) -> Array:
+    """Return a column without missing values as an array of str, (n,), of dtype object.
+
+    >>> texts(pd.Series([1, 2]))
+    array(['1', '2'], dtype=object)
+    """
+    values = column.astype(object)
+    if types.infer_dtype(values) != "string":
+        values = values.map(str).astype(object)
+    return np.array(values, dtype=object)
+
+
+def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:
+    first = str(column.iloc[int(np.argmax(bad))])
+    point = first.replace(",", ".", 1)
+    decimal = point != first and pd.notna(pd.to_numeric(point, errors="coerce"))
+    advice = f"write decimal points, as in {point}" if decimal else "write a number there"
+    return _wrong_cells(name, "finite numbers", column, bad, advice)
+
+
+def _wrong_cells(name: str, wanted: str, column: pd.Series, bad: Array, advice: str) -> TableError:
+    first = str(column.iloc[int(np.argmax(bad))])
+    return TableError(
+        f"Column {name!r} must hold {wanted}, but has {first[:50]!r} in {_rows(column, bad, 1)}"
+        f"{_others(column, bad)}: {advice}, or leave out those rows."
+    )
+
+
+def _others(column: pd.Series, bad: Array) -> str:
+    n = int(bad.sum()) - 1
+    if n == 0:
+        return ""
+    rest = bad.copy()
+    rest[np.argmax(bad)] = False
+    return f" (and the like in {_rows(column, rest, 5)})"
+
+
+def _rows(frame: pd.DataFrame | pd.Series, where: Array, most: int) -> str:
+    """Name rows of data, counted from 1, as a message shows them."""
+    places = np.flatnonzero(where)
+    labels: Any = frame.index[places] if types.is_integer_dtype(frame.index) else places
+    shown = ", ".join(str(int(label) + 1) for label in labels[:most])
+    more = f" and {len(places) - most} more" if len(places) > most > 1 else ""
+    return f"row{'s' * (min(len(places), most) > 1)} {shown}{more}"

@@ -1,0 +1,321 @@
+"""A regressor on the columns of a table: what encodes them, what it was fitted on, and where."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder
+
+from probprop import persistence
+from probprop.posterior import FloatArray
+from probprop.predictive import Predictive
+from probprop.table.columns import Kind, booleans, check_no_missing, kind_of, numbers, texts
+from probprop.table.errors import TableError, check_names, columns_absent, listed
+
+if TYPE_CHECKING:
+    from probprop.regressor import Callback, PBPRegressor
+
+
+class UnknownCategoryWarning(UserWarning):
+    """Rows have categories that the model was not fitted on."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A fitted regressor with the columns it takes and their encoding.
+
+    Numbers pass as they are, true and false become 1 and 0, each category of a text column
+    becomes a column that is 1 where the row has it. A category that is not known gives 0 in
+    all of them, and a warning.
+
+    Parameters
+    ----------
+    regressor : PBPRegressor
+        Fitted on the encoded columns.
+    encoder : ColumnTransformer
+        As `build_encoder` makes it.
+    features : list of str
+        Columns of the table that the model uses, in the order of the table.
+    target : str
+        Column that it predicts.
+    """
+
+    regressor: PBPRegressor
+    encoder: ColumnTransformer
+    features: list[str]
+    target: str
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """What each feature holds: ``"number"``, ``"boolean"`` or ``"text"``."""
+        kinds = {name: kind for kind, _, names in self.encoder.transformers_ for name in names}
+        return {name: kinds[name] for name in self.features}
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """The known categories of each text feature, sorted."""
+        texts_of = [(t, names) for kind, t, names in self.encoder.transformers_ if kind == "text"]
+        return {
+            name: [str(c) for c in categories]
+            for transformer, names in texts_of
+            for name, categories in zip(names, transformer.categories_, strict=True)
+        }
+
+    @property
+    def encoded_names(self) -> list[str]:
+        """Names of the columns of X: ``column``, or ``column=category``."""
+        plain = [
+            n for kind, _, names in self.encoder.transformers_ if kind != "text" for n in names
+        ]
+        return plain + [f"{name}={c}" for name, known in self.categories.items() for c in known]
+
+    def extra_columns(self, frame: pd.DataFrame) -> list[str]:
+        """Return the columns of a table that the model ignores; the target is none of them."""
+        return [name for name in frame if name not in (*self.features, self.target)]
+
+    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
+        """Count the rows whose category is not known, for each column that has such rows."""
+        counts = {
+            name: int((~pd.Series(texts(frame[name]), dtype=object).isin(known)).sum())
+            for name, known in self.categories.items()
+        }
+        return {name: n for name, n in counts.items() if n}
+
+    def encode(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the features of a table as the regressor takes them.
+
+        Parameters
+        ----------
+        frame : DataFrame of shape (n, n_columns)
+            Columns are matched by name; others are ignored. Numbers may be given as text.
+
+        Returns
+        -------
+        ndarray of shape (n, len(encoded_names))
+
+        Raises
+        ------
+        TableError
+            Where columns are absent or cells are missing or of another kind.
+
+        Warns
+        -----
+        UnknownCategoryWarning
+            Once, with each column and the number of rows.
+        """
+        given = _select(frame, self.features)
+        check_no_missing(given)
+        if unknown := self.unknown_categories(given):
+            each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
+            warnings.warn(
+                f"Categories that the model was not fitted on, in column {each}: taken as none of "
+                "those it knows.",
+                UnknownCategoryWarning,
+                stacklevel=2,
+            )
+        return _encode(self.encoder, _typed(given, self.kinds))
+
+    def split(self, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+        """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target."""
+        y = _target(_select(frame, [*self.features, self.target]), self.target)
+        return self.encode(frame), y
+
+    def predict_distribution(self, frame: pd.DataFrame, *, student_t: bool = False) -> Predictive:
+        """Return the predictive distribution of the target for every row of a table."""
+        return self.regressor.predict_distribution(self.encode(frame), student_t=student_t)
+
+    def update(self, frame: pd.DataFrame) -> TableModel:
+        """Return a model after one more pass, over the rows of this table; self stays."""
+        X, y = self.split(frame)
+        return replace(self, regressor=copy.deepcopy(self.regressor).partial_fit(X, y))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, without pickle; `probprop.load` reads it.
+
+        The file is written beside `path` and renamed, so that a crash never leaves half a
+        model.
+        """
+        persistence.save_table_model(self, path)
+
+
+def fit_table_model(
+    frame: pd.DataFrame,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    drop: Collection[str] = (),
+    regressor: PBPRegressor,
+    callback: Callback | None = None,
+) -> TableModel:
+    """Fit a regressor on the columns of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame of shape (n, n_columns)
+    target : str
+        Column to predict; it must hold numbers.
+    features : sequence of str, default=None
+        Columns to predict it from; None means all others.
+    drop : collection of str, default=()
+        Columns to leave out.
+    regressor : PBPRegressor
+        A clone of it is fitted.
+    callback : callable, default=None
+        For `PBPRegressor.fit`.
+
+    Returns
+    -------
+    TableModel
+
+    Raises
+    ------
+    TableError
+        Where columns are absent, have missing values, or hold what no model can use, as dates.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from probprop import PBPRegressor
+    >>> from probprop.table import fit_table_model
+    >>> fruit = pd.DataFrame({
+    ...     "kind": ["apple", "pear", "apple", "pear"],
+    ...     "ripe": [True, True, False, False],
+    ...     "length": [7.0, 9.5, 6.0, 8.0],
+    ...     "weight": [150.0, 180.0, 120.0, 160.0],
+    ... })
+    >>> model = fit_table_model(fruit, "weight", regressor=PBPRegressor(random_state=0))
+    >>> model.encoded_names
+    ['length', 'ripe', 'kind=apple', 'kind=pear']
+    >>> model.encode(fruit[:2])
+    array([[7. , 1. , 1. , 0. ],
+           [9.5, 1. , 0. , 1. ]])
+    >>> model.predict_distribution(fruit).mean.shape
+    (4,)
+    """
+    chosen = _features(frame, target, features, drop)
+    given = _select(frame, [*chosen, target])
+    y = _target(given, target)
+    check_no_missing(given)
+    kinds = {name: kind_of(name, given[name]) for name in chosen}
+    typed = _typed(given[chosen], kinds)
+    known = {k: sorted(set(typed[k])) for k, kind in kinds.items() if kind == "text"}
+    encoder = build_encoder(kinds, known)
+    fitted = clone(regressor).fit(_encode(encoder, typed), y, callback)
+    return TableModel(fitted, encoder, chosen, target)
+
+
+def build_encoder(
+    kinds: Mapping[str, Kind], categories: Mapping[str, Sequence[str]]
+) -> ColumnTransformer:
+    """Return the fitted encoder of columns of these kinds: numbers, booleans, then categories.
+
+    It is a function of its arguments alone, so that a model file needs only these.
+
+    >>> encoder = build_encoder({"a": "number", "b": "text"}, {"b": ["x", "y"]})
+    >>> encoder.transform(pd.DataFrame({"a": [0.5], "b": ["y"]}))
+    array([[0.5, 0. , 1. ]])
+    """
+
+    def of(kind: Kind) -> list[str]:
+        return [name for name, other in kinds.items() if other == kind]
+
+    one_hot = OneHotEncoder(
+        categories=[np.array(categories[name], object) for name in of("text")],
+        handle_unknown="ignore",
+        sparse_output=False,
+    )
+    parts = [
+        ("number", "passthrough", of("number")),
+        ("boolean", "passthrough", of("boolean")),
+        ("text", one_hot, of("text")),
+    ]
+    encoder = ColumnTransformer(
+        [part for part in parts if part[2]],  # one without columns would stay unfitted
+        sparse_threshold=0.0,
+        verbose_feature_names_out=False,
+    ).set_output(transform="default")
+    row = {
+        k: [0.0] if k not in categories else pd.Series(categories[k][:1], dtype=object)
+        for k in kinds
+    }
+    return encoder.fit(pd.DataFrame(row))
+
+
+def _encode(encoder: ColumnTransformer, typed: pd.DataFrame) -> FloatArray:
+    return cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
+
+
+def _typed(given: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+    """Return the columns as floats and str, whatever they came as."""
+    columns: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        if kind == "text":
+            columns[name] = pd.Series(texts(given[name]), dtype=object)
+        else:
+            columns[name] = (numbers if kind == "number" else booleans)(name, given[name])
+    return pd.DataFrame(columns)
+
+
+def _source(frame: pd.DataFrame) -> str:
+    return str(frame.attrs.get("source", "The table"))
+
+
+def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return these columns of a table that has them, each once, and rows."""
+    if absent := [name for name in names if name not in frame]:
+        raise columns_absent(_source(frame), absent, list(frame))
+    check_names(_source(frame), list(frame))
+    if len(frame) == 0:
+        raise TableError(f"{_source(frame)} has no rows: give one with data in it.")
+    return frame[list(names)]
+
+
+def _target(given: pd.DataFrame, target: str) -> FloatArray:
+    column = given[target]
+    check_no_missing(given[[target]])
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        words = column.astype(object).map(str)
+        if pd.to_numeric(words, errors="coerce").isna().mean() > 0.5:
+            raise TableError(
+                f"The target {target!r} must hold numbers, but has {words.iloc[0][:50]!r} and the "
+                "like: give a column of numbers as the target."
+            )
+    return numbers(target, column)
+
+
+def _features(
+    frame: pd.DataFrame, target: str, features: Sequence[str] | None, drop: Collection[str]
+) -> list[str]:
+    """Return the columns to use, in the order of the table."""
+    wanted = [target, *(features or ()), *drop]
+    if absent := [name for name in dict.fromkeys(wanted) if name not in frame]:
+        raise columns_absent(_source(frame), absent, list(frame))
+    if target in drop or (features is not None and target in features):
+        raise TableError(f"The target {target!r} can be neither a feature nor dropped: choose one.")
+    among = frame.columns if features is None else features
+    chosen = [k for k in dict.fromkeys(frame) if k in among and k != target and k not in drop]
+    if not chosen:
+        raise TableError(
+            f"{_source(frame)} leaves no feature to predict {target!r} from: it has "
+            f"{listed(list(frame))}; choose at least one other column."
+        )
+    if other := [k for k in chosen if not isinstance(k, str)]:
+        raise TableError(
+            f"{_source(frame)} has a column named {other[0]!r}, which is not text: rename it, as "
+            "`frame.columns.astype(str)` does."
+        )
+    if features is None and (unnamed := [k for k in chosen if k.startswith("Unnamed: ")]):
+        raise TableError(
+            f"{_source(frame)} has a column without a name, often the number of the row: name it, "
+            f"or drop it (--drop {unnamed[0]!r})."
+        )
+    return chosen
