@@ -1,0 +1,200 @@
+"""The work of ``probprop demo``: the toy problem of the paper and a table of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.datasets import load_diabetes
+
+from probprop import metrics
+from probprop.posterior import Array, FloatArray
+from probprop.regressor import PBPRegressor
+
+if TYPE_CHECKING:
+    from probprop.report import Section
+
+SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
+"""What the table of the demonstration shows, as `metrics.summary` names it."""
+
+_NOISE_STD = 3.0  # of the toy problem
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A fitted model with the rows it was judged on.
+
+    Parameters
+    ----------
+    name : str
+    model : PBPRegressor
+        Fitted.
+    X_train, y_train : ndarray of shape (n_train, n_features) and (n_train,)
+    X, y : ndarray of shape (n, n_features) and (n,)
+        Rows the model has not seen.
+    feature_names : tuple of str
+    target : str
+    seconds : float
+        Time the fit took.
+    scores : dict
+        `metrics.summary` on X and y.
+    """
+
+    name: str
+    model: PBPRegressor
+    X_train: Array
+    y_train: Array
+    X: Array
+    y: Array
+    feature_names: tuple[str, ...]
+    target: str
+    seconds: float
+    scores: dict[str, float]
+
+    @property
+    def n_train(self) -> int:
+        """Rows the model was fitted on."""
+        return len(self.y_train)
+
+
+def toy_cubic(
+    n: int = 20, random_state: int | RandomState | None = 4
+) -> tuple[FloatArray, FloatArray]:
+    """Draw the toy data of [PBP15] section 5.3: y = x^3 + noise, x uniform in [-4, 4].
+
+    Parameters
+    ----------
+    n : int, default=20
+    random_state : int, RandomState instance or None, default=4
+        The default spreads the 20 points over the whole range.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 1)
+    y : ndarray of shape (n,)
+        The noise has standard deviation 3.
+
+    Examples
+    --------
+    >>> X, y = toy_cubic()
+    >>> X.shape, y.shape
+    ((20, 1), (20,))
+    """
+    rng = random_state if isinstance(random_state, RandomState) else RandomState(random_state)
+    x = rng.uniform(-4.0, 4.0, n)
+    return x[:, None], x**3 + rng.normal(0.0, _NOISE_STD, n)
+
+
+def run_demo() -> list[Result]:
+    """Fit both data sets and judge the models on rows they have not seen.
+
+    Returns
+    -------
+    list of Result
+        Diabetes, then the toy problem.
+    """
+    diabetes = load_diabetes()
+    # A tenth to test, as in [PBP15] section 5.1. One split says little: over ten
+    # that held out a fifth, the RMSE went from 46 to 61.
+    order = RandomState(1).permutation(len(diabetes.target))
+    train, test = np.split(order, [round(0.9 * len(order))])
+    names = tuple(diabetes.feature_names)
+    toy = PBPRegressor(100, n_epochs=40, random_state=0)
+    return [
+        _fit(
+            "diabetes",
+            PBPRegressor(random_state=0),
+            (diabetes.data[train], diabetes.target[train]),
+            (diabetes.data[test], diabetes.target[test]),
+            names,
+            "disease progression",
+        ),
+        _fit("toy, y = x³", toy, toy_cubic(), toy_cubic(1_000, random_state=0), ("x",), "y"),
+    ]
+
+
+def _fit(
+    name: str,
+    model: PBPRegressor,
+    train: tuple[Array, Array],
+    test: tuple[Array, Array],
+    feature_names: tuple[str, ...],
+    target: str,
+) -> Result:
+    start = time.perf_counter()
+    model.fit(*train)
+    seconds = time.perf_counter() - start
+    scores = metrics.summary(test[1], model.predict_distribution(test[0]))
+    return Result(name, model, *train, *test, feature_names, target, seconds, scores)
+
+
+def write_demo_report(path: str | os.PathLike[str], results: Sequence[Result]) -> None:
+    """Write one self-contained HTML report on the results.
+
+    Parameters
+    ----------
+    path : str or path-like
+    results : sequence of Result
+        What `run_demo` returned.
+    """
+    from probprop.report import Section, regression_sections, write_report
+    from probprop.report.regression import number
+
+    diabetes, toy = results
+    rows = [
+        [
+            result.name,
+            str(result.n_train),
+            str(len(result.y)),
+            *(number(result.scores[name]) for name in SCORES[:-1]),
+            f"{100 * result.scores['coverage_95']:.1f} %",
+            f"{1000 * result.seconds:.0f} ms",
+        ]
+        for result in results
+    ]
+    header = ["Data", "Rows to fit", "Rows to test", "RMSE", "Log-likelihood", "CRPS"]
+    header += ["Inside 95 %", "Time to fit"]
+    overview = Section(
+        "Two data sets, no tuning",
+        "Both models were fitted without any tuning and judged on rows they had not seen.",
+        (header, rows),
+    )
+    sections = regression_sections(
+        diabetes.model,
+        diabetes.X,
+        diabetes.y,
+        feature_names=diabetes.feature_names,
+        target=diabetes.target,
+        held_out=True,
+    )
+    write_report(path, "probprop: a demonstration", [overview, _toy_section(toy), *sections])
+
+
+def _toy_section(toy: Result) -> Section:
+    from matplotlib.figure import Figure
+
+    from probprop import plot
+    from probprop.report import Section, figure
+
+    x = np.linspace(-6.0, 6.0, 400)
+    ax = Figure(figsize=(5.0, 3.75), layout="constrained").subplots()
+    plot.predictive_band(
+        x,
+        toy.model.predict_distribution(x[:, None]),
+        data=(toy.X_train[:, 0], toy.y_train),
+        truth=x**3,
+        target=toy.target,
+        ax=ax,
+    )
+    return Section(
+        "The toy problem: 20 points of y = x³ + noise",
+        "The dots are all that the model saw. Where there are none, the band of 1, 2 and 3 "
+        "standard deviations opens. Beyond ±4 a network goes on as a straight line, and a cubic "
+        "does not: far from its data no band knows what it has not seen.",
+        figures=[figure(ax, "A curve through 20 points with a band that opens beyond them")],
+    )

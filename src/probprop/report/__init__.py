@@ -1,0 +1,25 @@
+"""Reports: one HTML file that asks nothing of the network, to read, print or send to a colleague.
+
+A report is a list of sections; `regression_sections` makes those of a fitted regressor, and any
+others can stand beside them.
+
+>>> from probprop.report import Section, render
+>>> table = (["measure", "value"], [["RMSE", "53.4"]])
+>>> html = render("Diabetes", [Section("Accuracy", "On 45 rows.", table)], footer="probprop")
+>>> "<title>Diabetes</title>" in html
+True
+"""
+
+from probprop.report.document import Picture, Section, Table, figure, render, write_report
+from probprop.report.regression import model_facts, regression_sections
+
+__all__ = [
+    "Picture",
+    "Section",
+    "Table",
+    "figure",
+    "model_facts",
+    "regression_sections",
+    "render",
+    "write_report",
+]

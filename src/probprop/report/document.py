@@ -1,0 +1,227 @@
+"""Sections in, one self-contained HTML document out. Knows nothing of models."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+try:
+    import jinja2
+    import matplotlib
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"Reports need {error.name}, which is not installed: pip install 'probprop[cli]'"
+    ) from error
+
+from probprop.persistence import replacing
+
+Table = tuple[list[str], list[list[str]]]
+"""A header, empty for none, and rows of as many cells."""
+
+Picture = tuple[bytes, str]
+"""An SVG or PNG file, and what a reader who cannot see it should know."""
+
+_DPI = 200  # of rasterised layers; sharp in print at half a page's width
+_VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as pixels
+_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
+_NUMBER = re.compile(r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?( ?(%|ms|s))?|inf|nan)")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report. Every string is plain text: markup in it is shown, not obeyed.
+
+    Parameters
+    ----------
+    title : str
+    text : str, default=""
+        Paragraphs, parted by blank lines. Under figures without a table it is their caption.
+    table : (header, rows), default=None
+        Lists of strings; an empty header is left out.
+    figures : sequence of (bytes, str), default=()
+        What `figure` returns: an SVG or PNG file, and the text that can stand for it.
+    """
+
+    title: str
+    text: str = ""
+    table: Table | None = None
+    figures: Sequence[Picture] = ()
+
+    @property
+    def captioned(self) -> bool:
+        """Whether the text is the caption of the figures."""
+        return bool(self.figures) and self.table is None
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The text, cut at blank lines."""
+        return [p.strip() for p in re.split(r"\n\s*\n", self.text) if p.strip()]
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns of the table hold nothing but numbers, and so align at the right."""
+        if self.table is None:
+            return []
+        columns = zip(*self.table[1], strict=True)
+        return [all(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
+
+
+def figure(drawing: Axes | Figure, alt: str) -> Picture:
+    """Turn a drawing into an SVG file for a `Section`.
+
+    Layers of more than a thousand marks go in as pixels. The drawing itself is left as it was.
+
+    Parameters
+    ----------
+    drawing : matplotlib Axes or Figure
+        Of an Axes, the whole figure is taken.
+    alt : str
+        What the picture shows, for readers who cannot see it.
+
+    Returns
+    -------
+    (bytes, str)
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> line = ax.plot([0, 1], [1, 0])
+    >>> image, alt = figure(ax, "A falling line")
+    >>> image[:4], alt
+    (b'<svg', 'A falling line')
+    """
+    whole = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
+    if whole is None:
+        raise ValueError("The axes are no part of a figure any more: draw them anew.")
+    file = io.BytesIO()
+    # Text stays text: the browser has the glyphs of languages that Matplotlib's font lacks.
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "probprop"}
+    no_metadata = dict.fromkeys(["Creator", "Date", "Format", "Type"])
+    with matplotlib.rc_context(settings), _rasterized(whole), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
+        whole.savefig(file, format="svg", dpi=_DPI, metadata=no_metadata)
+    svg = _NOT_XML.sub(b"", file.getvalue())
+    return svg[svg.index(b"<svg") :], alt  # without the XML prologue, which names a web address
+
+
+@contextmanager
+def _rasterized(whole: Figure) -> Iterator[None]:
+    """Have the crowded layers of a figure drawn as pixels, for a while."""
+    layers = (layer for ax in whole.axes for layer in ax.get_children())
+    crowded = [layer for layer in layers if _n_marks(layer) > _VECTOR_LIMIT]
+    before = [artist.get_rasterized() for artist in crowded]
+    try:
+        for artist in crowded:
+            artist.set_rasterized(True)
+        yield
+    finally:
+        for artist, was in zip(crowded, before, strict=True):
+            artist.set_rasterized(was)
+
+
+def _n_marks(layer: Artist) -> int:
+    """How many points or line segments a layer draws; 0 for what is neither."""
+    if isinstance(layer, Collection):
+        return max(len(layer.get_offsets()), len(layer.get_paths()))  # type: ignore[arg-type]
+    return np.size(layer.get_xdata()) if isinstance(layer, Line2D) else 0
+
+
+def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
+    """Lay out sections as one HTML document without scripts or external parts.
+
+    Parameters
+    ----------
+    title : str
+    sections : sequence of Section
+    footer : str
+        A line at the end, such as what wrote the report and when.
+
+    Returns
+    -------
+    str
+        The document. All strings given are escaped.
+
+    Examples
+    --------
+    >>> html = render("Is a < b?", [Section("Yes", "It is.")], footer="")
+    >>> "Is a &lt; b?" in html
+    True
+    """
+    placed = list(zip(sections, _placement(sections), strict=True))
+    return _template().render(title=title, placed=placed, footer=footer)
+
+
+def _placement(sections: Sequence[Section]) -> list[str]:
+    """Return "full", "half" or "wide" for each section.
+
+    Sections of one captioned picture stand in pairs; the last of an odd run takes the full
+    width, with its caption at the side.
+    """
+    placement: list[str] = []
+    for is_single, run in groupby(sections, lambda s: s.captioned and len(s.figures) == 1):
+        n = len(list(run))
+        placement += ["half"] * (n - n % 2) + ["wide"] * (n % 2) if is_single else ["full"] * n
+    return placement
+
+
+@cache
+def _template() -> jinja2.Template:
+    source = resources.files("probprop.report").joinpath("template.html.jinja")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["data_uri"] = _data_uri
+    environment.filters["unparted"] = lambda text: re.sub(
+        r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text
+    )
+    return environment.from_string(source.read_text(encoding="utf-8"))
+
+
+def _data_uri(image: bytes) -> str:
+    kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+
+
+def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+    """Write a report, signed with version and date, to one HTML file.
+
+    The file appears whole or not at all; one that was there is replaced.
+
+    Parameters
+    ----------
+    path : str or path-like
+    title : str
+    sections : sequence of Section
+    """
+    from probprop import __version__
+
+    now = datetime.now(UTC)
+    footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
+    document = render(title, sections, footer=footer).encode("utf-8", "replace")
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(
+            f"The report {os.fspath(path)} cannot be written: there is no folder {folder}; "
+            "make it first, or give another path."
+        )
+    with replacing(path) as file:
+        file.write(document)

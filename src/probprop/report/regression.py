@@ -1,0 +1,382 @@
+"""The sections of a report on a fitted regressor: how good it is, how sure, and what it is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import AutoLocator
+from numpy.typing import ArrayLike
+from scipy.special import gammaincinv
+from scipy.stats import binom
+from sklearn.utils.validation import check_is_fitted
+
+from probprop import metrics, plot
+from probprop.posterior import Array, FloatArray
+from probprop.predictive import Predictive
+from probprop.regressor import PBPRegressor
+from probprop.report.document import Picture, Section, figure
+
+_MAX_NAMES = 40  # features named
+_SCORE_HEADER = ["Measure", "Value", "How to read it"]
+_SIZE = (5.0, 3.75)  # inches, of every picture
+
+
+def regression_sections(
+    model: PBPRegressor,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    feature_names: Sequence[str],
+    target: str,
+    held_out: bool | None,
+) -> list[Section]:
+    """Judge a fitted regressor on rows with known targets.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        Fitted.
+    X : array-like of shape (n, n_features)
+        The numbers the model takes, after any encoding.
+    y : array-like of shape (n,)
+        What was observed, in target units.
+    feature_names : sequence of str
+        One per column of X.
+    target : str
+        Name of the target.
+    held_out : bool or None
+        Whether the rows were kept from the model when it was fitted; None where that is not
+        known. The report says so.
+
+    Returns
+    -------
+    list of Section
+        The numbers that matter, predicted against observed, calibration, residuals, training,
+        partial dependence, weights, more measures, facts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from probprop import PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = PBPRegressor(n_epochs=5, random_state=0).fit(X[:400], y[:400])
+    >>> sections = regression_sections(
+    ...     model, X[400:], y[400:], feature_names=X.columns, target="progression", held_out=True
+    ... )
+    >>> sections[0].title
+    'How good the predictions are'
+    """
+    check_is_fitted(model)
+    rows, observed, names = (
+        np.asarray(X),
+        np.asarray(y, np.float64),
+        [str(k) for k in feature_names],
+    )
+    if rows.ndim != 2 or observed.shape != rows.shape[:1] or len(names) != rows.shape[1]:
+        raise ValueError(
+            "X must have one row per target and one column per feature name. Got X of shape "
+            f"{rows.shape}, y of shape {observed.shape} and {len(names)} names instead."
+        )
+    with warnings.catch_warnings():  # the names of the columns are given apart from X
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        predictive = model.predict_distribution(rows)
+        scores = metrics.summary(observed, predictive)
+        return [
+            _quality(observed, scores, target, held_out),
+            *_fit_pictures(observed, predictive, target),
+            _training(model, target),
+            _dependence(model, rows, names, target),
+            _weights(model),
+            _more_scores(scores, target),
+            Section("The model", table=([], model_facts(model, names, target))),
+        ]
+
+
+# ---- Quality
+
+
+def _quality(
+    y: FloatArray, scores: dict[str, float], target: str, held_out: bool | None
+) -> Section:
+    """The numbers that matter, in two sentences and a small table."""
+    kind = {True: "held-out ", False: "training ", None: ""}[held_out]
+    text = _coverage_sentence(scores["coverage_95"], len(y), kind) + "\n\n"
+    text += f"The typical error (RMSE) is {number(scores['rmse'])}, in units of {target}"
+    baseline = metrics.rmse(y, np.full_like(y, np.mean(y)))
+    if baseline > 0.0:
+        change = scores["rmse"] / baseline - 1.0
+        direction = "below" if change <= 0.0 else "above"
+        text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
+    text += {
+        True: ". The model had not seen these rows.",
+        False: ". The model was fitted on these rows; on new ones expect larger errors.",
+        None: ".",
+    }[held_out]
+    rows = [
+        ["Inside 95 %", _percent(scores["coverage_95"]), _inside(95)],
+        ["RMSE", number(scores["rmse"]), f"Root mean squared error, in units of {target}."],
+        [
+            "CRPS",
+            number(scores["crps"]),
+            f"Error of the whole predicted distribution, in units of {target}. Lower is better; "
+            "without error bars it is the mean absolute error.",
+        ],
+        [
+            "Log-likelihood",
+            number(scores["log_likelihood"]),
+            "Mean log density of what was observed. Higher is better: it rewards small errors and "
+            "honest error bars. Compare it between models on the same rows.",
+        ],
+    ]
+    return Section("How good the predictions are", text, (_SCORE_HEADER, rows))
+
+
+def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
+    """Say how many of the 95 % intervals held, and whether chance explains the difference."""
+    inside = round(coverage * n)
+    low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
+    expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+    rows = f"{n:,} {kind}row" + ("" if n == 1 else "s")
+    sentence = (
+        f"Of the observed values in {rows}, {inside:,} ({_percent(coverage)}) lie inside their "
+        f"95 % interval. Give or take chance, honest intervals hold {expected}"
+    )
+    if inside < low:
+        return sentence + (
+            ": the error bars are too narrow here. Fewer epochs or more rows usually help."
+        )
+    if inside > high:
+        return sentence + ": the error bars are wider here than they need be."
+    return sentence + ": these rows give no reason to doubt the error bars."
+
+
+def _more_scores(scores: dict[str, float], target: str) -> Section:
+    rows = [
+        ["MAE", number(scores["mae"]), f"Mean absolute error, in units of {target}."],
+        *(
+            [f"Inside {level} %", _percent(scores[f"coverage_{level}"]), _inside(level)]
+            for level in (50, 80, 90)
+        ),
+        [
+            "Calibration error",
+            _percent(scores["calibration_error"]),
+            "Mean distance between the expected and the observed share, over all levels. "
+            "0 % is ideal.",
+        ],
+        [
+            "Sharpness",
+            number(scores["sharpness"]),
+            f"Mean predicted standard deviation, in units of {target}. Of two calibrated models "
+            "the one with the smaller value says more.",
+        ],
+    ]
+    return Section("More measures", table=(_SCORE_HEADER, rows))
+
+
+def _inside(level: int) -> str:
+    return f"Share of observed values inside their {level} % interval; {level} % is ideal."
+
+
+# ---- Pictures
+
+
+def _picture(draw: Callable[[Axes], object], alt: str) -> Picture:
+    """Draw on axes of our own, so that pyplot keeps nothing."""
+    ax = Figure(figsize=_SIZE, layout="constrained").subplots()
+    draw(ax)
+    if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
+        locator.set_params(nbins=6)  # labels such as −0.075 would touch
+    return figure(ax, alt)
+
+
+def _label(name: str) -> str:
+    """Make a name fit for an axis: of one line, not too long, and no dollar begins a formula."""
+    line = " ".join(name.split())
+    return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
+
+
+def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Section]:
+    return [
+        Section(
+            "Predicted against observed",
+            "Each mark is a row with its 95 % interval; of many rows, a random selection. On the "
+            "dashed line the prediction is right. Crosses are rows whose interval misses what "
+            "was observed: one in twenty is to be expected.",
+            figures=[
+                _picture(
+                    lambda ax: plot.predicted_against_observed(
+                        y, predictive, target=_label(target), ax=ax
+                    ),
+                    f"Predicted against observed {target}, with 95 % intervals",
+                )
+            ],
+        ),
+        Section(
+            "Calibration",
+            "How many observed values lie inside their interval, for every level of confidence. "
+            "On the diagonal the error bars are honest; below it they are too narrow, above it "
+            "too wide. The shade is where chance leaves the curve of a calibrated model.",
+            figures=[
+                _picture(
+                    lambda ax: plot.calibration(y, predictive, target=_label(target), ax=ax),
+                    "Observed against expected coverage of the predictive intervals",
+                )
+            ],
+        ),
+        Section(
+            "Residuals against error bars",
+            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
+            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+            figures=[
+                _picture(
+                    lambda ax: plot.residuals_against_std(
+                        y, predictive, target=_label(target), ax=ax
+                    ),
+                    f"Residuals of {target} against the predicted standard deviation",
+                )
+            ],
+        ),
+    ]
+
+
+def _training(model: PBPRegressor, target: str) -> Section:
+    return Section(
+        "Training",
+        "Mean log Z is how well each row was predicted just before the network learned from it; "
+        "it should rise and level off. The noise is what the network leaves unexplained.",
+        figures=[
+            _picture(
+                lambda ax: plot.training_curve(model.history_, target=_label(target), ax=ax),
+                f"Mean log Z and the noise of {target} after each pass",
+            )
+        ],
+    )
+
+
+def _dependence(model: PBPRegressor, X: Array, names: list[str], target: str) -> Section:
+    def drawn(feature: int) -> Picture:
+        return _picture(
+            lambda ax: plot.partial_dependence(
+                model, X, feature, name=_label(names[feature]), target=_label(target), ax=ax
+            ),
+            f"Predicted {target} for different values of {names[feature]}",
+        )
+
+    return Section(
+        "What the predictions depend on",
+        "The features that move the prediction most. The line is the average prediction when "
+        "that feature alone is set to the value below; the band is two standard deviations of "
+        "the model's own uncertainty, without the noise. It shows what the network learned, not "
+        "what causes what.",
+        figures=[drawn(feature) for feature in plot.important_features(model, X)],
+    )
+
+
+def _weights(model: PBPRegressor) -> Section:
+    return Section(
+        "Weights",
+        "What training left of each weight of the network: its mean and its standard deviation, "
+        "layer by layer. A weight that the data say nothing about stays near zero, as wide as the "
+        "prior; one below the dotted line is more than two standard deviations from zero.",
+        figures=[
+            _picture(
+                lambda ax: plot.weight_posterior(model.posterior_, ax=ax),
+                "Means and standard deviations of the weights in each layer",
+            )
+        ],
+    )
+
+
+# ---- Facts
+
+
+def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) -> list[list[str]]:
+    """Describe a fitted model in rows of a name and a value.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        Fitted.
+    feature_names : sequence of str
+    target : str
+
+    Returns
+    -------
+    list of [str, str]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> model = PBPRegressor(8, n_epochs=3, random_state=0).fit(x, x[:, 0] ** 2)
+    >>> dict(model_facts(model, ["x"], "y"))["Network"]
+    '1 feature, 8 hidden units, 1 output; 25 weights in float64'
+    """
+    from probprop import __version__
+
+    q = model.posterior_
+    n_in, *hidden, _ = q.layer_sizes
+    units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
+    n_weights = sum(m.size for m in q.m_w)
+    plural = "" if n_in == 1 else "s"
+    noise = _std_and_interval(q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)
+    prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
+    named = ", ".join(feature_names[:_MAX_NAMES])
+    if len(feature_names) > _MAX_NAMES:
+        named += f" and {len(feature_names) - _MAX_NAMES:,} more"
+    facts = [
+        ["Target", target],
+        [
+            "Network",
+            f"{n_in:,} feature{plural}, {units}, 1 output; {n_weights:,} weights in {q.dtype}",
+        ],
+        ["Training", f"{model.n_samples_seen_:,} rows, {model.n_iter_:,} passes"],
+        ["Noise", f"standard deviation {noise}, in units of {target}"],
+        ["Prior of the weights", f"standard deviation {prior}"],
+        ["Log evidence", f"{number(model.log_evidence_)} (sum over the first pass)"],
+        ["Seed", str(model.random_state) if isinstance(model.random_state, int) else "none"],
+        [f"Feature{plural}", named],
+        ["Version", f"probprop {__version__}"],
+    ]
+    counts = {
+        "weight updates undone": sum(e.n_undone for e in model.history_),
+        "noise updates by quadrature": sum(e.n_guarded for e in model.history_),
+        "rows skipped": sum(e.n_skipped_points for e in model.history_),
+    }
+    if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
+        facts.insert(3, ["Unusual in training", ", ".join(unusual)])
+    return facts
+
+
+def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
+    """Standard deviation with its 95 % interval, from the Gamma of a precision."""
+    mean = math.sqrt(beta / (alpha - 1.0)) * scale
+    high, low = np.sqrt(beta / gammaincinv(alpha, [0.025, 0.975])) * scale
+    return f"{number(mean)} (95 % interval {number(low)} to {number(high)})"
+
+
+def number(value: float) -> str:
+    """Write a number with four significant digits, as a reader expects it.
+
+    Examples
+    --------
+    >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
+    ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
+    """
+    if value == 0.0 or not math.isfinite(value):
+        text = f"{value:.0f}"
+    elif 1e-4 <= abs(value) < 1e9:
+        text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+    else:
+        text = f"{value:.3e}"
+    return text.replace("-", "−")
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
