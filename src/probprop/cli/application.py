@@ -1,0 +1,138 @@
+"""The typer app, and the one place where failures become a line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from probprop import __version__
+from probprop.cli import judging, prediction, showing, training
+from probprop.cli.console import Terminal, make_terminal
+
+DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+_ANYWHERE = ("--quiet", "-q", "--debug")
+
+_HELP = """Regression on tables with honest uncertainty, by Bayesian neural networks.
+
+A table in (CSV, TSV, Parquet), predictions with error bars out.
+
+\b
+Examples:
+  probprop demo
+  probprop fit houses.csv --target price -o houses.pbp
+  probprop predict houses.pbp new.csv -o predicted.csv
+  probprop evaluate houses.pbp sold.csv
+"""
+
+# Without markup the help is plain text, whose examples can be copied, on every kind of output.
+app = typer.Typer(
+    help=_HELP, rich_markup_mode=None, invoke_without_command=True, pretty_exceptions_enable=False
+)
+app.command(epilog=showing.DEMO_EXAMPLES)(showing.demo)
+app.command(epilog=training.FIT_EXAMPLES)(training.fit)
+app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
+app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
+app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
+app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
+app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")
+    ] = False,
+) -> None:
+    """Make the terminal that every command prints with."""
+    context.obj = make_terminal(quiet=quiet)
+    if version:
+        context.obj.result(f"probprop {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(USAGE_ERROR)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
+    arguments = _move_to_front(arguments)
+    debug = "--debug" in arguments
+    terminal = make_terminal(quiet="--quiet" in arguments or "-q" in arguments)
+    try:
+        with terminal.warnings_as_notes():
+            command = typer.main.get_command(app)
+            code = command.main(arguments, prog_name="probprop", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        code = _explain(error, terminal)
+    if code == INTERRUPTED:
+        terminal.error("interrupted; files that were there before are unchanged")
+    return code if isinstance(code, int) else 0
+
+
+def _move_to_front(arguments: Sequence[str]) -> list[str]:
+    """Let the options of the application stand behind the command too."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    anywhere = [a for a in arguments[:end] if a in _ANYWHERE]
+    return [*anywhere, *(a for a in arguments[:end] if a not in _ANYWHERE), *arguments[end:]]
+
+
+def _explain(error: Exception, terminal: Terminal) -> int:
+    """Print what is wrong and what to do, in one line; return the exit code."""
+    # The class of usage errors is click's or typer's own, as the version of typer has it.
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "probprop"
+        terminal.error(f"{format_message().rstrip('.')} (see `{path} --help`)")
+        return USAGE_ERROR
+    if isinstance(error, OSError):
+        terminal.error(_explain_os_error(error))
+    elif isinstance(error, MemoryError):
+        terminal.error("not enough memory: take fewer rows, fewer columns or --dtype float32")
+    elif isinstance(error, ValueError | ImportError):
+        terminal.error(str(error))
+    else:
+        name = type(error).__name__
+        terminal.error(f"unexpected {name}: {error}; run it again with --debug and report that")
+    return DATA_ERROR
+
+
+_ADVICE = {
+    errno.ENOENT: "check the path",
+    errno.EACCES: "check its permissions and those of its folder",
+    errno.EPERM: "check its permissions and those of its folder",
+    errno.EROFS: "choose a path on a disk that can be written",
+    errno.EISDIR: "give the path of a file",
+    errno.ENOTDIR: "check the path",
+    errno.ENOSPC: "free some space or choose another path; nothing was changed",
+    errno.EDQUOT: "free some space or choose another path; nothing was changed",
+    errno.EFBIG: "raise the limit or choose another path; nothing was changed",
+}
+
+
+def _explain_os_error(error: OSError) -> str:
+    """Return the system's reason with the file's name and what to do.
+
+    Examples
+    --------
+    >>> _explain_os_error(FileNotFoundError(2, "No such file or directory", "houses.csv"))
+    'houses.csv: no such file or directory; check the path'
+    """
+    if error.errno is None or error.strerror is None:
+        return str(error)
+    reason = error.strerror[:1].lower() + error.strerror[1:]
+    name = f"{error.filename}: " if error.filename is not None else ""
+    advice = _ADVICE.get(error.errno)
+    return f"{name}{reason}" + (f"; {advice}" if advice else "")

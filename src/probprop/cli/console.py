@@ -1,0 +1,172 @@
+"""What the commands print with: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from probprop.posterior import Epoch
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The two output streams, and whether notes and progress are wanted.
+
+    rich drops colours where a stream is no terminal and where ``NO_COLOR`` is set.
+
+    Parameters
+    ----------
+    out, err : rich.console.Console
+    quiet : bool
+        Print results and errors only.
+    """
+
+    out: Console
+    err: Console
+    quiet: bool = False
+
+    def say(self, text: str) -> None:
+        """Print a line about what was done, on standard error; nothing with --quiet."""
+        if not self.quiet:
+            _line(self.err, text)
+
+    def note(self, text: str) -> None:
+        """Print a line that somebody may have to act upon; nothing with --quiet."""
+        if not self.quiet:
+            _line(self.err, f"note: {text}", "yellow")
+
+    def error(self, text: str) -> None:
+        """Print the one line of a failure."""
+        _line(self.err, f"error: {' '.join(text.split())}", "bold red")
+
+    def result(self, text: str) -> None:
+        """Print a line of the result on standard output."""
+        _line(self.out, text)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table on standard output, the first column left, the others right."""
+        terminal = self.out.is_terminal
+        table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
+        for i, name in enumerate(header):
+            table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.out.print(table)
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print names and values on standard output; long values are wrapped on a terminal."""
+        if not self.out.is_terminal:
+            width = max(len(name) for name, _ in rows)
+            for name, value in rows:
+                self.result(f"{name:<{width}}  {value}")
+            return
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in rows:
+            table.add_row(Text(name), Text(value))
+        self.out.print(table)
+
+    @contextmanager
+    def epochs(self, text: str, n_epochs: int) -> Iterator[Callable[[Epoch], None]]:
+        """Show a bar with the time left; yields the callback of `PBPRegressor.fit`."""
+        noise = TextColumn("noise std {task.fields[noise]}")
+        with self._progress(noise) as progress:
+            task = progress.add_task(text, total=n_epochs, noise="")
+
+            def advance(epoch: Epoch) -> None:
+                noise_std = f"{epoch.noise_variance**0.5:.4g}"
+                progress.update(task, completed=epoch.n_iter, noise=noise_std)
+
+            yield advance
+
+    @contextmanager
+    def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:
+        """Show a bar with the time left (None: rows unknown); yields what counts rows."""
+        counter = TextColumn("{task.completed:,.0f} rows")
+        with self._progress(counter) as progress:
+            task = progress.add_task(text, total=n_rows)
+
+            def advance(n: int) -> None:
+                progress.update(task, advance=n)
+
+            yield advance
+
+    def _progress(self, column: ProgressColumn) -> Progress:
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            column,
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=self.err,
+            transient=True,
+            disable=self.quiet or not self.err.is_terminal,
+        )
+
+    @contextmanager
+    def warnings_as_notes(self) -> Iterator[None]:
+        """Print each Python warning once, as a note instead of with a line of source."""
+        seen: set[str] = set()
+
+        def show(message: Warning | str, *_: object, **__: object) -> None:
+            text = " ".join(str(message).split())
+            if text not in seen:
+                seen.add(text)
+                self.note(text)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", RuntimeWarning)
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = show
+            yield
+
+
+def make_terminal(*, quiet: bool) -> Terminal:
+    """Return the terminal of this process; a pipe has no width, so that lines are not cut."""
+    out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        out.width = 1000
+    return Terminal(out, err, quiet)
+
+
+def terminal_of(context: typer.Context) -> Terminal:
+    """Return the terminal that the application put into the context."""
+    terminal = context.obj
+    if not isinstance(terminal, Terminal):
+        raise TypeError(f"the context holds {type(terminal).__name__}, not a Terminal")
+    return terminal
+
+
+def plural(n: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
+    ('1 row', '1,200 rows', '2 categories')
+    """
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
+
+
+def _line(console: Console, text: str, style: str | None = None) -> None:
+    console.print(Text(text), style=style, soft_wrap=True)

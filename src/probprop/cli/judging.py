@@ -1,0 +1,101 @@
+"""`probprop evaluate` and `probprop info`: how good a model is, and what it is."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from probprop import persistence
+from probprop.cli.arguments import Data, Model, Report
+from probprop.cli.console import plural, terminal_of
+from probprop.cli.models import load_model, load_table_model
+from probprop.cli.output import check_destination
+from probprop.cli.scores import LABELS, scores, show, write_regression_report
+from probprop.regressor import PBPRegressor
+
+if TYPE_CHECKING:
+    from probprop.table import TableModel
+
+EVALUATE_EXAMPLES = """\b
+Examples:
+  probprop evaluate houses.pbp sold.csv
+  probprop evaluate houses.pbp sold.csv --report sold.html
+  probprop evaluate houses.pbp sold.csv --json
+"""
+INFO_EXAMPLES = """\b
+Example:
+  probprop info houses.pbp
+"""
+
+
+_REPLACED = ("Feature", "Features", "Version")  # facts that the file tells better
+
+
+def evaluate(
+    context: typer.Context,
+    model: Model,
+    data: Data,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    report: Report = None,
+) -> None:
+    """Judge predictions and error bars on rows whose target is known.
+
+    Give rows the model has not seen: on others it looks better than it is.
+    """
+    check_destination(report, "--report")
+    from probprop.table import read_table
+
+    terminal = terminal_of(context)
+    table_model = load_table_model(model)
+    columns = [*table_model.features, table_model.target]
+    frame = read_table(data, columns=columns, kinds=table_model.kinds)
+    found = scores(table_model, frame)
+    if report is not None:
+        write_regression_report(report, table_model, frame, held_out=None)
+        terminal.say(f"wrote {report}")
+    if as_json:
+        finite = {k: v if math.isfinite(v) else None for k, v in found.items()}
+        terminal.result(json.dumps({"rows": len(frame), **finite}, indent=2, allow_nan=False))
+    else:
+        terminal.say(f"{model} on {plural(len(frame), 'row')} of {data}:")
+        rows = [[LABELS[k], show(k, value)] for k, value in found.items()]
+        terminal.table(["measure", "value"], rows)
+
+
+def info(context: typer.Context, model: Model) -> None:
+    """Show what a model is and what it was fitted on."""
+    from probprop.report import model_facts
+    from probprop.table import TableModel
+
+    loaded = load_model(model)
+    version = persistence.read_model(model)[0].get("probprop_version", "unknown")
+    if isinstance(loaded, TableModel):
+        facts = model_facts(loaded.regressor, loaded.encoded_names, loaded.target)
+        features = ", ".join(_feature(loaded, name) for name in loaded.features)
+    elif isinstance(loaded, PBPRegressor):
+        facts = model_facts(loaded, [], "the target")
+        names = getattr(loaded, "feature_names_in_", ())
+        features = ", ".join(str(name) for name in names) or "without names"
+    else:
+        raise ValueError(f"{model} is a {type(loaded).__name__}, which this command does not know")
+    rows = [(name, value) for name, value in facts if name not in _REPLACED]
+    terminal_of(context).facts(
+        [
+            *rows,
+            ("Features", features),
+            ("Written by", f"probprop {version}"),
+            ("File size", f"{os.path.getsize(model):,} bytes"),
+        ]
+    )
+
+
+def _feature(model: TableModel, name: str) -> str:
+    """Name a column with what it holds, where that is not numbers."""
+    kind = model.kinds[name]
+    if kind == "text":
+        return f"{name} ({plural(len(model.categories[name]), 'category')})"
+    return f"{name} (true or false)" if kind == "boolean" else name

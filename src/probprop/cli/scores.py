@@ -1,0 +1,71 @@
+"""How good a model is on a table, as the commands show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from probprop.cli.output import naming
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from probprop.table import TableModel
+
+LABELS = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "log_likelihood": "log-likelihood",
+    "crps": "CRPS",
+    "coverage_50": "inside 50 % interval",
+    "coverage_80": "inside 80 % interval",
+    "coverage_90": "inside 90 % interval",
+    "coverage_95": "inside 95 % interval",
+    "calibration_error": "calibration error",
+    "sharpness": "mean predicted std",
+}
+
+
+def scores(model: TableModel, frame: DataFrame) -> dict[str, float]:
+    """Return `metrics.summary` on the rows of a frame that holds the target."""
+    from probprop import metrics
+
+    X, y = model.split(frame)
+    return metrics.summary(y, model.regressor.predict_distribution(X))
+
+
+def score_table(model: TableModel, frame: DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the scores on a frame."""
+    found = scores(model, frame)
+    return ["measure", "value"], [[LABELS[k], show(k, value)] for k, value in found.items()]
+
+
+def show(name: str, value: float) -> str:
+    """Write a score as a reader expects it.
+
+    Examples
+    --------
+    >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
+    ('53.42', '21,988', '95.5 %')
+    """
+    if name.startswith("coverage") or name == "calibration_error":
+        return f"{100 * value:.1f} %"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def write_regression_report(
+    path: str, model: TableModel, frame: DataFrame, *, held_out: bool | None
+) -> None:
+    """Write the HTML report of a model on the rows of a frame."""
+    from probprop.report import regression_sections, write_report
+
+    X, y = model.split(frame)
+    sections = regression_sections(
+        model.regressor,
+        X,
+        y,
+        feature_names=model.encoded_names,
+        target=model.target,
+        held_out=held_out,
+    )
+    with naming(path):
+        write_report(path, f"Predicting {model.target}", sections)

@@ -1,0 +1,105 @@
+"""`probprop demo` and `probprop bench`: what this is, and how fast it is here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from probprop.cli.console import terminal_of
+from probprop.cli.output import check_destination, naming
+from probprop.cli.scores import show
+from probprop.engine import ENGINES, cpu_level
+from probprop.posterior import initial_posterior
+
+DEMO_EXAMPLES = """\b
+Examples:
+  probprop demo
+  probprop demo -o report.html
+"""
+BENCH_EXAMPLES = """\b
+Examples:
+  probprop bench
+  PROBPROP_CPU_LEVEL=v2 probprop bench
+"""
+
+_SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
+_SECONDS = 0.3  # per shape and precision
+_ROWS = 2_000
+
+
+def demo(
+    context: typer.Context,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
+    ] = "probprop-demo.html",
+) -> None:
+    """Fit two small data sets and write a report to look at.
+
+    The toy problem is that of the paper: y = x^3 + noise, 20 points, 100 hidden units. The
+    other data ship with scikit-learn: the progress of diabetes in 442 patients.
+    """
+    check_destination(output)
+    from probprop.demo import SCORES, run_demo, write_demo_report
+
+    terminal = terminal_of(context)
+    results = run_demo()
+    header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "inside 95 %", "fit"]
+    terminal.table(
+        header,
+        [
+            [
+                result.name,
+                f"{result.n_train} + {len(result.y)}",
+                *(show(k, result.scores[k]) for k in SCORES),
+                f"{result.seconds:.3f} s",
+            ]
+            for result in results
+        ],
+    )
+    terminal.say("rows: to fit + to test; every score is on the test rows")
+    with naming(output):
+        write_demo_report(output, results)
+    terminal.result(f"The report is {os.path.abspath(output)}: open it in a browser.")
+
+
+def bench(context: typer.Context) -> None:
+    """Measure the updates per second of this machine, on one core.
+
+    One update is one row of a table, learned once; an epoch is as many as there are rows.
+    """
+    terminal = terminal_of(context)
+    rows = []
+    for sizes in _SHAPES:
+        speeds = [updates_per_second(sizes, dtype) for dtype in ("float64", "float32")]
+        hidden = "-".join(str(n) for n in sizes[1:-1])
+        rows.append([f"{sizes[0]} features, {hidden} hidden", *(f"{v:,.0f}" for v in speeds)])
+    terminal.table(["network", "float64 updates/s", "float32 updates/s"], rows)
+    terminal.result(f"instruction set: {cpu_level()}")
+
+
+def updates_per_second(sizes: tuple[int, ...], dtype: str) -> float:
+    """Time passes of the native engine over made data and return the speed of the fastest."""
+    random_state = np.random.RandomState(0)
+    posterior = initial_posterior(
+        sizes,
+        noise_shape=6.0,
+        noise_rate=6.0,
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=random_state,
+        dtype=np.dtype(dtype),
+    )
+    X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
+    y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
+    order = random_state.permutation(_ROWS)
+    fastest = float("inf")
+    end = time.perf_counter() + _SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
+        fastest = min(fastest, time.perf_counter() - start)
+    return _ROWS / fastest

@@ -1,0 +1,340 @@
+"""The command as a new user meets it: every command on real files, in one process."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+
+import probprop
+from cli_tables import homes, write_homes
+from probprop import PBPRegressor
+from probprop.cli import prediction, showing
+from probprop.cli.application import run
+from probprop.table import TableModel
+
+ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tables and a fitted model, which no test changes."""
+    path = tmp_path_factory.mktemp("cli")
+    write_homes(path)
+    load_diabetes(as_frame=True).frame.to_csv(path / "diabetes.csv", index=False)
+    arguments = ["fit", path / "homes.csv", "--target", "price", "--drop", "id", "--quiet"]
+    assert run([str(a) for a in [*arguments, "--epochs", 5, "-o", path / "homes.pbp"]]) == 0
+    return path
+
+
+def table_model(path: Path) -> TableModel:
+    model = probprop.load(path)
+    assert isinstance(model, TableModel)
+    return model
+
+
+# ---- The path of a new user
+
+
+@pytest.mark.parametrize(("data", "target"), [("diabetes.csv", "target"), ("homes.csv", "price")])
+def test_fit_info_evaluate_predict_update_predict(
+    folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    data: str,
+    target: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = str(folder / data)
+    rows = pd.read_csv(table)
+    first, second, new = rows[:-80], rows[-80:-40], rows[-40:].drop(columns=target)
+    first.to_csv("first.csv", index=False)
+    second.to_csv("second.csv", index=False)
+    new.to_csv("new.csv", index=False)
+
+    assert run(["fit", "first.csv", "--target", target, "-o", "model.pbp"]) == 0
+    out, err = capfd.readouterr()
+    n_test = round(0.1 * len(first))
+    assert f"fitted on {len(first) - n_test} rows; on the {n_test} rows held out:" in err
+    assert f"wrote model.pbp: {len(first)} rows" in err
+    assert re.search(r"inside 95 % interval +\d+\.\d %", out)
+
+    assert run(["info", "model.pbp"]) == 0
+    out = capfd.readouterr().out
+    for fact in (target, "50 hidden units", f"{len(first)} rows", "40 passes", "interval"):
+        assert fact in out
+    assert f"probprop {probprop.__version__}" in out
+    assert f"{Path('model.pbp').stat().st_size:,} bytes" in out
+
+    assert run(["evaluate", "model.pbp", "second.csv"]) == 0
+    assert "calibration error" in capfd.readouterr().out
+
+    assert run(["predict", "model.pbp", "new.csv", "-o", "one.csv"]) == 0
+    assert run(["update", "model.pbp", "second.csv"]) == 0
+    assert f"with 40 rows: {len(first) + 40} rows seen in 41 passes" in capfd.readouterr().err
+    assert run(["predict", "model.pbp", "new.csv", "-o", "two.csv"]) == 0
+
+    one, two = pd.read_csv("one.csv"), pd.read_csv("two.csv")
+    assert list(one) == list(two) == [*new, *ADDED]
+    assert (one["mean"] != two["mean"]).all()
+    expected = table_model(Path("model.pbp")).predict_distribution(new)
+    np.testing.assert_allclose(two["mean"], expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(two["std"], expected.std, rtol=1e-12)
+    assert not list(tmp_path.glob(".probprop-*"))
+
+
+# ---- fit
+
+
+def fitted(folder: Path, tmp_path: Path, *options: str) -> TableModel:
+    target = tmp_path / "m.pbp"
+    table = str(folder / "homes.csv")
+    arguments = ["fit", table, "--target", "price", "--epochs", "2", "-q", "-o", str(target)]
+    assert run([*arguments, *options]) == 0
+    return table_model(target)
+
+
+def test_fit_refits_on_every_row_unless_told_not_to(folder: Path, tmp_path: Path) -> None:
+    n = len(pd.read_csv(folder / "homes.csv"))
+    assert fitted(folder, tmp_path).regressor.n_samples_seen_ == n
+    held_out = fitted(folder, tmp_path, "--no-refit", "--test-fraction", "0.25")
+    assert held_out.regressor.n_samples_seen_ == n - round(0.25 * n)
+    assert fitted(folder, tmp_path, "--test-fraction", "0").regressor.n_samples_seen_ == n
+
+
+def test_fit_takes_its_options(folder: Path, tmp_path: Path) -> None:
+    options = ["--hidden", "7,3", "--epochs", "3", "--dtype", "float32", "--seed", "5"]
+    model = fitted(folder, tmp_path, *options, "--features", "area, rooms", "--features", "city")
+    assert model.features == ["city", "rooms", "area"]  # in the order of the table
+    assert model.regressor.posterior_.layer_sizes[1:] == (7, 3, 1)
+    assert model.regressor.posterior_.dtype == np.float32
+    assert model.regressor.n_iter_ == 3
+    assert model.regressor.random_state == 5
+    assert fitted(folder, tmp_path, "--drop", "id,city,new").features == ["rooms", "area", "fixed"]
+
+
+def test_the_same_seed_gives_the_same_model(folder: Path, tmp_path: Path) -> None:
+    noise = [
+        fitted(folder, tmp_path, "--seed", seed).regressor.noise_variance_
+        for seed in ("1", "1", "2")
+    ]
+    assert noise[0] == noise[1] != noise[2]
+
+
+def test_the_scores_of_fit_are_those_of_rows_it_has_not_seen(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Scores of a model that interpolates its rows would be perfect on them."""
+    rows = pd.DataFrame({"x": np.arange(40.0), "y": np.random.RandomState(0).normal(size=40)})
+    rows.to_csv(tmp_path / "noise.csv", index=False)
+    table, target = str(tmp_path / "noise.csv"), str(tmp_path / "m.pbp")
+    assert run(["fit", table, "--target", "y", "--test-fraction", "0.5", "-o", target]) == 0
+    scores = capfd.readouterr().out
+    order = np.random.RandomState(0).permutation(40)
+    train, test = rows.iloc[np.sort(order[20:])], rows.iloc[np.sort(order[:20])]
+    model = PBPRegressor(50, random_state=0).fit(train[["x"]].to_numpy(), train["y"])
+    error = np.sqrt(np.mean((model.predict(test[["x"]].to_numpy()) - test["y"]) ** 2))
+    assert f"{error:.4g}" in scores
+
+
+def test_fit_writes_a_report_on_the_rows_held_out(folder: Path, tmp_path: Path) -> None:
+    fitted(folder, tmp_path, "--report", str(tmp_path / "report.html"))
+    text = (tmp_path / "report.html").read_text()
+    assert "Predicting price" in text
+    assert "held-out" in text
+
+
+# ---- predict
+
+
+def predict(folder: Path, *arguments: object) -> int:
+    return run(["predict", str(folder / "homes.pbp"), *(str(a) for a in arguments)])
+
+
+def test_every_format_has_the_same_predictions(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pd.read_csv(folder / "new.csv").to_parquet(tmp_path / "new.parquet")
+    assert predict(folder, folder / "new.csv", "-o", tmp_path / "out.csv") == 0
+    assert predict(folder, tmp_path / "new.parquet", "-o", tmp_path / "out.tsv") == 0
+    assert predict(folder, folder / "new.csv", "-o", tmp_path / "out.parquet") == 0
+    capfd.readouterr()
+    assert predict(folder, folder / "new.csv", "--quiet") == 0
+    printed = pd.read_csv(io.StringIO(capfd.readouterr().out))
+    expected = table_model(folder / "homes.pbp").predict_distribution(homes()[500:550])
+    for frame in (
+        printed,
+        pd.read_csv(tmp_path / "out.csv"),
+        pd.read_csv(tmp_path / "out.tsv", sep="\t"),
+        pd.read_parquet(tmp_path / "out.parquet"),
+    ):
+        assert list(frame)[-6:] == ADDED
+        np.testing.assert_allclose(frame["mean"], expected.mean, rtol=1e-12)
+        np.testing.assert_allclose(frame["std_model"], expected.std_model, rtol=1e-12)
+        np.testing.assert_allclose(frame["std_noise"], expected.std_noise, rtol=1e-12)
+        assert frame["city"].tolist() == homes()["city"][500:550].tolist()
+
+
+def test_the_level_sets_the_interval(folder: Path, tmp_path: Path) -> None:
+    assert predict(folder, folder / "new.csv", "--level", 0.5, "-o", tmp_path / "out.csv") == 0
+    frame = pd.read_csv(tmp_path / "out.csv")
+    expected = table_model(folder / "homes.pbp").predict_distribution(homes()[500:550])
+    lower, upper = expected.interval(0.5)
+    np.testing.assert_allclose(frame["lower"], lower, rtol=1e-12)
+    np.testing.assert_allclose(frame["upper"], upper, rtol=1e-12)
+
+
+def test_columns_are_matched_by_name_and_the_others_kept_as_they_are(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = pd.read_csv(folder / "new.csv", dtype=str)
+    text[list(text)[::-1]].to_csv(tmp_path / "reversed.csv", index=False)
+    assert predict(folder, tmp_path / "reversed.csv", "-o", tmp_path / "out.csv") == 0
+    assert "columns the model does not use are kept as they are: id\n" in capfd.readouterr().err
+    frame = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    assert frame["id"].tolist() == text["id"].tolist()
+    assert frame["id"][0] == "00500"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_chunks_change_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    whole, parts = tmp_path / f"whole.{suffix}", tmp_path / f"parts.{suffix}"
+    assert predict(folder, folder / "new.csv", "-o", whole) == 0
+    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    assert predict(folder, folder / "new.csv", "-o", parts) == 0
+    read = pd.read_csv if suffix == "csv" else pd.read_parquet
+    pd.testing.assert_frame_equal(read(parts), read(whole))
+
+
+def test_unknown_categories_are_counted_over_all_chunks(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    frame = pd.read_csv(folder / "new.csv", dtype=str)
+    frame.loc[[1, 20, 40], "city"] = "Atlantis"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
+    notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
+    assert len(notes) == 1
+    assert "3 rows with a 'city'" in notes[0]
+
+
+def test_tables_come_and_go_through_pipes(folder: Path) -> None:
+    code = "from probprop.cli import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(folder / "homes.pbp"), "-"],
+        input=(folder / "new.csv").read_bytes(),
+        capture_output=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(pd.read_csv(io.BytesIO(result.stdout))) == 50
+    assert b"\x1b" not in result.stdout + result.stderr
+
+
+# ---- evaluate, info
+
+
+def test_evaluate_prints_json_and_writes_a_report(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, data = str(folder / "homes.pbp"), str(folder / "sold.csv")
+    assert run(["evaluate", model, data, "--json", "--report", str(tmp_path / "r.html"), "-q"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    scores = json.loads(out)
+    sold = homes()[550:]
+    predicted = table_model(folder / "homes.pbp").predict_distribution(sold)
+    assert scores["rows"] == len(sold)
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((predicted.mean - sold["price"]) ** 2)))
+    assert scores["log_likelihood"] == pytest.approx(predicted.logpdf(sold["price"]).mean())
+    assert {"mae", "crps", "calibration_error"} < set(scores)
+    assert {f"coverage_{level}" for level in (50, 80, 90, 95)} < set(scores)
+    assert "<html" in (tmp_path / "r.html").read_text()
+
+
+def test_info_takes_a_model_saved_from_python(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    x = np.linspace(-1.0, 1.0, 30)[:, None]
+    path = tmp_path / "plain.pbp"
+    PBPRegressor(4, n_epochs=2, random_state=0).fit(x, x[:, 0]).save(path)
+    assert run(["info", str(path)]) == 0
+    assert "4 hidden units" in capfd.readouterr().out
+
+
+# ---- demo, bench, help
+
+
+def test_demo_prints_its_scores_and_leaves_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo"]) == 0
+    out = capfd.readouterr().out
+    for word in ("diabetes", "toy", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
+        assert word in out
+    assert str(tmp_path / "probprop-demo.html") in out
+    assert "x³" in (tmp_path / "probprop-demo.html").read_text()
+
+
+def test_bench_measures_every_shape(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(showing, "_SECONDS", 1e-3)
+    assert run(["bench"]) == 0
+    out = capfd.readouterr().out
+    assert len(re.findall(r"hidden +[\d,]+ +[\d,]+$", out, re.MULTILINE)) == 4
+    assert re.search(r"instruction set: (v4|v3|v2|generic)", out)
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "fit", "predict", "evaluate", "update", "info", "bench"]
+)
+def test_the_help_of_every_command_has_an_example(
+    command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    out = capfd.readouterr().out
+    assert re.search(rf"^  Examples?:\n    .*probprop {command}", out, re.MULTILINE)
+
+
+def test_without_a_command_the_help_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    assert "Usage: probprop" in capfd.readouterr().out
+    assert run(["--version"]) == 0
+    assert capfd.readouterr().out == f"probprop {probprop.__version__}\n"
+
+
+def test_quiet_goes_anywhere_and_silences_all_but_results(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, data, out = str(folder / "homes.pbp"), str(folder / "new.csv"), str(tmp_path / "o.csv")
+    for arguments in (["-q", "predict", model, data], ["predict", model, data, "--quiet"]):
+        assert run([*arguments, "-o", out]) == 0
+        assert capfd.readouterr() == ("", "")
+
+
+def test_warnings_of_training_are_notes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    x = np.linspace(-1.0, 1.0, 400)
+    pd.DataFrame({"x": x, "y": np.where(np.arange(400) == 30, 1e9, x)}).to_csv(
+        tmp_path / "outlier.csv", index=False
+    )
+    arguments = ["fit", str(tmp_path / "outlier.csv"), "--target", "y", "--epochs", "2"]
+    assert run([*arguments, "-o", str(tmp_path / "m.pbp")]) == 0
+    err = capfd.readouterr().err
+    assert "RuntimeWarning" not in err
+    assert "note: In " in err
