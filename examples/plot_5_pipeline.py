@@ -1,0 +1,93 @@
+"""
+A pipeline, and a search for the best log-likelihood
+====================================================
+
+``PBPRegressor`` is a scikit-learn estimator. Here it stands at the end of a pipeline that encodes
+categories, and ``GridSearchCV`` chooses the size of the network and the number of epochs by the
+log-likelihood of held-out rows: the score that counts the error bars as well as the errors.
+"""
+
+# %%
+# A table with numbers and a category: fuel used by delivery trips.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from probprop import PBPRegressor
+from probprop.metrics import crps_scorer, log_likelihood_scorer
+
+random = np.random.RandomState(0)
+n = 250
+trips = pd.DataFrame(
+    {
+        "distance": random.gamma(2, 30, n),  # km
+        "load": random.uniform(0, 3, n),  # t
+        "road": random.choice(["city", "country", "motorway"], n),
+    }
+)
+per_km = trips["road"].map({"city": 0.16, "country": 0.11, "motorway": 0.13})  # l/km
+y = per_km * trips["distance"] * (1 + 0.2 * trips["load"]) + random.normal(0, 2.0, n)  # l
+X_train, X_test, y_train, y_test = train_test_split(trips, y, random_state=0)
+
+# %%
+# The encoder must give a dense array. Nothing has to be scaled: the regressor standardises.
+
+pipeline = make_pipeline(
+    make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["road"]), remainder="passthrough"
+    ),
+    PBPRegressor(random_state=0),
+)
+
+# %%
+# Two scores at once; the first decides which parameters are kept.
+
+search = GridSearchCV(
+    pipeline,
+    {
+        "pbpregressor__hidden_layer_sizes": [(10,), (50,), (50, 50)],
+        "pbpregressor__n_epochs": [5, 10, 20, 40, 80, 160],
+    },
+    scoring={"log_likelihood": log_likelihood_scorer, "crps": crps_scorer},
+    refit="log_likelihood",
+    cv=3,
+)
+search.fit(X_train, y_train)
+print("best:", search.best_params_)
+print(f"log-likelihood {search.best_score_:.3f} in cross-validation,", end=" ")
+print(f"{search.score(X_test, y_test):.3f} on the test rows")
+
+# %%
+# ``return_std`` goes through the pipeline.
+
+mean, std = search.best_estimator_.predict(X_test, return_std=True)
+print(X_test.assign(fuel=y_test, mean=mean, std=std).head().round(2).to_string(index=False))
+
+# %%
+# The whole search. With few epochs the network has not learned enough; with many its error bars are
+# too narrow. Larger networks need more epochs.
+
+results = pd.DataFrame(search.cv_results_)
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+styles = zip(["#0072B2", "#D55E00", "black"], ["o-", "s--", "^:"], strict=True)
+for (sizes, rows), (colour, style) in zip(
+    results.groupby(results["param_pbpregressor__hidden_layer_sizes"].astype(str), sort=False),
+    styles,
+    strict=True,
+):
+    ax.plot(
+        rows["param_pbpregressor__n_epochs"],
+        rows["mean_test_log_likelihood"],
+        style,
+        color=colour,
+        label=f"hidden layers {sizes}",
+    )
+ax.set(xscale="log", xlabel="epochs", ylabel="held-out log-likelihood (nats per row)")
+ax.set_xticks([5, 10, 20, 40, 80, 160], ["5", "10", "20", "40", "80", "160"])
+ax.minorticks_off()
+ax.legend(frameon=False)
