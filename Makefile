@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench sanitize stub clean
+.PHONY: demo test lint format bench docs sanitize stub clean
 
 demo: $(INSTALLED)
-	$(BIN)/python examples/demo.py
+	$(BIN)/probprop demo
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
@@ -26,6 +26,11 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
+
+docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+	@echo "built docs/_build/html/index.html"
 
 # The kernel tests under the address and undefined-behaviour sanitizers, in a virtual
 # environment of its own that borrows the packages of .venv.

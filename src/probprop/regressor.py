@@ -90,7 +90,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Rows given to `fit` and `partial_fit`, each counted once.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X had string column names.
     noise_variance_ : float
         Posterior mean of the variance of the noise, in target units squared.

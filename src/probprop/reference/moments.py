@@ -2,7 +2,7 @@
 
 With a ~ N(m_a, v_a), s = sqrt(v_a) and t = m_a/s, [PBP15] Eqs. (15) and (16) are the
 mean and the variance of z = max(a, 0). Written with Phi they lose all their digits in
-the tails, so they are written here with three positive integrals of x = |t|,
+the tails, so they are written here with three positive integrals of x = abs(t),
 
     I_n(x) = integral over u > 0 of u^n exp(-u^2/2 - x u),   n = 0, 1, 2,
 
