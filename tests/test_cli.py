@@ -17,8 +17,9 @@ from sklearn.datasets import load_diabetes
 import probprop
 from cli_tables import homes, write_homes
 from probprop import PBPRegressor
-from probprop.cli import prediction, showing
+from probprop.cli import application, prediction, showing
 from probprop.cli.application import run
+from probprop.cli.console import Terminal, make_terminal
 from probprop.table import TableModel
 
 ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
@@ -338,3 +339,16 @@ def test_warnings_of_training_are_notes(tmp_path: Path, capfd: pytest.CaptureFix
     err = capfd.readouterr().err
     assert "RuntimeWarning" not in err
     assert "note: In " in err
+
+
+def test_bars_and_notes_share_one_console(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With two, a note lands in the middle of a bar.
+    made = []
+
+    def make(*, quiet: bool) -> Terminal:
+        made.append(make_terminal(quiet=quiet))
+        return made[-1]
+
+    monkeypatch.setattr(application, "make_terminal", make)
+    assert run(["info", str(folder / "homes.pbp")]) == 0
+    assert len(made) == 1

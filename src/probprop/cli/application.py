@@ -51,8 +51,9 @@ def start(
         bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")
     ] = False,
 ) -> None:
-    """Make the terminal that every command prints with."""
-    context.obj = make_terminal(quiet=quiet)
+    """Make the terminal that every command prints with, where `run` has not passed one."""
+    if not isinstance(context.obj, Terminal):
+        context.obj = make_terminal(quiet=quiet)
     if version:
         context.obj.result(f"probprop {__version__}")
         raise typer.Exit
@@ -69,7 +70,10 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with terminal.warnings_as_notes():
             command = typer.main.get_command(app)
-            code = command.main(arguments, prog_name="probprop", standalone_mode=False)
+            # One console for bars and notes: rich then prints a note above a bar, not into it.
+            code = command.main(
+                arguments, prog_name="probprop", standalone_mode=False, obj=terminal
+            )
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
