@@ -13,7 +13,8 @@ from numpy.random import RandomState
 from sklearn.datasets import load_diabetes
 
 from probprop import metrics
-from probprop.posterior import Array, FloatArray
+from probprop.datasets import toy_cubic
+from probprop.posterior import Array
 from probprop.regressor import PBPRegressor
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
 """What the table of the demonstration shows, as `metrics.summary` names it."""
-
-_NOISE_STD = 3.0  # of the toy problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,34 +61,6 @@ class Result:
         return len(self.y_train)
 
 
-def toy_cubic(
-    n: int = 20, random_state: int | RandomState | None = 4
-) -> tuple[FloatArray, FloatArray]:
-    """Draw the toy data of [PBP15] section 5.3: y = x^3 + noise, x uniform in [-4, 4].
-
-    Parameters
-    ----------
-    n : int, default=20
-    random_state : int, RandomState instance or None, default=4
-        The default spreads the 20 points over the whole range.
-
-    Returns
-    -------
-    X : ndarray of shape (n, 1)
-    y : ndarray of shape (n,)
-        The noise has standard deviation 3.
-
-    Examples
-    --------
-    >>> X, y = toy_cubic()
-    >>> X.shape, y.shape
-    ((20, 1), (20,))
-    """
-    rng = random_state if isinstance(random_state, RandomState) else RandomState(random_state)
-    x = rng.uniform(-4.0, 4.0, n)
-    return x[:, None], x**3 + rng.normal(0.0, _NOISE_STD, n)
-
-
 def run_demo() -> list[Result]:
     """Fit both data sets and judge the models on rows they have not seen.
 
@@ -105,6 +76,7 @@ def run_demo() -> list[Result]:
     train, test = np.split(order, [round(0.9 * len(order))])
     names = tuple(diabetes.feature_names)
     toy = PBPRegressor(100, n_epochs=40, random_state=0)
+    toy_train = toy_cubic(random_state=4)  # which spreads the 20 points over the whole range
     return [
         _fit(
             "diabetes",
@@ -114,7 +86,7 @@ def run_demo() -> list[Result]:
             names,
             "disease progression",
         ),
-        _fit("toy, y = x³", toy, toy_cubic(), toy_cubic(1_000, random_state=0), ("x",), "y"),
+        _fit("toy, y = x³", toy, toy_train, toy_cubic(1_000, random_state=0), ("x",), "y"),
     ]
 
 
