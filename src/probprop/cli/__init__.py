@@ -1,8 +1,9 @@
 """The command `probprop`: parse, call, print; no mathematics.
 
 One module per group of commands: `training` (fit, update), `prediction` (predict), `judging`
-(evaluate, info), `showing` (demo, bench). `application` puts them together and turns every
-failure into one line; `console` is what they print with, `output` what they write tables with.
+(evaluate, info), `showing` (demo, bench), `data` (data), `reproducing` (reproduce).
+`application` puts them together and turns every failure into one line; `console` is what they
+print with, `output` what they write tables with.
 """
 
 from __future__ import annotations

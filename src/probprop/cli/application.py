@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from probprop import __version__
-from probprop.cli import judging, prediction, showing, training
+from probprop.cli import data, judging, prediction, reproducing, showing, training
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -38,6 +38,8 @@ app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
 app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
+app.command(epilog=reproducing.REPRODUCE_EXAMPLES)(reproducing.reproduce)
+app.add_typer(data.app, name="data")
 
 
 @app.callback()

@@ -1,0 +1,39 @@
+"""The experiments of [PBP15]: one module per table or figure, one runner for all.
+
+A `Job` is one fit; `run` runs many in parallel and keeps one row for each in a results file,
+from which a stopped run goes on. `EXPERIMENTS` has, by name, what makes the jobs and what makes
+the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's printed numbers.
+
+>>> import os, tempfile
+>>> from probprop.experiments import EXPERIMENTS, Selection, report, run
+>>> toy = EXPERIMENTS["toy"]
+>>> path = os.path.join(tempfile.mkdtemp(), "toy.jsonl")
+>>> rows = run(toy.jobs(Selection()), path, n_jobs=1)
+>>> report.table(toy, rows)[0][:3]
+['method', 'RMSE', 'log-likelihood']
+"""
+
+from probprop.experiments import report
+from probprop.experiments.benchmark import cost
+from probprop.experiments.experiment import Column, Experiment, Selection
+from probprop.experiments.job import Job, Row
+from probprop.experiments.registry import EXPERIMENTS
+from probprop.experiments.results import ResultsError, read_results
+from probprop.experiments.runner import JobError, run, run_job, unfinished
+
+__all__ = [
+    "EXPERIMENTS",
+    "Column",
+    "Experiment",
+    "Job",
+    "JobError",
+    "ResultsError",
+    "Row",
+    "Selection",
+    "cost",
+    "read_results",
+    "report",
+    "run",
+    "run_job",
+    "unfinished",
+]

@@ -1,0 +1,93 @@
+"""Rows in, tables out: for the terminal, as Markdown, CSV and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from probprop.experiments.experiment import Experiment, Record
+from probprop.experiments.job import Row
+from probprop.persistence import replacing
+
+Table = tuple[list[str], list[list[str]]]
+StrPath = str | os.PathLike[str]
+
+
+def table(experiment: Experiment, rows: Sequence[Row]) -> Table:
+    """Return the header and the cells of an experiment's table, as text.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    rows : sequence of dict
+        What `run` returned.
+    """
+    cells = [[column.show(r) for column in experiment.columns] for r in experiment.records(rows)]
+    return [column.title for column in experiment.columns], cells
+
+
+def notes(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
+    """Return the sentences below the table."""
+    return experiment.notes(experiment.records(rows))
+
+
+def markdown(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Return the table with its title and notes as Markdown."""
+    header, cells = table(experiment, rows)
+    # Names to the left, numbers to the right.
+    lines = [header, [":--", *["--:"] * (len(header) - 1)], *cells]
+    grid = "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in x)} |" for x in lines)
+    below = "\n".join(f"- {note}" for note in notes(experiment, rows))
+    return f"## {experiment.title}\n\n{experiment.text}\n\n{grid}\n\n{below}\n"
+
+
+def csv_text(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Return the records as CSV: every number in full, an empty cell where there is none."""
+    records: list[Record] = experiment.records(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def write_text(path: StrPath, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def write_html(path: StrPath, experiment: Experiment, rows: Sequence[Row]) -> None:
+    """Write the HTML report: the table, its notes and the figures.
+
+    Parameters
+    ----------
+    path : str or path-like
+    experiment : Experiment
+    rows : sequence of dict
+        What `run` returned.
+    """
+    from probprop.report import Section, figure, write_report
+
+    below = "\n\n".join(f"{note[:1].upper()}{note[1:]}." for note in notes(experiment, rows))
+    words = f"{experiment.text}\n\n{below}"
+    groups = list(dict.fromkeys(column.group for column in experiment.columns if column.group))
+    if groups:
+        sections = [Section(experiment.title, words)]
+        sections += [Section(name, "", _part(experiment, rows, name)) for name in groups]
+    else:
+        sections = [Section(experiment.title, words, table(experiment, rows))]
+    sections += [
+        Section(words, "", figures=[figure(drawing, words)])
+        for drawing, words in experiment.figures(rows)
+    ]
+    write_report(path, f"Reproducing the paper: {experiment.name}", sections)
+
+
+def _part(experiment: Experiment, rows: Sequence[Row], group: str) -> Table:
+    """Return the table of one group of columns."""
+    columns = [column for column in experiment.columns if column.group in ("", group)]
+    return table(replace(experiment, columns=columns), rows)
