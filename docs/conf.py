@@ -25,7 +25,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_ext", "_templates"]
+exclude_patterns = ["_build", "_ext", "_templates", "results"]
 templates_path = ["_templates"]
 nitpicky = True
 default_role = "literal"  # what docstrings have in single backquotes is code
@@ -72,4 +72,11 @@ html_theme_options = {
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"getting-started": [], "command": [], "index": [], "developer": [], "math": []}
+html_sidebars = {
+    "getting-started": [],
+    "command": [],
+    "index": [],
+    "developer": [],
+    "math": [],
+    "reproducing": [],
+}
