@@ -23,7 +23,8 @@ Three facts make the trapezoid rule in s accurate at every alpha, v and r:
    2 cos(theta)^-alpha exp(-2 pi theta / h), whatever v and r. The step depends on alpha only.
 3. What lies more than `DEPTH` below the maximum of M does not count. What remains is one
    window, or two that are apart, of some 25 (alpha large) to 350 nodes (alpha near 1), and
-   a few thousand at most where the two modes are about to merge and alpha is above 1e8.
+   a few thousand where the two modes are about to merge and alpha is 1e8 to 1e10, and more
+   beyond.
 """
 
 from __future__ import annotations
