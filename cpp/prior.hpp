@@ -28,27 +28,25 @@ SweepResult refine_prior(T* m_w, T* v_w, double* v_hat_nat, double* a_hat_nat, d
             ++result.n_skipped;
             continue;
         }
+        // Differs from [PBP15] supplement 6: a weight the data say little about is left alone,
+        // or in deep networks 1/lambda runs away, or the random means it began with die out.
         const double v_prior = beta_cav / (alpha_cav - 1.0);
+        const GammaShapeRate delta =
+            gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav);  // (9)(10)
+        const GammaShapeRate updated = {alpha_cav + delta.alpha, beta_cav + delta.beta};
+        if (!(v_cav < informative_ratio * v_prior &&
+              is_sound(alpha_cav, beta_cav, m_cav * m_cav, updated))) {
+            ++result.n_uninformative;
+            continue;
+        }
         const double kept = v_prior / (v_cav + v_prior);  // 1 - v_cav/T, without cancellation
         m_w[i] = static_cast<T>(m_cav * kept);            // (6)(7) with Z of (11)
         v_w[i] = static_cast<T>(v_cav * kept);
         v_hat_nat[i] = 1.0 / v_prior;  // S(38); the factor's mean stays exactly zero
-
-        // Differs from [PBP15] S(39): a weight the data say nothing about leaves lambda alone,
-        // or in deep networks 1/lambda runs away.
-        if (v_cav < informative_ratio * v_prior) {
-            const GammaShapeRate delta =
-                gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav);  // (9)(10)
-            const GammaShapeRate updated = {alpha_cav + delta.alpha, beta_cav + delta.beta};
-            if (is_sound(alpha_cav, beta_cav, m_cav * m_cav, updated)) {
-                result.alpha = updated.alpha;
-                result.beta = updated.beta;
-                a_hat_nat[i] = delta.alpha;  // S(39)
-                b_hat_nat[i] = -delta.beta;
-                continue;
-            }
-        }
-        ++result.n_uninformative;
+        a_hat_nat[i] = delta.alpha;    // S(39)
+        b_hat_nat[i] = -delta.beta;
+        result.alpha = updated.alpha;
+        result.beta = updated.beta;
     }
     return result;
 }

@@ -106,8 +106,7 @@ class SweepInfo:
     n_skipped : int
         Factors left as they were because their cavity was not a valid distribution.
     n_uninformative : int
-        Factors that refreshed their weight but not lambda: the data say too little
-        about the weight.
+        Factors left as they were because the data say too little about their weight.
     """
 
     n_skipped: int

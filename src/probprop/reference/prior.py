@@ -15,8 +15,8 @@ class Outcome(Enum):
     """What refining one factor did."""
 
     REFINED = "weight and lambda updated"
-    UNINFORMATIVE = "weight updated, lambda left alone"
-    SKIPPED = "nothing updated"
+    UNINFORMATIVE = "left as it was: it has nothing sound to say about lambda"
+    SKIPPED = "left as it was: without its factor there is no distribution"
 
 
 class Factor(NamedTuple):
@@ -48,39 +48,44 @@ def refine_factor(
     alpha_prior_new, beta_prior_new : float
     outcome : Outcome
     """
-    unchanged = factor, alpha_prior, beta_prior, Outcome.SKIPPED
-
     # The cavity, S(36) and S(37); the factor's mean is zero.
+    skipped = factor, alpha_prior, beta_prior, Outcome.SKIPPED
     precision_cav = 1.0 / factor.v - factor.v_hat_nat
     if not precision_cav > 0.0:
-        return unchanged
+        return skipped
     v_cav = 1.0 / precision_cav
     m_cav = v_cav * factor.m / factor.v
     alpha_cav = alpha_prior - factor.a_hat_nat
     beta_cav = beta_prior + factor.b_hat_nat
     if not (v_cav < _V_CAV_MAX and alpha_cav > 1.0 and beta_cav > 0.0):
-        return unchanged
+        return skipped
 
-    # [PBP15] Eqs. (6) and (7) with log Z of Eq. (11), N(m_cav | 0, v_prior + v_cav), are
-    # the product of two Gaussians, and S(38) returns the second of them.
+    # Differs from supplement section 6: a weight the data say little about is left alone. It
+    # has nothing to say about lambda, whose estimate would run away in deep networks; and
+    # every change of lambda would move its mean, which is still the random one it began
+    # with, in proportion: once 1/lambda falls, the signal dies layer by layer.
+    uninformative = factor, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
     v_prior = beta_cav / (alpha_cav - 1.0)
-    shrinkage = v_prior / (v_prior + v_cav)
-    refreshed = factor._replace(m=m_cav * shrinkage, v=v_cav * shrinkage, v_hat_nat=1.0 / v_prior)
-
-    # Differs from supplement section 6: a weight the data say nothing about says nothing
-    # about lambda; in deep networks such weights let lambda run away.
     if v_cav >= informative_ratio * v_prior:
-        return refreshed, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
+        return uninformative
 
     delta_alpha, delta_beta = gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav)
     alpha_new, beta_new = alpha_cav + delta_alpha, beta_cav + delta_beta
     if not is_sound_update(alpha_cav, beta_cav, m_cav * m_cav, alpha_new, beta_new):
-        # Differs from [PBP15] Eqs. (9), (10): where they give no sound Gamma, lambda is left
-        # alone. The Gaussian part is valid all the same, so the weight is refreshed.
-        return refreshed, alpha_prior, beta_prior, Outcome.UNINFORMATIVE
+        # Differs from [PBP15] Eqs. (9), (10): where they give no sound Gamma.
+        return uninformative
 
-    # S(39): alpha_new - alpha_cav and beta_cav - beta_new, without the cancellation.
-    refined = refreshed._replace(a_hat_nat=delta_alpha, b_hat_nat=-delta_beta)
+    # [PBP15] Eqs. (6) and (7) with log Z of Eq. (11), N(m_cav | 0, v_prior + v_cav), are
+    # the product of two Gaussians, and S(38) returns the second of them. S(39) has
+    # alpha_new - alpha_cav and beta_cav - beta_new, here without the cancellation.
+    shrinkage = v_prior / (v_prior + v_cav)
+    refined = Factor(
+        m=m_cav * shrinkage,
+        v=v_cav * shrinkage,
+        v_hat_nat=1.0 / v_prior,
+        a_hat_nat=delta_alpha,
+        b_hat_nat=-delta_beta,
+    )
     return refined, alpha_new, beta_new, Outcome.REFINED
 
 
@@ -96,7 +101,7 @@ def refine_prior(
     ----------
     posterior : Posterior
     informative_ratio : float
-        A weight updates lambda only if its cavity variance is below this many times
+        A factor is refined only if the variance of its cavity is below this many times
         beta_cav/(alpha_cav - 1); infinity is the algorithm of [PBP15].
     """
     alpha, beta = posterior.alpha_prior, posterior.beta_prior
