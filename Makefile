@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench docs sanitize stub clean
+.PHONY: demo test lint format bench scale docs sanitize stub clean
 
 demo: $(INSTALLED)
 	$(BIN)/probprop demo
@@ -26,6 +26,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
+
+scale: $(INSTALLED)
+	$(BIN)/python -m benchmarks.scale
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

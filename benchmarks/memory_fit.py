@@ -18,11 +18,11 @@ NOISE_STD = 0.1
 _STATUS = Path("/proc/self/status")
 
 
-def _resident() -> int:
-    return _status("VmRSS") if _STATUS.exists() else _peak()
+def resident() -> int:
+    return _status("VmRSS") if _STATUS.exists() else peak()
 
 
-def _peak() -> int:
+def peak() -> int:
     if _STATUS.exists():
         return _status("VmHWM")
     unit = 1 if sys.platform == "darwin" else 1024
@@ -35,7 +35,7 @@ def _status(field: str) -> int:
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
     # Where it cannot be reset nothing is lost: the data below are made without copies.
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -47,12 +47,12 @@ def main() -> None:
     y = rng.standard_normal(N_ROWS)
     y *= NOISE_STD
     y += X[:, 0]
-    _reset_peak()
-    resident = _resident()
+    reset_peak()
+    before = resident()
     model = PBPRegressor(N_HIDDEN, n_epochs=1, random_state=0).fit(X, y)
     figures = {
-        "resident": resident,
-        "peak": _peak(),
+        "resident": before,
+        "peak": peak(),
         "working_copy": X.nbytes,
         "noise_variance": model.noise_variance_,
     }
