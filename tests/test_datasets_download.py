@@ -167,6 +167,27 @@ def test_a_file_of_unknown_hash_is_judged_by_its_shape(
         datasets.load("made")
 
 
+class Screen(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("claimed", "shown"), [(None, "of 0.3 MB"), (-1, "0.1 MB")])
+def test_a_terminal_shows_how_much_has_come(
+    server: Server, monkeypatch: pytest.MonkeyPatch, claimed: int | None, shown: str
+) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    address = server.serve("/set.zip", sending(os.urandom(300_000), claimed))
+    with pytest.raises(DataError, match="zip"):
+        store.download(replace(made_source(), address=address))
+    assert screen.getvalue().startswith("\rset.zip ")
+    assert shown in screen.getvalue()
+    assert screen.getvalue().endswith("\r\x1b[K")  # nothing is left of it
+
+
 def test_a_slow_server_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def trickle(handler: BaseHTTPRequestHandler) -> None:
         sending(b"", len(ZIP))(handler)

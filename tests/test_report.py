@@ -136,6 +136,16 @@ def test_single_pictures_stand_in_pairs(n_singles: int, expected: list[str]) -> 
     assert [s["class"] for s in page.every("section")] == ["full", *expected, "full"]
 
 
+def test_columns_of_numbers_are_known() -> None:
+    rows = [
+        ["yacht", "1,234", "3.01 ± 0.18", "95.1 %", "+0.4", "", "4"],
+        ["energy", "7e-05", "nan", "0.2 s", "", "", "4 or 5"],
+    ]
+    header = ["set", "n", "RMSE", "in 95 %", "Δ", "verdict", "layers"]
+    numeric = Section("Scores", "", (header, rows)).numeric
+    assert numeric == [False, True, True, True, True, False, False]
+
+
 def test_a_row_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         render("T", [Section("S", table=([], [["a", "b"], ["a"]]))], footer="")

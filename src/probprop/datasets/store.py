@@ -24,6 +24,7 @@ from probprop.datasets.errors import DataError, missing_extra
 from probprop.datasets.registry import Source
 from probprop.persistence import replacing
 from probprop.posterior import FloatArray
+from probprop.progress import DownloadBar
 
 Arrays = tuple[FloatArray, FloatArray]  # X and y
 
@@ -117,7 +118,9 @@ def _get(address: str, path: Path) -> None:
             stack.callback(response.close)  # pooch leaves it open where reading fails
 
         hooks = {"response": close_at_the_end}
-        get = pooch.HTTPDownloader(timeout=TIMEOUT, chunk_size=1 << 16, hooks=hooks)
+        bar = DownloadBar(address.rpartition("/")[2])
+        stack.callback(bar.close)
+        get = pooch.HTTPDownloader(bar, timeout=TIMEOUT, chunk_size=1 << 16, hooks=hooks)
         get(address, str(path), None)
 
 

@@ -42,7 +42,8 @@ Picture = tuple[bytes, str]
 _DPI = 200  # of rasterised layers; sharp in print at half a page's width
 _VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as pixels
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
-_NUMBER = re.compile(r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?( ?(%|ms|s))?|inf|nan)")
+_VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
+_NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?)?")  # a number may be missing
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class Section:
         if self.table is None:
             return []
         columns = zip(*self.table[1], strict=True)
-        return [all(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
+        return [
+            any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in columns
+        ]
 
 
 def figure(drawing: Axes | Figure, alt: str) -> Picture:
