@@ -162,12 +162,12 @@ def test_the_sweep_counts_and_leaves_the_noise_alone() -> None:
     assert (got.alpha_noise, got.beta_noise) == (posterior.alpha_noise, posterior.beta_noise)
 
 
-def test_the_informative_ratio_is_four_unless_told() -> None:
+def test_the_informative_ratio_is_eight_unless_told() -> None:
     posterior = trained()
-    by_default, four = refine_prior(posterior), refine_prior(posterior, 4.0)
-    assert by_default[1] == four[1]
-    assert by_default[0].alpha_prior == four[0].alpha_prior
-    assert four[1].n_uninformative > 0
+    by_default, eight = refine_prior(posterior), refine_prior(posterior, 8.0)
+    assert by_default[1] == eight[1]
+    assert by_default[0].alpha_prior == eight[0].alpha_prior
+    assert eight[1].n_uninformative > 0
 
 
 def test_inputs_are_not_modified_and_single_precision_stays_single() -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from probprop import _kernel, reference
 from probprop.posterior import Array, FloatArray, PassInfo, Posterior, SweepInfo
 
-INFORMATIVE_RATIO = 4.0
-"""A weight updates lambda only if v_cav is below this many times 1/lambda."""
+INFORMATIVE_RATIO = 8.0
+"""A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
 
 
 class AdfPass(Protocol):

@@ -90,7 +90,7 @@ def refine_factor(
 
 
 def refine_prior(
-    posterior: Posterior, informative_ratio: float = 4.0
+    posterior: Posterior, informative_ratio: float = 8.0
 ) -> tuple[Posterior, SweepInfo]:
     """Refine every approximate prior factor once.
 
