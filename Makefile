@@ -62,5 +62,5 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(INSTALLED): $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test,lint,bench]"
+	$(BIN)/python -m pip install --quiet --editable ".[baselines,test,lint,bench]"
 	touch $@

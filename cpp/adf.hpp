@@ -13,6 +13,10 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
+// What becomes of the weights: nothing (a forward only), Eq. (6) alone, or Eqs. (6)(7). It is a
+// template parameter, so that none of them pays for the others.
+enum class Update { none, mean, mean_and_variance };
+
 // The rare case: where v_new is not above the floor or not finite, the old m and v stay. Both
 // arrays hold n_vec vectors of m, then of v; they pass through memory so that in the ordinary
 // case all of it stays in registers. Returns how many weights were undone.
@@ -58,8 +62,8 @@ PROBPROP_INLINE int check_updates(const Vec<T>* m, const Vec<T>* v, Vec<T>* m_ne
 // p = v x/sqrt(n), c = d_m^2 - 2 d_v. The update of one point and the forward of the next are
 // fused: the weights are read once and written once per point.
 
-// With `update`, apply (6)(7) of the point in x; then sum (13)(14) for the point in x_next.
-template <typename T, int n_vec, bool update>
+// Apply the update of the point in x; then sum (13)(14) for the point in x_next.
+template <typename T, int n_vec, Update update>
 static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, const T* c_,
                                  const T* x_next, const T* x2_next, T* m_a, T* v_a) {
     constexpr int lanes = Simd<T>::lanes;
@@ -77,7 +81,13 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
             m[b] = load(w + b * lanes);
             v[b] = load(w + (n_vec + b) * lanes);
         }
-        if (update) {
+        if constexpr (update == Update::mean) {
+            PROBPROP_UNROLL
+            for (int b = 0; b < n_vec; ++b) {
+                const Vec<T> p = v[b] * x[row];
+                store(w + b * lanes, m[b] = m[b] + p * d_m[b]);
+            }
+        } else if constexpr (update == Update::mean_and_variance) {
             Vec<T> m_new[n_vec], v_new[n_vec];
             PROBPROP_UNROLL
             for (int b = 0; b < n_vec; ++b) {
@@ -106,7 +116,7 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
     return undone;
 }
 
-template <typename T, bool update>
+template <typename T, Update update>
 static int64_t first_layer(Network<T>& net) {
     HiddenLayer<T>& layer = net.hidden[0];
     int64_t undone = 0;
@@ -148,8 +158,8 @@ PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& l
     }
 }
 
-// Update the output unit's weights (6)(7); leave dlogZ/dm_z, dlogZ/dv_z of its inputs.
-template <typename T>
+// Update the output unit's weights; leave dlogZ/dm_z, dlogZ/dv_z of its inputs.
+template <typename T, Update update>
 PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
     const OutputInputs<T> in = output_inputs(net, x2);
@@ -162,10 +172,12 @@ PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d
         const Vec<T> z_m = load(in.z_m + at);
         const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
         Vec<T> m_new = m + p;
-        Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
-        undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+        if constexpr (update == Update::mean_and_variance) {
+            Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
+            undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+            store(net.out_v + at, v_new);
+        }
         store(net.out_m + at, m_new);
-        store(net.out_v + at, v_new);
         store(net.d_z_m + at, (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n);
         store(net.d_z_v + at, d_v * (m * m + v) * inv_n);
     }
@@ -196,7 +208,7 @@ PROBPROP_INLINE Vec<T> sum_rows(const T* rows) {
 
 // Update one block of a middle layer and sum, per input row, what the layer below needs:
 // g_m = sum d_m m + z_m (2 d_v) v, g_v = sum (2 d_v)(m^2 + v), with the weights as they were.
-template <typename T, int n_vec, bool add>
+template <typename T, int n_vec, bool add, Update update>
 static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T* z_e2,
                             const T* d_m_, const T* d_v_, T* g_m, T* g_v) {
     constexpr int lanes = Simd<T>::lanes;
@@ -222,13 +234,16 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
             sum_v += d_v2_v;
             const Vec<T> p = v[b] * (d_m[b] * z_m[row] + d_v2_m * z_v[row]);  // v dlogZ_dm_w
             m_new[b] = m[b] + p;
-            v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
+            if constexpr (update == Update::mean_and_variance)
+                v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
         }
-        undone += check_updates<T, n_vec>(m, v, m_new, v_new);
+        if constexpr (update == Update::mean_and_variance)
+            undone += check_updates<T, n_vec>(m, v, m_new, v_new);
         PROBPROP_UNROLL
         for (int b = 0; b < n_vec; ++b) {
             store(w + b * lanes, m_new[b]);
-            store(w + (n_vec + b) * lanes, v_new[b]);
+            if constexpr (update == Update::mean_and_variance)
+                store(w + (n_vec + b) * lanes, v_new[b]);
         }
         store(g_m + row * lanes, sum_m);
         store(g_v + row * lanes, sum_v);
@@ -236,7 +251,7 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
     return undone;
 }
 
-template <typename T>
+template <typename T, Update update>
 static int64_t middle_backward(Network<T>& net, int l) {
     constexpr int lanes = Simd<T>::lanes;
     HiddenLayer<T>& layer = net.hidden[l];
@@ -248,10 +263,11 @@ static int64_t middle_backward(Network<T>& net, int l) {
         const T* d_m = layer.d_m + layer.blocks[b].first * lanes;
         const T* d_v = layer.d_v + layer.blocks[b].first * lanes;
 #define PROBPROP_BLOCK(n)                                                                        \
-    undone += b == 0 ? middle_block<T, n, false>(w, rows, below.z_m, below.z_v, below.z_e2, d_m, \
-                                                 d_v, layer.g_m, layer.g_v)                      \
-                     : middle_block<T, n, true>(w, rows, below.z_m, below.z_v, below.z_e2, d_m,  \
-                                                d_v, layer.g_m, layer.g_v)
+    undone += b == 0                                                                             \
+                  ? middle_block<T, n, false, update>(w, rows, below.z_m, below.z_v, below.z_e2, \
+                                                      d_m, d_v, layer.g_m, layer.g_v)            \
+                  : middle_block<T, n, true, update>(w, rows, below.z_m, below.z_v, below.z_e2,  \
+                                                     d_m, d_v, layer.g_m, layer.g_v)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;
@@ -287,8 +303,8 @@ PROBPROP_INLINE int64_t update_noise(double& alpha, double& beta, double d2, dou
     return closed_form ? 0 : 1;
 }
 
-template <typename T>
-static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
+template <typename T, Update update>
+static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     Network<T> net = allocate<T>(arena, args.sizes, args.n_layers);
     if (arena.base == nullptr) return Status::no_memory;
@@ -304,7 +320,7 @@ static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
     const auto row_of = [&](int64_t t) { return args.X + args.order[t] * n_features; };
     if (args.n_points > 0) {
         set_point(row_of(0), n_features, x_scale, net.x_next, net.x2_next);
-        if (net.n_hidden > 0) first_layer<T, false>(net);
+        if (net.n_hidden > 0) first_layer<T, Update::none>(net);
     }
     for (int64_t t = 0; t < args.n_points; ++t) {
         if (t % args.poll_every == 0 && !args.keep_going(args.context)) {
@@ -330,10 +346,10 @@ static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
         if (PROBPROP_LIKELY(__builtin_isfinite(log_Z) && __builtin_isfinite(d * d * precision) &&
                             __builtin_isfinite(v * precision))) {
             result.log_Z_sum += log_Z;
-            result.n_undone += output_backward<T>(net, net.x2_next, T(d_m), T(d_v));
+            result.n_undone += output_backward<T, update>(net, net.x2_next, T(d_m), T(d_v));
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
-                result.n_undone += middle_backward(net, l);
+                result.n_undone += middle_backward<T, update>(net, l);
             }
             if (net.n_hidden > 0) through_activation<T, true>(net, net.hidden[0]);
             result.n_guarded += update_noise(alpha, beta, d * d, v);
@@ -349,12 +365,18 @@ static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
         // After the last point x_next is stale: the sums of that forward are not used.
         if (t + 1 < args.n_points)
             set_point(row_of(t + 1), n_features, x_scale, net.x_next, net.x2_next);
-        if (net.n_hidden > 0) result.n_undone += first_layer<T, true>(net);
+        if (net.n_hidden > 0) result.n_undone += first_layer<T, update>(net);
     }
     if (status == Status::ok) copy_weights<T, false>(net, args.m_w, args.v_w);
     result.alpha = alpha;
     result.beta = beta;
     return status;
+}
+
+template <typename T>
+static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
+    return args.update_variance ? absorb_all<T, Update::mean_and_variance>(args, result)
+                                : absorb_all<T, Update::mean>(args, result);
 }
 
 }  // namespace PROBPROP_LEVEL

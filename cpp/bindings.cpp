@@ -81,7 +81,8 @@ using AdfReturn = std::tuple<double, double, double, int64_t, int64_t, int64_t>;
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
                                                  In1<T> v_w, In2<T> X, In1<double> y,
-                                                 In1<int64_t> order, double alpha, double beta) {
+                                                 In1<int64_t> order, double alpha, double beta,
+                                                 bool update_variance) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -90,19 +91,13 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
-    AdfArgs<T> args = {sizes.data(),
-                       static_cast<int>(sizes.size()) - 1,
-                       m_new.data(),
-                       v_new.data(),
-                       X.data(),
-                       y.data(),
-                       order.data(),
-                       static_cast<int64_t>(order.shape(0)),
-                       alpha,
-                       beta,
-                       poll_every(n_weights),
-                       keep_going,
-                       nullptr};
+    AdfArgs<T> args = {sizes.data(),    static_cast<int>(sizes.size()) - 1,
+                       m_new.data(),    v_new.data(),
+                       X.data(),        y.data(),
+                       order.data(),    static_cast<int64_t>(order.shape(0)),
+                       alpha,           beta,
+                       update_variance, poll_every(n_weights),
+                       keep_going,      nullptr};
     AdfResult result = {};
     Status status;
     {
@@ -190,7 +185,7 @@ std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}
 template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a, "alpha"_a,
-          "beta"_a,
+          "beta"_a, "update_variance"_a = true,
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,

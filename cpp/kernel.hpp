@@ -18,8 +18,9 @@ struct AdfArgs {
     const double* y;  // (n,)
     const int64_t* order;
     int64_t n_points;
-    double alpha, beta;  // of the noise precision
-    int64_t poll_every;  // points between two calls of keep_going
+    double alpha, beta;    // of the noise precision
+    bool update_variance;  // Eq. (7) as well as Eq. (6)
+    int64_t poll_every;    // points between two calls of keep_going
     bool (*keep_going)(void*);
     void* context;
 };

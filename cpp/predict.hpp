@@ -22,7 +22,7 @@ static Status predict(const PredictArgs<T>& args) {
         }
         set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
         if (net.n_hidden > 0)
-            first_layer<T, false>(net);
+            first_layer<T, Update::none>(net);
         else
             swap(net.x, net.x_next);
         finish_forward<T, false>(net, net.x2_next, args.m[i], args.v[i]);

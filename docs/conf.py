@@ -73,6 +73,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_sidebars = {
+    "baselines": [],
     "getting-started": [],
     "command": [],
     "index": [],

@@ -36,7 +36,7 @@ def toy_jobs(n: int, n_epochs: int = 3) -> list[Job]:
 
 
 def bad_job() -> Job:
-    return Job("toy", "toy_cubic", 0, method="guess", hidden=(5,))
+    return Job("toy", "toy_cubic", 0, hidden=(0,))
 
 
 def without_times(rows: list[Row]) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_job_given_twice_is_run_once(tmp_path: Path) -> None:
 
 def test_a_failed_job_does_not_stop_the_others(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    with pytest.raises(JobError, match=r"1 of 4 jobs failed.*toy_cubic, split 0: ValueError: meth"):
+    with pytest.raises(JobError, match=r"1 of 4 jobs failed.*toy_cubic, split 0: ValueError: each"):
         run([bad_job(), *toy_jobs(3)], path, n_jobs=1)
     assert unfinished([bad_job(), *toy_jobs(3)], path) == [bad_job()]
 

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from probprop import PBPRegressor, metrics
+from probprop.mixture import Mixture
 from probprop.predictive import Predictive
 
 RNG = np.random.RandomState(7)
@@ -47,6 +48,15 @@ def predictive(student_t: bool = False, n: int = 300) -> Predictive:
     rng = np.random.RandomState(1)
     mean, std_model = rng.standard_normal(n), rng.uniform(0.0, 1.0, n)
     return Predictive(mean, std_model, 0.8, 2.5, student_t)
+
+
+def mixture(n: int = 300) -> Mixture:
+    """Two components that are apart: nothing like a Gaussian."""
+    means = np.random.RandomState(1).standard_normal(n) + np.array([[-3.0], [1.0]])
+    return Mixture(means, np.zeros((2, n)), np.array([0.5, 1.5]))
+
+
+DISTRIBUTIONS = [predictive(), predictive(student_t=True), mixture()]
 
 
 class TestAccuracy:
@@ -213,9 +223,8 @@ class TestCalibration:
         with pytest.raises(ValueError, match=r"strictly between 0 and 1. Got .*give 0.95 for 95 %"):
             metrics.calibration_curve(Y, MEAN, STD, levels=levels)
 
-    @pytest.mark.parametrize("student_t", [False, True])
-    def test_of_a_predictive_against_its_own_intervals(self, student_t: bool) -> None:
-        p = predictive(student_t)
+    @pytest.mark.parametrize("p", DISTRIBUTIONS)
+    def test_of_a_predictive_against_its_own_intervals(self, p: Predictive | Mixture) -> None:
         y = 1.3 * p.sample(1, random_state=3)[0]
         expected, observed = metrics.predictive_coverage(y, p)
         assert_array_equal(expected, LEVELS)
@@ -233,9 +242,8 @@ def test_sharpness_is_the_mean_std() -> None:
 
 
 class TestSummary:
-    @pytest.mark.parametrize("student_t", [False, True])
-    def test_has_every_metric_of_the_distribution_itself(self, student_t: bool) -> None:
-        p = predictive(student_t)
+    @pytest.mark.parametrize("p", DISTRIBUTIONS)
+    def test_has_every_metric_of_the_distribution_itself(self, p: Predictive | Mixture) -> None:
         y = p.sample(1, random_state=3)[0]
         summary = metrics.summary(y, p)
         assert list(summary) == [

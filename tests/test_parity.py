@@ -60,14 +60,17 @@ def assert_close(got: Posterior, expected: Posterior, rtol: float) -> None:
     n=st.integers(1, 30),
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
+    update_variance=st.booleans(),
 )
-def test_one_epoch(n_features: int, hidden: list[int], n: int, seed: int, dtype: str) -> None:
+def test_one_epoch(
+    n_features: int, hidden: list[int], n: int, seed: int, dtype: str, update_variance: bool
+) -> None:
     before = start([n_features, *hidden, 1], seed, dtype)
     X, y = data(n, n_features, seed, dtype)
     order = np.random.RandomState(seed).permutation(n)
     after = {}
     for name, engine in ENGINES.items():
-        posterior, passed = engine.adf_pass(before, X, y, order)
+        posterior, passed = engine.adf_pass(before, X, y, order, update_variance=update_variance)
         posterior, swept = engine.refine_prior(posterior)
         after[name] = posterior, passed, swept
         assert all((v > 0).all() for v in posterior.v_w)
@@ -94,11 +97,14 @@ def test_one_epoch(n_features: int, hidden: list[int], n: int, seed: int, dtype:
 # Every width around the vector lengths 2, 4, 8, 16 and the block lengths: padding and remainders.
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130])
-def test_every_width(width: int, dtype: str) -> None:
+@pytest.mark.parametrize("update_variance", [True, False])
+def test_every_width(width: int, dtype: str, update_variance: bool) -> None:
     before = start([3, width, width, 1], width, dtype)
     X, y = data(8, 3, width, dtype)
-    native, _ = NATIVE.adf_pass(before, X, y, np.arange(8))
-    reference, _ = REFERENCE.adf_pass(before, X, y, np.arange(8))
+    native, reference = (
+        engine.adf_pass(before, X, y, np.arange(8), update_variance=update_variance)[0]
+        for engine in (NATIVE, REFERENCE)
+    )
     assert_close(native, reference, RTOL[dtype])
 
 

@@ -20,10 +20,19 @@ INFORMATIVE_RATIO = 8.0
 
 
 class AdfPass(Protocol):
-    """Absorb the rows of X and y in the given order, once."""
+    """Absorb the rows of X and y in the given order, once.
+
+    Without `update_variance` the variances of the weights stay as they are.
+    """
 
     def __call__(  # noqa: D102
-        self, posterior: Posterior, X: Array, y: Array, order: Array
+        self,
+        posterior: Posterior,
+        X: Array,
+        y: Array,
+        order: Array,
+        *,
+        update_variance: bool = True,
     ) -> tuple[Posterior, PassInfo]: ...
 
 
@@ -77,7 +86,7 @@ def _layers(flat: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _native_adf_pass(
-    posterior: Posterior, X: Array, y: Array, order: Array
+    posterior: Posterior, X: Array, y: Array, order: Array, *, update_variance: bool = True
 ) -> tuple[Posterior, PassInfo]:
     m_w, v_w, observed = _kernel.adf_pass(
         list(posterior.layer_sizes),
@@ -88,6 +97,7 @@ def _native_adf_pass(
         np.ascontiguousarray(order, np.int64),
         posterior.alpha_noise,
         posterior.beta_noise,
+        update_variance,
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
     posterior_new = replace(

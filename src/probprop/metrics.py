@@ -1,7 +1,8 @@
 """How good predictions with error bars are: accuracy, density, calibration, sharpness.
 
 Plain functions of arrays, one value per target, that return a float. `summary` puts them
-together for a `Predictive`. `log_likelihood_scorer` and `crps_scorer` are for scikit-learn::
+together for a `Predictive` or a `Mixture`. `log_likelihood_scorer` and `crps_scorer` are for
+scikit-learn::
 
     GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
 """
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf
 
+from probprop.mixture import Mixture
 from probprop.posterior import FloatArray
 from probprop.predictive import Predictive
 
@@ -196,7 +198,9 @@ def calibration_curve(
     return expected.copy(), _share_inside(erf(np.abs(z) / np.sqrt(2.0)), expected)
 
 
-def predictive_coverage(y: ArrayLike, predictive: Predictive) -> tuple[FloatArray, FloatArray]:
+def predictive_coverage(
+    y: ArrayLike, predictive: Predictive | Mixture
+) -> tuple[FloatArray, FloatArray]:
     """Share of the targets inside the central intervals of a predictive distribution.
 
     The calibration curve of a distribution that need not be Gaussian.
@@ -205,7 +209,7 @@ def predictive_coverage(y: ArrayLike, predictive: Predictive) -> tuple[FloatArra
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive
+    predictive : Predictive or Mixture
         Of the same n rows.
 
     Returns
@@ -278,17 +282,17 @@ def sharpness(std: ArrayLike) -> float:
 # ---- All of them, and scikit-learn
 
 
-def summary(y: ArrayLike, predictive: Predictive) -> dict[str, float]:
+def summary(y: ArrayLike, predictive: Predictive | Mixture) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
     Log-likelihood, coverage and calibration are those of the distribution as it is, Student-t
-    if it is one; the CRPS is that of the Gaussian with the same mean and variance.
+    or a mixture if it is one; the CRPS is that of the Gaussian with the same mean and variance.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive
+    predictive : Predictive or Mixture
         Of the same n rows.
 
     Returns

@@ -29,6 +29,8 @@ Examples:
   probprop reproduce table1
   probprop reproduce deep --dataset yacht,energy --splits 5
   probprop reproduce toy --report toy.html
+  probprop reproduce table1 --method PBP,VI,BP --dataset yacht --splits 3
+  probprop reproduce table1 --method PBP --method my_method:gp
   probprop reproduce epochs --results epochs.jsonl --markdown epochs.md --csv epochs.csv
 """
 
@@ -60,9 +62,20 @@ def reproduce(
         list[str] | None,
         typer.Option(metavar="A,B,...", help="Data sets.  [default: those of the paper]"),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="PBP, VI, BP, HMC, EP, LA, EBP or your own module:factory.  [default: PBP; toy: "
+            "all that are installed]",
+        ),
+    ] = None,
     splits: Annotated[
         int | None, typer.Option(metavar="N", help="The first N splits only.  [default: all]")
     ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Run nothing: the table of what the results file has.")
+    ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same results.")] = 0,
     markdown: Annotated[
         str | None, typer.Option(metavar="FILE", help="Markdown table to write.")
@@ -93,11 +106,14 @@ def reproduce(
         check_destination(path, option)
     from probprop import experiments
 
-    names = [name.strip() for text in dataset or [] for name in text.split(",")]
+    selection = experiments.Selection(_names(dataset), splits, seed, _names(method))
     experiment = experiments.EXPERIMENTS[what]
-    wanted = experiment.jobs(experiments.Selection(names or None, splits, seed))
+    wanted = experiment.jobs(selection)
     terminal = terminal_of(context)
-    rows = _run(wanted, results_path, -1 if jobs is None else jobs, force, terminal)
+    if show:
+        rows = _finished(wanted, results_path, terminal)
+    else:
+        rows = _run(wanted, results_path, -1 if jobs is None else jobs, force, terminal)
 
     terminal.table(*experiments.report.table(experiment, rows))
     for line in experiments.report.notes(experiment, rows):
@@ -116,6 +132,23 @@ def reproduce(
             terminal.say(f"wrote {path}")
 
 
+def _names(texts: list[str] | None) -> list[str] | None:
+    """Return the names of an option given several times, with commas, or both; None for none."""
+    names = [name.strip() for text in texts or [] for name in text.split(",")]
+    return list(dict.fromkeys(names)) or None
+
+
+def _finished(jobs: list[Job], results: str, terminal: Terminal) -> list[Row]:
+    """Return the rows that are in the file; ValueError where there are none."""
+    from probprop import experiments
+
+    rows = experiments.finished(jobs, results)
+    if not rows:
+        raise ValueError(f"{results} has none of these fits: leave --show out to run them")
+    terminal.say(f"{plural(len(rows), 'fit')} of {len(jobs)} found in {results}")
+    return rows
+
+
 def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Terminal) -> list[Row]:
     """Run the jobs under a bar; say how many there were, and what a stopped run leaves."""
     from probprop import experiments
@@ -124,6 +157,7 @@ def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Term
     if len(left) < len(jobs):
         n_done = len(jobs) - len(left)
         terminal.say(f"{plural(n_done, 'fit')} of {len(jobs)} found in {results}")
+    experiments.methods.check(left)  # before the data, which may take long
     _load_data(left)
     start = time.perf_counter()
     try:
@@ -174,8 +208,7 @@ def _bar(jobs: list[Job], terminal: Terminal) -> Iterator[Callable[[Job], None]]
         def advance(job: Job) -> None:
             nonlocal n_done
             n_done += 1
-            progress.update(
-                task, advance=cost(job), done=n_done, description=f"{job.dataset} {job.split}"
-            )
+            described = f"{job.dataset} {job.split} {job.method}"
+            progress.update(task, advance=cost(job), done=n_done, description=described)
 
         yield advance

@@ -8,18 +8,18 @@ the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's
 >>> from probprop.experiments import EXPERIMENTS, Selection, report, run
 >>> toy = EXPERIMENTS["toy"]
 >>> path = os.path.join(tempfile.mkdtemp(), "toy.jsonl")
->>> rows = run(toy.jobs(Selection()), path, n_jobs=1)
+>>> rows = run(toy.jobs(Selection(methods=["PBP", "EBP"])), path, n_jobs=1)
 >>> report.table(toy, rows)[0][:3]
 ['method', 'RMSE', 'log-likelihood']
 """
 
-from probprop.experiments import report
+from probprop.experiments import methods, report
 from probprop.experiments.benchmark import cost
 from probprop.experiments.experiment import Column, Experiment, Selection
 from probprop.experiments.job import Job, Row
 from probprop.experiments.registry import EXPERIMENTS
 from probprop.experiments.results import ResultsError, read_results
-from probprop.experiments.runner import JobError, run, run_job, unfinished
+from probprop.experiments.runner import JobError, finished, run, run_job, unfinished
 
 __all__ = [
     "EXPERIMENTS",
@@ -31,6 +31,8 @@ __all__ = [
     "Row",
     "Selection",
     "cost",
+    "finished",
+    "methods",
     "read_results",
     "report",
     "run",

@@ -5,34 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 
 from probprop import metrics
-from probprop.experiments import paper
+from probprop.experiments import methods, paper
 from probprop.experiments.experiment import Record, Selection
 from probprop.experiments.job import Job, Row
-from probprop.posterior import Array, Epoch
-from probprop.predictive import Predictive
-from probprop.regressor import PBPRegressor
-from probprop.standardize import Standardizer, fit_standardizer
+from probprop.posterior import Array
 
 AVERAGED = ("rmse", "log_likelihood", "crps", "coverage_95", "calibration_error", "seconds")
 """What the records of an experiment average over the splits."""
-
-_COUNTS = ("n_undone", "n_guarded", "n_skipped_points", "n_skipped_factors")
-
-PLAIN = "PBP, constant columns at 0"
-METHODS = ("PBP", PLAIN)
-"""PBP as the authors ran it, and as `PBPRegressor` does; they differ on naval only."""
-
-# The pressure P1 of naval is constant. In the authors' code round-off leaves it a standard
-# deviation of 2e-13, by which its distance from the mean is divided: the column becomes a
-# second bias unit, and their results on this set, the printed ones too, depend on it.
-_ROUND_OFF = {"naval_propulsion": (11,)}
 
 Split = tuple[Array, Array]
 
@@ -67,96 +53,37 @@ def load_split(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
 
 
 def measure(job: Job) -> Row:
-    """Fit a network on the training part of a split and judge it on the test part."""
-    X, y, X_test, y_test = load_split(job.dataset, job.split)
-    ones = _ROUND_OFF.get(job.dataset, ()) if job.method == "PBP" else ()
-    return fit_and_judge(job, X, y, X_test, y_test, ones)[1]
+    """Fit a method on the training part of a split and judge it on the test part."""
+    return fit_and_judge(job, *load_split(job.dataset, job.split))[1]
 
 
 def fit_and_judge(
-    job: Job,
-    X_train: Array,
-    y_train: Array,
-    X_test: Array,
-    y_test: Array,
-    ones: Sequence[int] = (),
-) -> tuple[Fitted, Row]:
-    """Fit PBP as a job says and return the model with everything the tables need.
+    job: Job, X_train: Array, y_train: Array, X_test: Array, y_test: Array
+) -> tuple[Any, Row]:
+    """Fit as a job says and return the estimator with everything the tables need.
 
-    The seconds are those of the fit alone, normalisation included.
+    The seconds are those of the fit alone: normalisation, and a search for hyperparameters
+    where there is one, included. What it warned of is in the row.
     """
-    if job.method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {job.method!r}")
-    start = time.perf_counter()
-    fitted = fit(job, X_train, y_train, ones)
-    seconds = time.perf_counter() - start
-    predictive = fitted.predict(X_test)
-    model, y_scale = fitted.model, fitted.standardizer.y_scale
-    return fitted, {
+    estimator = methods.find(job.method).make(job)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        estimator.fit(X_train, y_train)
+        seconds = time.perf_counter() - start
+        predictive = methods.predictive(estimator, X_test)
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
+    parted = hasattr(estimator, "predict_distribution")  # into model and noise
+    return estimator, {
         **metrics.summary(y_test, predictive),
         "seconds": seconds,
         "n_train": len(y_train),
         "n_test": len(y_test),
         "n_features": X_train.shape[1],
-        "std_model": float(np.sqrt(np.mean(predictive.std_model**2))),
-        "noise_variance": model.noise_variance_ * y_scale**2,
-        "prior_variance": model.prior_variance_,
-        "alpha_noise": model.posterior_.alpha_noise,
-        "log_evidence": model.log_evidence_ - len(y_train) * float(np.log(y_scale)),
-        **_counts(model.history_),
+        "std_model": float(np.sqrt(np.mean(predictive.std_model**2))) if parted else None,
+        **methods.details(estimator),
+        "warnings": list(dict.fromkeys(told)),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A regressor of normalised data with what brings it back to target units.
-
-    Parameters
-    ----------
-    model : PBPRegressor
-    standardizer : Standardizer
-        Of the training part.
-    ones : sequence of int
-        Columns set to 1.
-    """
-
-    model: PBPRegressor
-    standardizer: Standardizer
-    ones: Sequence[int]
-
-    def predict(self, X: Array) -> Predictive:
-        """Return the predictive distribution of rows of shape (n, d), in target units."""
-        found = self.model.predict_distribution(_normalised(X, self.standardizer, self.ones))
-        y_scale = self.standardizer.y_scale
-        return Predictive(
-            mean=found.mean * y_scale + self.standardizer.y_mean,
-            std_model=found.std_model * y_scale,
-            std_noise=found.std_noise * y_scale,
-            alpha_noise=found.alpha_noise,
-        )
-
-
-def fit(job: Job, X: Array, y: Array, ones: Sequence[int] = ()) -> Fitted:
-    """Normalise on the training part and fit; without `ones`, `PBPRegressor` does the same."""
-    standardizer = fit_standardizer(X, y)
-    model = PBPRegressor(
-        job.hidden, n_epochs=job.n_epochs, random_state=job.seed, standardize=False
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of counts, which the row has
-        model.fit(_normalised(X, standardizer, ones), standardizer.transform_y(y))
-    return Fitted(model, standardizer, ones)
-
-
-def _normalised(X: Array, standardizer: Standardizer, ones: Sequence[int]) -> Array:
-    normalised = standardizer.transform_X(X, np.dtype("float64"))[0]
-    normalised[:, list(ones)] = 1.0
-    return normalised
-
-
-def _counts(history: Iterable[Epoch]) -> Row:
-    epochs = list(history)
-    return {name: sum(getattr(epoch, name) for epoch in epochs) for name in _COUNTS}
 
 
 def jobs(
@@ -165,7 +92,7 @@ def jobs(
     variants: Callable[[paper.Protocol], Iterable[tuple[tuple[int, ...], int]]],
     default: Sequence[str] | None = None,
 ) -> list[Job]:
-    """Return the jobs of an experiment: sets, then variants, then splits.
+    """Return the jobs of an experiment: sets, then methods, then variants, then splits.
 
     Parameters
     ----------
@@ -175,7 +102,14 @@ def jobs(
         From the protocol of a set to the hidden layers and numbers of epochs to try.
     default : sequence of str or None, default=None
         The sets without a selection; None is all whose files can be had without asking.
+
+    Raises
+    ------
+    ValueError
+        A set or a method the selection asks for is not known.
     """
+    for method in selection.methods or ():
+        methods.check_name(method)
     chosen = selection.datasets or default or available()
     unknown = [name for name in chosen if name not in paper.dataset_names()]
     if unknown:
@@ -186,15 +120,23 @@ def jobs(
             experiment,
             name,
             split,
+            method,
             # The initial weights matter as much as the split does: they differ as well.
             seed=1000 * selection.seed + split,
             hidden=hidden,
             n_epochs=n_epochs,
         )
         for name in chosen
+        for method in selection.methods or ("PBP",)
         for hidden, n_epochs in variants(paper.protocol(name))
         for split in range(min(paper.protocol(name).n_splits, selection.n_splits or 20))
     ]
+
+
+def only_pbp(experiment: str, selection: Selection) -> None:
+    """Refuse other methods in an experiment that looks at PBP."""
+    if selection.methods and set(selection.methods) != {"PBP"}:
+        raise ValueError(f"the experiment {experiment} has the method PBP only")
 
 
 def available() -> list[str]:
@@ -206,14 +148,14 @@ def available() -> list[str]:
 
 
 def cost(job: Job) -> float:
-    """Return about how many weight updates a job makes, to foresee the time it takes."""
+    """Return the work in a job, to foresee the time it takes: in weight updates of PBP."""
     try:
         known = paper.protocol(job.dataset)
     except KeyError:
         known = paper.Protocol(job.dataset, 20, 1, 0, 1)
     sizes = [known.d, *job.hidden, 1]
     n_weights = sum((a + 1) * b for a, b in pairwise(sizes))
-    return float(known.n * job.n_epochs * n_weights)
+    return float(known.n * job.n_epochs * n_weights) * methods.cost(job.method)
 
 
 def mean_records(rows: Sequence[Row]) -> list[Record]:
@@ -225,14 +167,15 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
     """
     order = {name: i for i, name in enumerate(paper.dataset_names())}
 
-    def key(row: Row) -> tuple[int, str, str, int, list[int], int]:
-        name, layers = row["dataset"], row["hidden"]
+    def key(row: Row) -> tuple[int, str, int, str, int, list[int], int]:
+        name, method, layers = row["dataset"], row["method"], row["hidden"]
         place = order.get(name, len(order))
-        return place, name, row["method"], len(layers), layers, row["n_epochs"]
+        n_layers, n_epochs = len(layers), row["n_epochs"]
+        return place, name, methods.place(method), method, n_layers, layers, n_epochs
 
     records: list[Record] = []
     for found, group in groupby(sorted(rows, key=key), key):
-        _, dataset, method, n_layers, hidden, n_epochs = found
+        _, dataset, _, method, n_layers, hidden, n_epochs = found
         same = list(group)
         record: Record = {
             "dataset": dataset,
@@ -241,13 +184,49 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
             "hidden": "-".join(str(n) for n in hidden),
             "n_epochs": n_epochs,
             "n_splits": len(same),
+            "splits": _ranges(sorted(row["split"] for row in same)),
             "rmse_max": max(row["rmse"] for row in same),  # shows a fit that went astray
             "total_seconds": sum(row["seconds"] for row in same),
         }
         for name in AVERAGED:
             record[name], record[f"{name}_se"] = mean_and_error([row[name] for row in same])
-        records.append(record)
+        record["n_warned"] = sum(bool(row.get("warnings")) for row in same)
+        records.append({**record, **_against_pbp(same, rows)})
     return records
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return sorted numbers as text: 0 to 4, 7."""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True))
+
+
+_PAIRED = ("dataset", "split", "seed", "hidden", "n_epochs")
+
+
+def _against_pbp(rows: Sequence[Row], everything: Sequence[Row]) -> Record:
+    """Return how PBP differs from one method on the splits both were run on.
+
+    The differences are PBP's value minus the other's, with the standard error of their mean;
+    None for PBP itself and where there is no such split.
+    """
+    pbp = {_identity(row): row for row in everything if row["method"] == "PBP"}
+    pairs = [(pbp[_identity(r)], r) for r in rows if _identity(r) in pbp and r["method"] != "PBP"]
+    record: Record = {"n_paired": len(pairs)}
+    for name in ("rmse", "log_likelihood"):
+        gaps = [ours[name] - other[name] for ours, other in pairs]
+        record[f"{name}_gap"], record[f"{name}_gap_se"] = (
+            mean_and_error(gaps) if gaps else (None, None)
+        )
+    seconds = [sum(row["seconds"] for row in side) for side in zip(*pairs, strict=True)]
+    record["slower"] = seconds[1] / seconds[0] if seconds else None
+    return record
+
+
+def _identity(row: Row) -> str:
+    """What two rows have in common that differ in the method only."""
+    return str([row[name] for name in _PAIRED])
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
@@ -262,8 +241,10 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
     return float(np.mean(values)), se
 
 
-def compare(record: Record, name: str, printed: paper.Printed) -> Record:
+def compare(record: Record, name: str, printed: paper.Printed | None) -> Record:
     """Return the printed value beside ours and the difference in combined standard errors."""
+    if printed is None:
+        return {f"{name}_paper": None, f"{name}_difference": None}
     return {
         f"{name}_paper": str(printed),
         f"{name}_difference": printed.difference(record[name], record[f"{name}_se"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probprop.experiments import benchmark, paper
+from probprop.experiments import benchmark, comparison, paper
 from probprop.experiments.experiment import (
     Column,
     Experiment,
@@ -19,25 +19,27 @@ from probprop.experiments.experiment import (
 from probprop.experiments.job import Job, Row
 
 N_LAYERS = (1, 2, 3, 4)
-_TOLERANCE = 2.0  # combined standard errors
 
 
 def jobs(selection: Selection) -> list[Job]:
-    """Return one job per set, number of layers and split; 40 epochs."""
+    """Return one job per set, method, number of layers and split; 40 epochs."""
     return benchmark.jobs(
         "deep", selection, lambda found: [((found.units,) * n, 40) for n in N_LAYERS]
     )
 
 
 def records(rows: Sequence[Row]) -> list[Record]:
-    """Return one record per set and number of layers, with the paper's printed RMSE."""
+    """Return one record per set, method and number of layers, with the paper's printed RMSE."""
     found = []
+    several = len({row["method"] for row in rows}) > 1
     for record in benchmark.mean_records(rows):
-        printed = paper.deep(record["dataset"], record["n_layers"])
+        method = record["method"]
+        printed = paper.deep(record["dataset"], record["n_layers"], method)
         compared = benchmark.compare(record, "rmse", printed)
         difference = compared["rmse_difference"]
-        worse = difference is not None and not difference <= _TOLERANCE
-        found.append({**record, **compared, "verdict": "worse" if worse else ""})
+        worse = difference is not None and not difference <= comparison.TOLERANCE
+        more = {"verdict": "worse" if worse else "", "column": method if several else None}
+        found.append({**record, **compared, "log_likelihood_paper": None, **more})
     return found
 
 
@@ -47,12 +49,13 @@ def notes(records: Sequence[Record]) -> list[str]:
         "mean ± standard error over the splits, in target units; Δ: ours minus the paper's, in "
         "combined standard errors, from the nearest number that rounds to what is printed"
     ]
-    worse = [f"{r['dataset']} with {r['hidden']}" for r in records if r["verdict"]]
+    own = [record for record in records if record["method"] == "PBP"]
+    worse = [f"{r['dataset']} with {r['hidden']}" for r in own if r["verdict"]]
     if worse:
         lines.append(f"worse than the paper by more than two standard errors: {', '.join(worse)}")
-    else:
+    elif own:
         lines.append("no cell is worse than the paper's by more than two standard errors")
-    return lines
+    return lines + comparison.notes(records)
 
 
 EXPERIMENT = Experiment(
@@ -65,6 +68,7 @@ EXPERIMENT = Experiment(
     records=records,
     columns=[
         Column("data set", text("dataset")),
+        Column("method", text("column")),
         Column("hidden", text("hidden")),
         Column("splits", text("n_splits")),
         Column("RMSE", with_error("rmse"), "RMSE"),

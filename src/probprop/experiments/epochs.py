@@ -31,6 +31,7 @@ def jobs(selection: Selection) -> list[Job]:
     Fits with one seed begin alike, so that those of a split are one training run, looked at
     after 1, 2, … 400 epochs.
     """
+    benchmark.only_pbp("epochs", selection)
     return benchmark.jobs(
         "epochs", selection, lambda found: [((found.units,), n) for n in N_EPOCHS], _SETS
     )

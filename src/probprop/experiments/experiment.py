@@ -45,11 +45,15 @@ class Selection:
     n_splits : int or None, default=None
         At most so many splits of each set.
     seed : int, default=0
+    methods : sequence of str or None, default=None
+        Names that `methods.find` knows; None is PBP, and in the toy experiment all that are
+        installed.
     """
 
     datasets: Sequence[str] | None = None
     n_splits: int | None = None
     seed: int = 0
+    methods: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,15 +144,20 @@ def signed(key: str) -> Callable[[Record], str]:
     return lambda record: "" if record[key] is None else f"{record[key]:+.1f}"
 
 
-def times(key: str) -> Callable[[Record], str]:
-    """Show a ratio without decimals.
+def ratio(value: float) -> str:
+    """Return a ratio as text: without decimals, a small one with two digits.
 
     Examples
     --------
-    >>> times("speedup")({"speedup": 1234.5})
-    '1,234'
+    >>> ratio(1234.5), ratio(0.123)
+    ('1,234', '0.12')
     """
-    return lambda record: f"{record[key]:,.0f}"
+    return f"{value:,.0f}" if value >= 9.5 else f"{value:.2g}"
+
+
+def times(key: str) -> Callable[[Record], str]:
+    """Show a ratio; nothing for None."""
+    return lambda record: "" if record[key] is None else ratio(record[key])
 
 
 def share(key: str) -> Callable[[Record], str]:

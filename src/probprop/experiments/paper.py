@@ -109,30 +109,36 @@ def dataset_names() -> list[str]:
     return list(_numbers()["datasets"])
 
 
-def table1(dataset: str, measure: str) -> Printed:
-    """Return a cell of Table 1 of the main text, for PBP.
+def table1(dataset: str, measure: str, method: str = "PBP") -> Printed | None:
+    """Return a cell of Table 1 of the main text; None where it has none.
 
     Parameters
     ----------
     dataset : str
     measure : {"rmse", "log_likelihood", "seconds"}
         Seconds are the average running time of one fit.
+    method : str, default="PBP"
+        The table has PBP, VI and BP, the latter without log-likelihood.
 
     Examples
     --------
-    >>> str(table1("protein", "rmse")), table1("protein", "seconds").value
-    ('4.732 ± 0.0130', 485.0)
+    >>> print(table1("protein", "rmse"), table1("protein", "seconds", "VI"), sep="; ")
+    4.732 ± 0.0130; 7691
+    >>> table1("protein", "log_likelihood", "BP")
     """
-    cell = _numbers()["table1"][dataset][measure]
-    return Printed(cell) if isinstance(cell, str) else Printed(*cell)
+    cell = _numbers()["table1"].get(method, {}).get(dataset, {}).get(measure)
+    return None if cell is None else Printed(cell) if isinstance(cell, str) else Printed(*cell)
 
 
-def deep(dataset: str, n_layers: int) -> Printed:
-    """Return a cell of Table 1 of the supplement: the RMSE of PBP with 1 to 4 hidden layers.
+def deep(dataset: str, n_layers: int, method: str = "PBP") -> Printed | None:
+    """Return a cell of Table 1 of the supplement: the RMSE with 1 to 4 hidden layers.
+
+    None where it has none; it has PBP and BP.
 
     Examples
     --------
-    >>> str(deep("protein", 1))
-    '4.688 ± 0.0115'
+    >>> print(deep("protein", 1), deep("protein", 4, "BP"), sep="; ")
+    4.688 ± 0.0115; 3.960 ± 0.0110
     """
-    return Printed(*_numbers()["deep"][dataset][n_layers - 1])
+    cells = _numbers()["deep"].get(method, {}).get(dataset)
+    return None if cells is None else Printed(*cells[n_layers - 1])

@@ -19,14 +19,21 @@ StrPath = str | os.PathLike[str]
 def table(experiment: Experiment, rows: Sequence[Row]) -> Table:
     """Return the header and the cells of an experiment's table, as text.
 
+    A column with nothing in it is left out.
+
     Parameters
     ----------
     experiment : Experiment
     rows : sequence of dict
         What `run` returned.
     """
-    cells = [[column.show(r) for column in experiment.columns] for r in experiment.records(rows)]
-    return [column.title for column in experiment.columns], cells
+    records = experiment.records(rows)
+    shown = [[column.show(record) for record in records] for column in experiment.columns]
+    kept = [
+        (c.title, cells) for c, cells in zip(experiment.columns, shown, strict=True) if any(cells)
+    ]
+    lines = zip(*(cells for _, cells in kept), strict=True)
+    return [title for title, _ in kept], [list(line) for line in lines]
 
 
 def notes(experiment: Experiment, rows: Sequence[Row]) -> list[str]:

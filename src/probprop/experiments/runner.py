@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from probprop.experiments import methods
 from probprop.experiments.job import Job, Row
 from probprop.experiments.registry import EXPERIMENTS
 from probprop.experiments.results import StrPath, appending, read_results
@@ -47,7 +49,9 @@ def run_job(job: Job) -> Row:
         raise ValueError(
             f"experiment must be one of {', '.join(EXPERIMENTS)}, got {job.experiment!r}"
         )
-    with threadpool_limits(1):  # the cores are for other jobs
+    # The cores are for other jobs. It does not reach jax, whose programs here are sequential and
+    # keep one core busy all the same.
+    with threadpool_limits(1):
         measured = EXPERIMENTS[job.experiment].measure(job)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     return {**job.fields, **measured, "version": __version__, "finished": finished}
@@ -86,6 +90,8 @@ def run(
 
     Raises
     ------
+    ValueError
+        A method cannot be run here; no job was.
     JobError
         Some jobs failed. All the others were run, and their rows kept.
 
@@ -99,6 +105,7 @@ def run(
     """
     wanted = list({job.key: job for job in jobs}.values())
     failed: list[_Outcome] = []
+    methods.check(wanted if force else unfinished(wanted, results_path))
     with appending(results_path, [job.key for job in wanted] if force else ()) as file:
         for outcome in _outcomes(unfinished(wanted, results_path), n_jobs):
             if outcome.row is None:
@@ -119,6 +126,12 @@ def unfinished(jobs: Sequence[Job], results_path: StrPath) -> list[Job]:
     return [job for job in jobs if job.key not in found]
 
 
+def finished(jobs: Sequence[Job], results_path: StrPath) -> list[Row]:
+    """Return the rows of the jobs that have one in the results file."""
+    found = read_results(results_path)
+    return [found[job.key] for job in jobs if job.key in found]
+
+
 def _outcomes(jobs: Sequence[Job], n_jobs: int) -> Iterator[_Outcome]:
     """Yield what the workers bring, in the order in which they finish."""
     if not jobs:
@@ -127,7 +140,10 @@ def _outcomes(jobs: Sequence[Job], n_jobs: int) -> Iterator[_Outcome]:
 
     # Jobs differ by a factor of thousands: batches would keep short ones behind long ones.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(_attempt)(job) for job in jobs)
+    with warnings.catch_warnings():
+        # A worker that what jax compiled has made large is replaced between two jobs.
+        warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
+        yield from parallel(delayed(_attempt)(job) for job in jobs)
 
 
 def _attempt(job: Job) -> _Outcome:

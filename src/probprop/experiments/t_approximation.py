@@ -45,6 +45,7 @@ class LogZ(NamedTuple):
 
 def jobs(selection: Selection) -> list[Job]:
     """Return the run of the supplement: Boston Housing, 50 units, 40 epochs, the first split."""
+    benchmark.only_pbp("t-approximation", selection)
     first = Selection(selection.datasets, selection.n_splits or 1, selection.seed)
     return benchmark.jobs(
         "t-approximation", first, lambda found: [((found.units,), 40)], ("boston_housing",)

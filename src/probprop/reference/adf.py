@@ -143,6 +143,17 @@ def gradients(
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
+def mean_update(m_w: Array, v_w: Array, dlogZ_dm_w: Array) -> Array:
+    """Match the mean of each weight, [PBP15] Eq. (6): all that expectation backpropagation does.
+
+    Returns
+    -------
+    m_w_new : ndarray, (n_out, n_in + 1)
+    """
+    m_w_new: Array = m_w + v_w * dlogZ_dm_w
+    return m_w_new
+
+
 def gaussian_update(
     m_w: Array, v_w: Array, dlogZ_dm_w: Array, dlogZ_dv_w: Array
 ) -> tuple[Array, Array, int]:
@@ -154,7 +165,7 @@ def gaussian_update(
     n_undone : int
         Weights that kept both moments.
     """
-    m_w_new = m_w + v_w * dlogZ_dm_w
+    m_w_new = mean_update(m_w, v_w, dlogZ_dm_w)
     v_w_new = v_w - v_w * v_w * (dlogZ_dm_w * dlogZ_dm_w - 2.0 * dlogZ_dv_w)
     # Differs from [PBP15] Eq. (7): an update that leaves no valid variance is undone.
     valid = (v_w_new > _V_MIN) & np.isfinite(v_w_new)
@@ -165,7 +176,9 @@ def gaussian_update(
     )
 
 
-def absorb(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, PassInfo]:
+def absorb(
+    posterior: Posterior, x: Array, y: float, *, update_variance: bool = True
+) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
     Parameters
@@ -173,6 +186,8 @@ def absorb(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, PassInf
     posterior : Posterior
     x : ndarray, (D,)
     y : float
+    update_variance : bool, default=True
+        False leaves Eq. (7) out: the variances of the weights stay.
 
     Returns
     -------
@@ -191,7 +206,11 @@ def absorb(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, PassInf
             return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
 
         gradient = backward(m_w, v_w, passed, evidence)
-        updates = [gaussian_update(*layer) for layer in zip(m_w, v_w, *gradient, strict=True)]
+        layers = list(zip(m_w, v_w, *gradient, strict=True))
+        if update_variance:
+            updates = [gaussian_update(*layer) for layer in layers]
+        else:
+            updates = [(mean_update(m, v, d_m), v, 0) for m, v, d_m, _ in layers]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
     alpha_new, beta_new, guarded = gamma_update(
         posterior.alpha_noise, posterior.beta_noise, evidence.d2, evidence.v_out
@@ -203,7 +222,7 @@ def absorb(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, PassInf
 
 
 def adf_pass(
-    posterior: Posterior, X: Array, y: Array, order: Iterable[int]
+    posterior: Posterior, X: Array, y: Array, order: Iterable[int], *, update_variance: bool = True
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
 
@@ -216,10 +235,12 @@ def adf_pass(
         Standardised targets.
     order : iterable of int
         Indices of the points, in the order in which to absorb them.
+    update_variance : bool, default=True
+        False leaves Eq. (7) out: the variances of the weights stay.
     """
     infos = []
     for i in order:
-        posterior, info = absorb(posterior, X[i], float(y[i]))
+        posterior, info = absorb(posterior, X[i], float(y[i]), update_variance=update_variance)
         infos.append(info)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),

@@ -1,0 +1,13 @@
+"""Double precision in jax, where it is asked for and nowhere else."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+import jax
+
+
+def double_precision() -> AbstractContextManager[None]:
+    """Compute in float64 inside a ``with`` block; the user's own setting is left alone."""
+    context: AbstractContextManager[None] = jax.enable_x64(True)
+    return context
