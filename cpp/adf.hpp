@@ -13,7 +13,7 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// What becomes of the weights: nothing (a forward only), Eq. (6) alone, or Eqs. (6)(7). It is a
+// What becomes of the weights: nothing (a prediction), Eq. (6) alone, or Eqs. (6)(7). It is a
 // template parameter, so that none of them pays for the others.
 enum class Update { none, mean, mean_and_variance };
 
@@ -158,11 +158,11 @@ PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& l
     }
 }
 
-// Update the output unit's weights; leave dlogZ/dm_z, dlogZ/dv_z of its inputs.
+// Update the output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs.
 template <typename T, Update update>
 PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
-    const OutputInputs<T> in = output_inputs(net, x2);
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
     const T inv_n = T(1) / T(net.out_n_in);
     const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
     const T d_v2 = T(2) * d_v;
@@ -170,14 +170,16 @@ PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d
     for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
         const Vec<T> m = load(net.out_m + at), v = load(net.out_v + at);
         const Vec<T> z_m = load(in.z_m + at);
-        const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
-        Vec<T> m_new = m + p;
-        if constexpr (update == Update::mean_and_variance) {
-            Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
-            undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
-            store(net.out_v + at, v_new);
+        if constexpr (update != Update::none) {
+            const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
+            Vec<T> m_new = m + p;
+            if constexpr (update == Update::mean_and_variance) {
+                Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
+                undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+                store(net.out_v + at, v_new);
+            }
+            store(net.out_m + at, m_new);
         }
-        store(net.out_m + at, m_new);
         store(net.d_z_m + at, (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n);
         store(net.d_z_v + at, d_v * (m * m + v) * inv_n);
     }
@@ -206,7 +208,7 @@ PROBPROP_INLINE Vec<T> sum_rows(const T* rows) {
     }
 }
 
-// Update one block of a middle layer and sum, per input row, what the layer below needs:
+// Update one block of a middle layer, if asked, and sum, per input row, what the layer below needs:
 // g_m = sum d_m m + z_m (2 d_v) v, g_v = sum (2 d_v)(m^2 + v), with the weights as they were.
 template <typename T, int n_vec, bool add, Update update>
 static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T* z_e2,
@@ -232,16 +234,18 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
             sum_m += d_v2_v * z_m[row];
             sum_v += d_v2_m * m[b];
             sum_v += d_v2_v;
-            const Vec<T> p = v[b] * (d_m[b] * z_m[row] + d_v2_m * z_v[row]);  // v dlogZ_dm_w
-            m_new[b] = m[b] + p;
-            if constexpr (update == Update::mean_and_variance)
-                v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
+            if constexpr (update != Update::none) {
+                const Vec<T> p = v[b] * (d_m[b] * z_m[row] + d_v2_m * z_v[row]);  // v dlogZ_dm_w
+                m_new[b] = m[b] + p;
+                if constexpr (update == Update::mean_and_variance)
+                    v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
+            }
         }
         if constexpr (update == Update::mean_and_variance)
             undone += check_updates<T, n_vec>(m, v, m_new, v_new);
         PROBPROP_UNROLL
         for (int b = 0; b < n_vec; ++b) {
-            store(w + b * lanes, m_new[b]);
+            if constexpr (update != Update::none) store(w + b * lanes, m_new[b]);
             if constexpr (update == Update::mean_and_variance)
                 store(w + (n_vec + b) * lanes, v_new[b]);
         }
@@ -252,22 +256,21 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
 }
 
 template <typename T, Update update>
-static int64_t middle_backward(Network<T>& net, int l) {
+static int64_t middle_backward(Network<T>& net, int l, const T* x2) {
     constexpr int lanes = Simd<T>::lanes;
     HiddenLayer<T>& layer = net.hidden[l];
-    const HiddenLayer<T>& below = net.hidden[l - 1];
+    const LayerInputs<T> in = inputs_of(net, l, x2);
     const int rows = layer.n_in + 1;
     int64_t undone = 0;
     for (int b = 0; b < layer.n_blocks; ++b) {
         T* w = weight_at(layer, b, 0);
         const T* d_m = layer.d_m + layer.blocks[b].first * lanes;
         const T* d_v = layer.d_v + layer.blocks[b].first * lanes;
-#define PROBPROP_BLOCK(n)                                                                        \
-    undone += b == 0                                                                             \
-                  ? middle_block<T, n, false, update>(w, rows, below.z_m, below.z_v, below.z_e2, \
-                                                      d_m, d_v, layer.g_m, layer.g_v)            \
-                  : middle_block<T, n, true, update>(w, rows, below.z_m, below.z_v, below.z_e2,  \
-                                                     d_m, d_v, layer.g_m, layer.g_v)
+#define PROBPROP_BLOCK(n)                                                                       \
+    undone += b == 0 ? middle_block<T, n, false, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m, \
+                                                         d_v, layer.g_m, layer.g_v)             \
+                     : middle_block<T, n, true, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m,  \
+                                                        d_v, layer.g_m, layer.g_v)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;
@@ -349,7 +352,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             result.n_undone += output_backward<T, update>(net, net.x2_next, T(d_m), T(d_v));
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
-                result.n_undone += middle_backward<T, update>(net, l);
+                result.n_undone += middle_backward<T, update>(net, l, net.x2_next);
             }
             if (net.n_hidden > 0) through_activation<T, true>(net, net.hidden[0]);
             result.n_guarded += update_noise(alpha, beta, d * d, v);

@@ -27,6 +27,8 @@ template <typename T>
 using In2 = nb::ndarray<const T, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Out1 = nb::ndarray<nb::numpy, T, nb::shape<-1>, nb::c_contig>;
+template <typename T>
+using Out2 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1>, nb::c_contig>;
 
 const Level* active = nullptr;  // chosen when the module is imported
 
@@ -36,6 +38,12 @@ Out1<T> new_array(size_t n) {
     T* data = new T[n > 0 ? n : 1];
     nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return Out1<T>(data, {n}, owner);
+}
+template <typename T>
+Out2<T> new_array(size_t n_rows, size_t n_columns) {
+    T* data = new T[n_rows * n_columns + 1];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return Out2<T>(data, {n_rows, n_columns}, owner);
 }
 template <typename T>
 Out1<T> copy_of(const In1<T>& a) {
@@ -113,24 +121,31 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                       result.n_guarded, result.n_skipped}};
 }
 
+// The arguments of a prediction; the moments go to m and v, (n,).
 template <typename T>
-std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
-                                                       In1<T> v_w, In2<T> X) {
+PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
+                            const In2<T>& X, Out1<double>& m, Out1<double>& v) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    return {sizes.data(),
+            static_cast<int>(sizes.size()) - 1,
+            m_w.data(),
+            v_w.data(),
+            X.data(),
+            static_cast<int64_t>(X.shape(0)),
+            m.data(),
+            v.data(),
+            poll_every(n_weights),
+            keep_going,
+            nullptr};
+}
+
+template <typename T>
+std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
+                                                       In1<T> v_w, In2<T> X) {
     Out1<double> m = new_array<double>(X.shape(0)), v = new_array<double>(X.shape(0));
-    const PredictArgs<T> args = {sizes.data(),
-                                 static_cast<int>(sizes.size()) - 1,
-                                 m_w.data(),
-                                 v_w.data(),
-                                 X.data(),
-                                 static_cast<int64_t>(X.shape(0)),
-                                 m.data(),
-                                 v.data(),
-                                 poll_every(n_weights),
-                                 keep_going,
-                                 nullptr};
+    const PredictArgs<T> args = predict_args(sizes, m_w, v_w, X, m, v);
     Status status;
     {
         nb::gil_scoped_release no_gil;
@@ -141,6 +156,26 @@ std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& s
     }
     raise_unless_ok(status);
     return {m, v};
+}
+
+template <typename T>
+std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradient(
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, In2<T> X) {
+    const size_t n = X.shape(0), n_features = X.shape(1);
+    Out1<double> m = new_array<double>(n), v = new_array<double>(n);
+    Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
+    const GradientArgs<T> args = {predict_args(sizes, m_w, v_w, X, m, v), dm_dx.data(),
+                                  dv_dx.data()};
+    Status status;
+    {
+        nb::gil_scoped_release no_gil;
+        if constexpr (sizeof(T) == 8)
+            status = active->gradient_f64(args);
+        else
+            status = active->gradient_f32(args);
+    }
+    raise_unless_ok(status);
+    return {m, v, dm_dx, dv_dx};
 }
 
 using SweepReturn = std::tuple<double, double, int64_t, int64_t>;
@@ -190,6 +225,8 @@ void define_for(nb::module_& m) {
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
           "Mean and variance of the network's output per row, without noise.");
+    m.def("predict_gradient", &predict_gradient<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
+          "Those moments, (n,) each, and their derivatives by the entries of X, (n, D) each.");
     m.def("refine_prior", &refine<T>, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
           "alpha"_a, "beta"_a, "informative_ratio"_a,
           "One sweep over the prior factors; returns (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, "

@@ -94,16 +94,16 @@ static void linear_layer(HiddenLayer<T>& layer, const HiddenLayer<T>& below) {
     }
 }
 
-// What the output unit reads: the last hidden layer, or the point itself when there is none.
+// What layer l reads (the output unit's is n_hidden): the layer below, or the point itself.
 template <typename T>
-struct OutputInputs {
+struct LayerInputs {
     const T *z_m, *z_v, *z_e2;
 };
 template <typename T>
-PROBPROP_INLINE OutputInputs<T> output_inputs(const Network<T>& net, const T* x2) {
-    if (net.n_hidden == 0) return {net.x, net.zero, x2};
-    const HiddenLayer<T>& last = net.hidden[net.n_hidden - 1];
-    return {last.z_m, last.z_v, last.z_e2};
+PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l, const T* x2) {
+    if (l == 0) return {net.x, net.zero, x2};
+    const HiddenLayer<T>& below = net.hidden[l - 1];
+    return {below.z_m, below.z_v, below.z_e2};
 }
 
 // From the first layer's activations to the mean and variance of the output.
@@ -114,7 +114,7 @@ PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double& m, dou
         if (l > 0) linear_layer(net.hidden[l], net.hidden[l - 1]);
         activate<T, with_derivatives>(net.hidden[l]);
     }
-    const OutputInputs<T> in = output_inputs(net, x2);
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
     Vec<T> sum_m = {}, sum_v = {};
     for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
         const Vec<T> m_w = load(net.out_m + at);

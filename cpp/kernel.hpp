@@ -43,6 +43,12 @@ struct PredictArgs {
     void* context;
 };
 
+template <typename T>
+struct GradientArgs {
+    PredictArgs<T> predict;
+    double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major
+};
+
 // One instruction set's build of the kernels.
 struct Level {
     const char* name;
@@ -50,6 +56,8 @@ struct Level {
     Status (*adf_pass_f32)(const AdfArgs<float>&, AdfResult&);
     Status (*predict_f64)(const PredictArgs<double>&);
     Status (*predict_f32)(const PredictArgs<float>&);
+    Status (*gradient_f64)(const GradientArgs<double>&);
+    Status (*gradient_f32)(const GradientArgs<float>&);
     // Six ReLU quantities per unit, for the tests: out is (6, n).
     void (*relu_moments_f64)(const double* m_a, const double* v_a, int64_t n, double* out);
     void (*relu_moments_f32)(const float* m_a, const float* v_a, int64_t n, float* out);

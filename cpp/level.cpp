@@ -1,5 +1,5 @@
 // Compiled once per instruction set, with PROBPROP_LEVEL naming it and the flags to match.
-#include "predict.hpp"
+#include "gradient.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -28,6 +28,8 @@ const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      adf_pass<float>,
                      predict<double>,
                      predict<float>,
+                     gradient<double>,
+                     gradient<float>,
                      relu_moments_many<double>,
                      relu_moments_many<float>};
 

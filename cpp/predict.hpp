@@ -6,6 +6,16 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
+// Row i as the point in net.x (its squares stay in net.x2_next), and the moments it gives.
+template <typename T, bool with_derivatives>
+PROBPROP_INLINE void forward_row(Network<T>& net, const PredictArgs<T>& args, int64_t i) {
+    const T x_scale = T(1) / T(__builtin_sqrt(double(net.n_features + 1)));
+    set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
+    if (net.n_hidden > 0) first_layer<T, Update::none>(net);
+    swap(net.x, net.x_next);
+    finish_forward<T, with_derivatives>(net, net.x2_next, args.m[i], args.v[i]);
+}
+
 template <typename T>
 static Status predict(const PredictArgs<T>& args) {
     Arena arena;
@@ -13,21 +23,11 @@ static Status predict(const PredictArgs<T>& args) {
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, const_cast<T*>(args.m_w), const_cast<T*>(args.v_w));
     const FlushDenormals flush;
-    const T x_scale = T(1) / T(__builtin_sqrt(double(net.n_features + 1)));
-    Status status = Status::ok;
     for (int64_t i = 0; i < args.n_rows; ++i) {
-        if (i % args.poll_every == 0 && !args.keep_going(args.context)) {
-            status = Status::interrupted;
-            break;
-        }
-        set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
-        if (net.n_hidden > 0)
-            first_layer<T, Update::none>(net);
-        else
-            swap(net.x, net.x_next);
-        finish_forward<T, false>(net, net.x2_next, args.m[i], args.v[i]);
+        if (i % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
+        forward_row<T, false>(net, args, i);
     }
-    return status;
+    return Status::ok;
 }
 
 }  // namespace PROBPROP_LEVEL

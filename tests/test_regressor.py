@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -132,10 +133,8 @@ def test_refine_every(diabetes, monkeypatch, refine_every, n_refined):
     import probprop.engine
 
     engine, calls = probprop.engine.ENGINES["native"], []
-    counting = probprop.engine.Engine(
-        engine.adf_pass,
-        lambda *a, **k: calls.append(1) or engine.refine_prior(*a, **k),
-        engine.predict_moments,
+    counting = replace(
+        engine, refine_prior=lambda *a, **k: calls.append(1) or engine.refine_prior(*a, **k)
     )
     monkeypatch.setitem(probprop.engine.ENGINES, "native", counting)
     PBPRegressor((3,), n_epochs=4, refine_every=refine_every).fit(*diabetes)
@@ -334,8 +333,7 @@ def test_an_error_in_the_first_epoch_leaves_the_estimator_as_it_was(diabetes, mo
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    engine = probprop.engine.ENGINES["native"]
-    broken = probprop.engine.Engine(interrupted, engine.refine_prior, engine.predict_moments)
+    broken = replace(probprop.engine.ENGINES["native"], adf_pass=interrupted)
     with monkeypatch.context() as patch:
         patch.setitem(probprop.engine.ENGINES, "native", broken)
         with pytest.raises(KeyboardInterrupt):

@@ -20,6 +20,7 @@ from probprop.persistence import ModelFileError, load
 from probprop.posterior import Epoch, Posterior
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
+from probprop.sensitivity import Sensitivity
 
 __version__ = _version("probprop")
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PBPRegressor",
     "Posterior",
     "Predictive",
+    "Sensitivity",
     "__version__",
     "load",
 ]

@@ -52,13 +52,22 @@ class PredictMoments(Protocol):
     ) -> tuple[FloatArray, FloatArray]: ...
 
 
+class PredictGradient(Protocol):
+    """Those moments, each (n,), and their derivatives by the entries of X, each (n, D)."""
+
+    def __call__(  # noqa: D102
+        self, posterior: Posterior, X: Array
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]: ...
+
+
 @dataclass(frozen=True)
 class Engine:
-    """One implementation of the three operations training and prediction need."""
+    """One implementation of the four operations training and prediction need."""
 
     adf_pass: AdfPass
     refine_prior: RefinePrior
     predict_moments: PredictMoments
+    predict_gradient: PredictGradient
 
 
 def cpu_level() -> str:
@@ -146,7 +155,28 @@ def _native_predict_moments(posterior: Posterior, X: Array) -> tuple[FloatArray,
     )
 
 
+def _native_predict_gradient(
+    posterior: Posterior, X: Array
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    return _kernel.predict_gradient(
+        list(posterior.layer_sizes),
+        _flat(posterior.m_w),
+        _flat(posterior.v_w),
+        np.ascontiguousarray(X, posterior.dtype),
+    )
+
+
 ENGINES: dict[str, Engine] = {
-    "native": Engine(_native_adf_pass, _native_refine_prior, _native_predict_moments),
-    "reference": Engine(reference.adf_pass, reference.refine_prior, reference.predict_moments),
+    "native": Engine(
+        _native_adf_pass,
+        _native_refine_prior,
+        _native_predict_moments,
+        _native_predict_gradient,
+    ),
+    "reference": Engine(
+        reference.adf_pass,
+        reference.refine_prior,
+        reference.predict_moments,
+        reference.predict_gradient,
+    ),
 }

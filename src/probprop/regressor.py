@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Literal, Self, overload
@@ -21,8 +20,9 @@ from probprop.posterior import Array, Epoch, FloatArray, Posterior, initial_post
 from probprop.predictive import Predictive
 from probprop.progress import progress_bar
 from probprop.sampled import SampledNetwork, sample_network
+from probprop.sensitivity import Sensitivity, sensitivity
 from probprop.standardize import Standardizer, fit_standardizer, identity_standardizer
-from probprop.training import summarize, train_epoch
+from probprop.training import summarize, train_epoch, warn_of_counts
 from probprop.validation import (
     check_above,
     check_flag,
@@ -203,7 +203,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self._publish(posterior, standardizer, history, history[0].sum_log_Z, len(ys))
             else:
                 self.__dict__ = before
-        _warn_of_counts(history)
+        warn_of_counts(history)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -242,7 +242,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         history.append(epoch)  # in place: a stream may make millions of calls
         log_evidence += epoch.sum_log_Z
         self._publish(posterior, standardizer, history, log_evidence, n_seen + len(ys))
-        _warn_of_counts([epoch])
+        warn_of_counts([epoch])
         return self
 
     def _start(
@@ -342,6 +342,24 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             student_t=student_t,
         )
 
+    def predict_gradient(self, X: ArrayLike) -> Sensitivity:
+        """Return mean and standard deviation for every row, with their gradients by the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Sensitivity
+            ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
+            (n_samples, n_features), in target units per unit of the feature.
+        """
+        check_is_fitted(self)
+        Xs = self._working_copy(self.standardizer_, check_inputs(self, X))
+        moments = ENGINES[self.engine].predict_gradient(self.posterior_, Xs)
+        return sensitivity(*moments, self.posterior_.noise_variance, self.standardizer_)
+
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
@@ -402,24 +420,3 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _leave_as_is(X: Array, y: Array) -> Standardizer:
     return identity_standardizer(X.shape[1])
-
-
-def _warn_of_counts(history: list[Epoch]) -> None:
-    """Warn once of what training had to leave out or compute in another way."""
-    counts = {
-        "weight updates undone (their new variance was not positive)": "n_undone",
-        "noise updates made by quadrature (outliers, or few points)": "n_guarded",
-        "points skipped (their log Z was not finite)": "n_skipped_points",
-    }
-    parts = [
-        f"{total} {text}"
-        for text, field in counts.items()
-        if (total := sum(getattr(epoch, field) for epoch in history))
-    ]
-    if parts:
-        n_points = sum(epoch.n_points for epoch in history)
-        warnings.warn(
-            f"In {n_points} updates: {'; '.join(parts)}. `history_` has the counts per epoch.",
-            RuntimeWarning,
-            stacklevel=3,
-        )

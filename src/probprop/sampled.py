@@ -34,6 +34,34 @@ class SampledNetwork:
         ----------
         X : array-like of shape (n, n_features)
         """
+        return self._forward(X)[0]
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return f(X) and its derivatives by the features.
+
+        f is linear in pieces; on the edge between two pieces, a null set, the derivative is that
+        of the side where the unit is off.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        f : ndarray of shape (n,)
+            In target units.
+        df_dX : ndarray of shape (n, n_features)
+            In target units per unit of each feature.
+        """
+        f, on = self._forward(X)
+        d_a = np.ones((len(f), 1))
+        for w, units_on in zip(self.weights[:0:-1], on[::-1], strict=True):
+            d_a = _to_inputs(w, d_a) * units_on
+        df_dX = _to_inputs(self.weights[0], d_a)  # in standardised units
+        return f, df_dX / self.standardizer.x_scale * self.standardizer.y_scale
+
+    def _forward(self, X: ArrayLike) -> tuple[FloatArray, list[Array]]:
+        """Return f(X), and of every hidden layer which units are on, (n, n_out)."""
         rows: Array = check_array(X)
         n_features = self.weights[0].shape[1] - 1
         if rows.shape[1] != n_features:
@@ -42,11 +70,25 @@ class SampledNetwork:
                 "features as input."
             )
         z, _ = self.standardizer.transform_X(rows, np.dtype(np.float64))
-        for layer, w in enumerate(self.weights):
-            a = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(w.shape[1])  # [PBP15] section 2
-            z = np.maximum(a, 0.0) if layer < len(self.weights) - 1 else a
-        f: FloatArray = z[:, 0] * self.standardizer.y_scale + self.standardizer.y_mean
-        return f
+        on = []
+        for w in self.weights[:-1]:
+            a = _linear(w, z)
+            on.append(a > 0.0)
+            z = np.maximum(a, 0.0)
+        f = _linear(self.weights[-1], z)[:, 0]
+        return f * self.standardizer.y_scale + self.standardizer.y_mean, on
+
+
+def _linear(w: FloatArray, z: FloatArray) -> FloatArray:
+    """Return the activations of a layer, [PBP15] section 2; shape (n, n_out)."""
+    a: FloatArray = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(w.shape[1])
+    return a
+
+
+def _to_inputs(w: FloatArray, d_a: FloatArray) -> FloatArray:
+    """Take derivatives by the activations of a layer, (n, n_out), to its inputs, (n, n_in)."""
+    d_z: FloatArray = d_a @ w[:, :-1] / np.sqrt(w.shape[1])
+    return d_z
 
 
 def sample_network(

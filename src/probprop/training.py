@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 
 from probprop.engine import Engine
@@ -58,3 +59,24 @@ def summarize(
         n_skipped_points=sum(p.n_skipped for p in passes),
         n_skipped_factors=sum(s.n_skipped for s in sweeps),
     )
+
+
+def warn_of_counts(history: list[Epoch]) -> None:
+    """Warn once of what training had to leave out or compute in another way."""
+    counts = {
+        "weight updates undone (their new variance was not positive)": "n_undone",
+        "noise updates made by quadrature (outliers, or few points)": "n_guarded",
+        "points skipped (their log Z was not finite)": "n_skipped_points",
+    }
+    parts = [
+        f"{total} {text}"
+        for text, field in counts.items()
+        if (total := sum(getattr(epoch, field) for epoch in history))
+    ]
+    if parts:
+        n_points = sum(epoch.n_points for epoch in history)
+        warnings.warn(
+            f"In {n_points} updates: {'; '.join(parts)}. `history_` has the counts per epoch.",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -15,9 +15,8 @@ from probprop.baselines.base import Baseline
 from probprop.engine import ENGINES
 from probprop.posterior import Array, Epoch, initial_posterior
 from probprop.predictive import Predictive
-from probprop.regressor import _warn_of_counts
 from probprop.standardize import Standardizer, fit_standardizer
-from probprop.training import summarize
+from probprop.training import summarize, warn_of_counts
 from probprop.validation import (
     check_above,
     check_inputs,
@@ -144,7 +143,7 @@ class EBPRegressor(Baseline):
             history.append(summarize(n_iter, posterior, standardizer, [info], sweeps=[]))
         self.posterior_, self.standardizer_, self.history_ = posterior, standardizer, history
         self.noise_variance_ = history[-1].noise_variance
-        _warn_of_counts(history)
+        warn_of_counts(history)
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:

@@ -1,11 +1,12 @@
 """The algorithm in NumPy, equation by equation: made to be read, not to be fast.
 
 Read `moments` (one rectified unit), `adf` (the likelihood), `gamma` (the precisions),
-then `prior` (the prior factors). The native kernel computes the same, and is tested
-against this.
+`prior` (the prior factors), then `gradient` (of a prediction, by the features). The native
+kernel computes the same, and is tested against this.
 """
 
 from probprop.reference.adf import adf_pass, predict_moments
+from probprop.reference.gradient import predict_gradient
 from probprop.reference.prior import refine_prior
 
-__all__ = ["adf_pass", "predict_moments", "refine_prior"]
+__all__ = ["adf_pass", "predict_gradient", "predict_moments", "refine_prior"]

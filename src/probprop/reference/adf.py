@@ -89,6 +89,37 @@ def log_Z(passed: Forward, y: float, noise_variance: float) -> Evidence:
     )
 
 
+def to_inputs(
+    m_w: Array, v_w: Array, m_z: Array, d_m_a: Array, d_v_a: Array
+) -> tuple[Array, Array]:
+    """Take a gradient from the activations of a layer to its inputs, S(5) and S(6).
+
+    Parameters
+    ----------
+    m_w, v_w : ndarray, (n_out, n_in + 1)
+    m_z : ndarray, (..., n_in + 1)
+        Mean of the layer's input, bias unit last.
+    d_m_a, d_v_a : ndarray, (..., n_out)
+        Derivatives by the moments of the activations.
+
+    Returns
+    -------
+    d_m_z, d_v_z : ndarray, (..., n_in)
+        Derivatives by the moments of the inputs; the bias unit sends nothing back.
+    """
+    n = m_w.shape[1]
+    d_m_z = d_m_a @ m_w / math.sqrt(n) + 2.0 * m_z * (d_v_a @ v_w) / n
+    d_v_z = d_v_a @ (m_w * m_w + v_w) / n
+    return d_m_z[..., :-1], d_v_z[..., :-1]
+
+
+def to_activations(relu: ReluMoments, d_m_z: Array, d_v_z: Array) -> tuple[Array, Array]:
+    """Take a gradient from the outputs of a hidden layer to its activations, S(17) to S(20)."""
+    d_m_a = d_m_z * relu.dm_z_dm + d_v_z * relu.dv_z_dm
+    d_v_a = d_m_z * relu.dm_z_dv + d_v_z * relu.dv_z_dv
+    return d_m_a, d_v_a
+
+
 def backward(
     m_w: Sequence[Array], v_w: Sequence[Array], passed: Forward, evidence: Evidence
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -111,13 +142,8 @@ def backward(
         dlogZ_dm_w.append(np.outer(d_m_a, m_z) / math.sqrt(n) + 2.0 * np.outer(d_v_a, v_z) * m / n)
         dlogZ_dv_w.append(np.outer(d_v_a, m_z * m_z + v_z) / n)
         if layer > 0:
-            # S(5) and S(6); the bias unit, last, sends nothing back.
-            d_m_z = (d_m_a @ m / math.sqrt(n) + 2.0 * m_z * (d_v_a @ v) / n)[:-1]
-            d_v_z = (d_v_a @ (m * m + v) / n)[:-1]
-            # S(17) to S(20) with the derivatives S(11) to S(14).
-            relu = passed.relu[layer - 1]
-            d_m_a = d_m_z * relu.dm_z_dm + d_v_z * relu.dv_z_dm
-            d_v_a = d_m_z * relu.dm_z_dv + d_v_z * relu.dv_z_dv
+            d_m_z, d_v_z = to_inputs(m, v, m_z, d_m_a, d_v_a)
+            d_m_a, d_v_a = to_activations(passed.relu[layer - 1], d_m_z, d_v_z)
     return tuple(reversed(dlogZ_dm_w)), tuple(reversed(dlogZ_dv_w))
 
 

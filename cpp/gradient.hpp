@@ -1,0 +1,40 @@
+// The gradient of the output's mean and variance with respect to the features, row by row.
+// The readable twin is src/probprop/reference/gradient.py.
+#pragma once
+
+#include "predict.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+// Take a gradient from the output's moments, where it is d_m and d_v, to the point in net.x.
+// The steps are those of an ADF pass without its updates, down to the first layer.
+template <typename T>
+static void to_features(Network<T>& net, T d_m, T d_v, double* d_x) {
+    output_backward<T, Update::none>(net, net.x2_next, d_m, d_v);
+    for (int l = net.n_hidden - 1; l >= 0; --l) {
+        through_activation<T, false>(net, net.hidden[l]);
+        middle_backward<T, Update::none>(net, l, net.x2_next);
+    }
+    for (int j = 0; j < net.n_features; ++j) d_x[j] = double(net.d_z_m[j]);
+}
+
+template <typename T>
+static Status gradient(const GradientArgs<T>& args) {
+    const PredictArgs<T>& rows = args.predict;
+    Arena arena;
+    Network<T> net = allocate<T>(arena, rows.sizes, rows.n_layers);
+    if (arena.base == nullptr) return Status::no_memory;
+    copy_weights<T, true>(net, const_cast<T*>(rows.m_w), const_cast<T*>(rows.v_w));
+    const FlushDenormals flush;
+    for (int64_t i = 0; i < rows.n_rows; ++i) {
+        if (i % rows.poll_every == 0 && !rows.keep_going(rows.context)) return Status::interrupted;
+        forward_row<T, true>(net, rows, i);
+        to_features(net, T(1), T(0), args.dm_dx + i * net.n_features);
+        to_features(net, T(0), T(1), args.dv_dx + i * net.n_features);
+    }
+    return Status::ok;
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop
