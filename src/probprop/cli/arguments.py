@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -14,9 +15,53 @@ Model = Annotated[
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write.")]
 
+_FROM = "Columns to predict from."
+Features = Annotated[
+    list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
+Hidden = Annotated[str, typer.Option(metavar="N,N,...", help="Units of each hidden layer.")]
+Epochs = Annotated[
+    int, typer.Option(metavar="N", help="Passes; many more make error bars too small.")
+]
+
 
 def check_range(option: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside [low, high], in the words of a usage error."""
     if not low <= value <= high:
         limits = f"from {low:g} to {high:g}" if high < float("inf") else f"at least {low:g}"
         raise typer.BadParameter(f"{value:g} is not {limits}", param_hint=option)
+
+
+def layers(text: str) -> tuple[int, ...]:
+    """Return the hidden layers of "50,50".
+
+    Examples
+    --------
+    >>> layers("50, 20")
+    (50, 20)
+    """
+    try:
+        sizes = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50",
+            param_hint="--hidden",
+        )
+    return sizes
+
+
+def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Cut lists at commas, unless the whole is the name of a column.
+
+    Examples
+    --------
+    >>> column_names(["a,b", "size, m2"], ["a", "b", "size, m2"])
+    ['a', 'b', 'size, m2']
+    """
+    names: list[str] = []
+    for text in given:
+        names += [text] if text in columns else [part.strip() for part in text.split(",")]
+    return names

@@ -28,6 +28,7 @@ REPRODUCE_EXAMPLES = """\b
 Examples:
   probprop reproduce table1
   probprop reproduce deep --dataset yacht,energy --splits 5
+  probprop reproduce active --report active.html
   probprop reproduce toy --report toy.html
   probprop reproduce table1 --method PBP,VI,BP --dataset yacht --splits 3
   probprop reproduce table1 --method PBP --method my_method:gp
@@ -40,6 +41,7 @@ class What(StrEnum):
 
     table1 = "table1"
     deep = "deep"
+    active = "active"
     toy = "toy"
     t_approximation = "t-approximation"
     epochs = "epochs"
@@ -71,7 +73,8 @@ def reproduce(
         ),
     ] = None,
     splits: Annotated[
-        int | None, typer.Option(metavar="N", help="The first N splits only.  [default: all]")
+        int | None,
+        typer.Option(metavar="N", help="The first N splits, or repetitions, only.  [default: all]"),
     ] = None,
     show: Annotated[
         bool, typer.Option("--show", help="Run nothing: the table of what the results file has.")
@@ -88,9 +91,10 @@ def reproduce(
     """Run an experiment of the paper and compare with its printed numbers.
 
     table1: one hidden layer on the benchmark sets (Table 1). deep: one to four hidden layers
-    (Table 1 of the supplement). toy: a curve through 20 points. t-approximation: the error of
-    taking the Student-t for a Gaussian (Figure 1 of the supplement). epochs: scores after 1 to
-    400 epochs.
+    (Table 1 of the supplement). active: which measurement to make next, 40 times per set, each
+    method with the points it is least sure of (-A) and with random ones (-R) (Table 2). toy: a
+    curve through 20 points. t-approximation: the error of taking the Student-t for a Gaussian
+    (Figure 1 of the supplement). epochs: scores after 1 to 400 epochs.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.

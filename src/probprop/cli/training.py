@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from probprop.cli.arguments import Data, Model, Report, check_range
+from probprop.cli.arguments import (
+    Data,
+    Drop,
+    Epochs,
+    Features,
+    Hidden,
+    Model,
+    Report,
+    check_range,
+    column_names,
+    layers,
+)
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
@@ -42,7 +52,6 @@ class Precision(StrEnum):
 
 
 FLOAT64 = Precision.float64
-_FROM = "Columns to predict from."
 
 
 def fit(
@@ -52,18 +61,10 @@ def fit(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
     ],
-    features: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")
-    ] = None,
-    hidden: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Units of each hidden layer.")
-    ] = "50",
-    epochs: Annotated[
-        int, typer.Option(metavar="N", help="Passes; many more make error bars too small.")
-    ] = 40,
+    features: Features = None,
+    drop: Drop = None,
+    hidden: Hidden = "50",
+    epochs: Epochs = 40,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same model.")] = 0,
     dtype: Annotated[Precision, typer.Option(help="Precision of the weights.")] = FLOAT64,
     test_fraction: Annotated[
@@ -85,7 +86,7 @@ def fit(
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    regressor = PBPRegressor(_layers(hidden), n_epochs=epochs, dtype=dtype.value, random_state=seed)
+    regressor = PBPRegressor(layers(hidden), n_epochs=epochs, dtype=dtype.value, random_state=seed)
     check_destination(output)
     check_destination(report, "--report")
     from probprop.table import fit_table_model, read_table
@@ -94,8 +95,8 @@ def fit(
     terminal = terminal_of(context)
     frame = read_table(data)
     columns = [str(name) for name in frame.columns]
-    wanted = _column_names(features, columns) if features else None
-    unwanted = _column_names(drop or [], columns)
+    wanted = column_names(features, columns) if features else None
+    unwanted = column_names(drop or [], columns)
     among = columns if wanted is None else [*wanted, target]
     # Before rows are held out, so that the message counts them all.
     check_no_missing(frame[[k for k in columns if k in among and k not in unwanted]])
@@ -151,40 +152,6 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
         f"updated {model} with {plural(len(frame), 'row')}: {fitted.n_samples_seen_:,} rows seen "
         f"in {fitted.n_iter_:,} passes; noise std {noise}"
     )
-
-
-def _layers(text: str) -> tuple[int, ...]:
-    """Return the hidden layers of "50,50".
-
-    Examples
-    --------
-    >>> _layers("50, 20")
-    (50, 20)
-    """
-    try:
-        sizes = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise typer.BadParameter(
-            f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50",
-            param_hint="--hidden",
-        )
-    return sizes
-
-
-def _column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Cut lists at commas, unless the whole is the name of a column.
-
-    Examples
-    --------
-    >>> _column_names(["a,b", "size, m2"], ["a", "b", "size, m2"])
-    ['a', 'b', 'size, m2']
-    """
-    names: list[str] = []
-    for text in given:
-        names += [text] if text in columns else [part.strip() for part in text.split(",")]
-    return names
 
 
 def _split(frame: DataFrame, fraction: float, seed: int) -> tuple[DataFrame, DataFrame]:

@@ -126,7 +126,7 @@ class TableModel:
 
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
         """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target."""
-        y = _target(_select(frame, [*self.features, self.target]), self.target)
+        y = target_of(_select(frame, [*self.features, self.target]), self.target)
         return self.encode(frame), y
 
     def predict_distribution(self, frame: pd.DataFrame, *, student_t: bool = False) -> Predictive:
@@ -201,16 +201,38 @@ def fit_table_model(
     >>> model.predict_distribution(fruit).mean.shape
     (4,)
     """
-    chosen = _features(frame, target, features, drop)
-    given = _select(frame, [*chosen, target])
-    y = _target(given, target)
+    chosen = choose_features(frame, target, features, drop)
+    y = target_of(_select(frame, [*chosen, target]), target)
+    encoder, X = fit_encoder(frame[chosen])
+    return TableModel(clone(regressor).fit(X, y, callback), encoder, chosen, target)
+
+
+def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
+    """Return the encoder of all columns of a table, and what it makes of its rows.
+
+    Parameters
+    ----------
+    given : DataFrame of shape (n, n_columns)
+
+    Returns
+    -------
+    encoder : ColumnTransformer
+    X : ndarray of shape (n, n_encoded)
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> _, X = fit_encoder(pd.DataFrame({"kind": ["apple", "pear"], "length": [7.0, 9.5]}))
+    >>> X
+    array([[7. , 1. , 0. ],
+           [9.5, 0. , 1. ]])
+    """
     check_no_missing(given)
-    kinds = {name: kind_of(name, given[name]) for name in chosen}
-    typed = _typed(given[chosen], kinds)
+    kinds = {name: kind_of(name, given[name]) for name in given}
+    typed = _typed(given, kinds)
     known = {k: sorted(set(typed[k])) for k, kind in kinds.items() if kind == "text"}
     encoder = build_encoder(kinds, known)
-    fitted = clone(regressor).fit(_encode(encoder, typed), y, callback)
-    return TableModel(fitted, encoder, chosen, target)
+    return encoder, _encode(encoder, typed)
 
 
 def build_encoder(
@@ -279,7 +301,8 @@ def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame[list(names)]
 
 
-def _target(given: pd.DataFrame, target: str) -> FloatArray:
+def target_of(given: pd.DataFrame, target: str) -> FloatArray:
+    """Return the target as finite floats, (n,); refuse missing values and text."""
     column = given[target]
     check_no_missing(given[[target]])
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
@@ -292,7 +315,7 @@ def _target(given: pd.DataFrame, target: str) -> FloatArray:
     return numbers(target, column)
 
 
-def _features(
+def choose_features(
     frame: pd.DataFrame, target: str, features: Sequence[str] | None, drop: Collection[str]
 ) -> list[str]:
     """Return the columns to use, in the order of the table."""

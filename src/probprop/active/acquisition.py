@@ -1,0 +1,227 @@
+"""What to measure next when the target is to be made as large, or as small, as possible.
+
+An acquisition scores a point x, the higher the better, whichever the goal. All three use the
+uncertainty about the function, `std_model`, and not that about a noisy measurement of it: the
+noise is the same everywhere and cannot be gained, and with it a point measured a hundred times
+would still look as if it might improve.
+
+With f(x) ~ N(mean, std_model^2) under the posterior, and s = 1 to maximise, -1 to minimise:
+
+    expected improvement      E[max(s (f - best), 0)]
+    upper confidence bound    s mean + kappa std_model
+    Thompson                  s f, for one network f drawn from the posterior
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_scalar
+
+from probprop.posterior import FloatArray
+from probprop.regressor import PBPRegressor
+from probprop.sampled import SampledNetwork
+from probprop.validation import check_above, check_option
+
+Goal = Literal["maximize", "minimize"]
+
+# A score as a function of s mean, (n,), and std_model, (n,), with its derivatives by both.
+Formula = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+
+
+class Acquisition(Protocol):
+    """A score of every row of X, in target units, the higher the better."""
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Return the scores, shape (n,)."""
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the scores, (n,), and their derivatives by the features, (n, n_features)."""
+
+
+def expected_improvement(model: PBPRegressor, *, best: float, goal: Goal) -> Acquisition:
+    """Score by the expected gain over the best value so far.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        A fitted model; it is used as it is when the scores are asked for.
+    best : float
+        The best value so far, in target units. Without noise, ``y.max()`` or ``y.min()`` of the
+        measured targets. With noise that would be a lucky measurement; the best of
+        ``model.predict(X)`` over the measured rows is the better choice.
+    goal : {"maximize", "minimize"}
+        Whether `best` is to be surpassed or to be undercut.
+
+    Returns
+    -------
+    Acquisition
+        ``acquisition(X)`` has shape (n,), in target units; 0 or more. It is exactly 0 where an
+        improvement is more than 38 standard deviations away.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> from probprop.active import best_in_pool, expected_improvement
+    >>> X = np.linspace(0.0, 10.0, 21).reshape(-1, 1)
+    >>> y = (X[:, 0] - 3.8) ** 2
+    >>> model = PBPRegressor(random_state=0).fit(X, y)
+    >>> acquisition = expected_improvement(model, best=y.min(), goal="minimize")
+    >>> pool = np.array([[0.25], [3.8], [6.2], [9.7]])
+    >>> best_in_pool(acquisition, pool, random_state=0)
+    1
+    """
+    check_above("best", best, -np.inf)
+
+    def improvement(mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        gain = mean - _sign(goal) * best
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+            t = np.where(gain == 0.0, 0.0, gain / std)  # also the limit of std = 0
+            Phi, phi = ndtr(t), np.exp(-0.5 * t * t) / np.sqrt(2.0 * np.pi)
+        return gain * Phi + std * phi, Phi, phi
+
+    return _OfMoments(model, _sign(goal), improvement)
+
+
+def upper_confidence_bound(model: PBPRegressor, *, kappa: float = 2.0, goal: Goal) -> Acquisition:
+    """Score by the optimistic end of an interval around the predicted function.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        A fitted model; it is used as it is when the scores are asked for.
+    kappa : float, default=2.0
+        Standard deviations of the function between the mean and the bound; 0 or more. The
+        larger, the more is explored.
+    goal : {"maximize", "minimize"}
+        To minimise, the score is minus the lower bound.
+
+    Returns
+    -------
+    Acquisition
+        ``acquisition(X)`` has shape (n,), in target units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> from probprop.active import upper_confidence_bound
+    >>> X = np.linspace(0.0, 1.0, 50).reshape(-1, 1)
+    >>> model = PBPRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
+    >>> far = np.array([[0.5], [2.0]])
+    >>> bold = upper_confidence_bound(model, kappa=2.0, goal="maximize")(far)
+    >>> meek = upper_confidence_bound(model, kappa=0.0, goal="maximize")(far)
+    >>> bool(bold[1] - meek[1] > bold[0] - meek[0])  # less is known further out
+    True
+    """
+    check_scalar(kappa, "kappa", Real, min_val=0.0)
+
+    def bound(mean: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return mean + kappa * std, np.ones_like(mean), np.full_like(std, kappa)
+
+    return _OfMoments(model, _sign(goal), bound)
+
+
+def thompson(
+    model: PBPRegressor, *, goal: Goal, random_state: int | RandomState | None = None
+) -> Acquisition:
+    """Score by one function drawn from the posterior: each point as often as it is best.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        A fitted model.
+    goal : {"maximize", "minimize"}
+        To minimise, the score is minus the function.
+    random_state : int, RandomState instance or None, default=None
+        Draws the network. Draw another one for every point that is to be measured.
+
+    Returns
+    -------
+    Acquisition
+        ``acquisition(X)`` has shape (n,), in target units; the same function at every call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> from probprop.active import best_in_pool, thompson
+    >>> X = np.linspace(0.0, 1.0, 50).reshape(-1, 1)
+    >>> model = PBPRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
+    >>> f = thompson(model, goal="maximize", random_state=0)
+    >>> best_in_pool(f, X)
+    49
+    """
+    sign = _sign(goal)
+    return _OfFunction(model.sample_functions(1, random_state)[0], sign)
+
+
+def best_in_pool(
+    acquisition: Acquisition, X: ArrayLike, *, random_state: int | RandomState | None = None
+) -> int:
+    """Return the index of the candidate with the highest score.
+
+    Parameters
+    ----------
+    acquisition : Acquisition
+    X : array-like of shape (n, n_features)
+        The candidates.
+    random_state : int, RandomState instance or None, default=None
+        Decides between candidates of the same score.
+
+    Returns
+    -------
+    int
+    """
+    scores = acquisition(X)
+    return int(check_random_state(random_state).choice(np.flatnonzero(scores == scores.max())))
+
+
+# ---- The two kinds: a formula in the predictive moments, and a sampled function.
+
+
+@dataclass(frozen=True, eq=False)
+class _OfMoments:
+    model: PBPRegressor
+    sign: float
+    formula: Formula
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        at = self.model.predict_distribution(X)
+        return self.formula(self.sign * at.mean, at.std_model)[0]
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        at = self.model.predict_gradient(X)
+        scores, by_mean, by_std = self.formula(self.sign * at.mean, at.std_model)
+        dscores_dX = (
+            self.sign * by_mean[:, np.newaxis] * at.dmean_dX
+            + by_std[:, np.newaxis] * at.dstd_model_dX
+        )
+        return scores, dscores_dX
+
+
+@dataclass(frozen=True, eq=False)
+class _OfFunction:
+    f: SampledNetwork
+    sign: float
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        return self.sign * self.f(X)
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        f, df_dX = self.f.gradient(X)
+        return self.sign * f, self.sign * df_dX
+
+
+def _sign(goal: Goal) -> float:
+    check_option("goal", goal, ["maximize", "minimize"])
+    return 1.0 if goal == "maximize" else -1.0

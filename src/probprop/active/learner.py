@@ -1,0 +1,224 @@
+"""ActiveLearner: ask which rows to measure, tell what was measured."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array, check_random_state, check_X_y
+
+from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
+from probprop.posterior import FloatArray
+from probprop.validation import check_flag, check_int, check_option
+
+StrategyName = Literal["variance", "information_gain", "thompson", "random"]
+
+
+class ActiveLearner(BaseEstimator):  # type: ignore[misc]
+    """Choose the next rows to measure, learn from their targets, and so on.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any regressor with ``predict(X, return_std=True)``. A clone of it is fitted; it stays
+        as it is.
+    strategy : {"variance", "information_gain", "thompson", "random"}, default="variance"
+        ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4.
+        ``"information_gain"``: the highest mutual information between target and weights, which
+        is the same where the noise is constant; needs `predict_distribution`.
+        ``"thompson"``: the highest value of a network drawn from the posterior, to find large
+        targets rather than to learn the function; needs `sample_functions`.
+        ``"random"``: what the others have to beat.
+    batch_size : int, default=1
+        Rows that `ask` returns where it is not told how many.
+    warm_start : bool, default=False
+        False: `tell` fits afresh on all rows told so far. True: the first `tell` fits, and
+        later ones go on from there with `partial_fit` on the new rows only.
+    random_state : int, RandomState instance or None, default=None
+        Breaks ties, and draws the networks and the random rows. With an int, `ask` gives
+        the same answer until something is told. The fit has the seed of the estimator.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Fitted on what was told; predict with it.
+    X_ : ndarray of shape (n_told, n_features)
+        Rows told so far, in their order.
+    y_ : ndarray of shape (n_told,)
+        Their targets, in target units.
+
+    Notes
+    -----
+    Within a batch a candidate counts with the share of its model variance that the rows chosen
+    before it would leave, so that a batch is not ten neighbours:
+    `probprop.active.strategies` has the formula and the reasons.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> from probprop.active import ActiveLearner
+    >>> X = np.linspace(-4.0, 4.0, 81)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> learner = ActiveLearner(PBPRegressor(random_state=0), random_state=0)
+    >>> learner.tell(X[30:51:2], y[30:51:2]).y_.shape  # x from -1 to 1
+    (11,)
+    >>> chosen = learner.ask(X, 2)
+    >>> X[chosen, 0]  # as far from them as can be, on either side
+    array([ 4., -4.])
+    >>> learner.tell(X[chosen], y[chosen]).y_.shape
+    (13,)
+    """
+
+    estimator_: Any
+    X_: FloatArray
+    y_: FloatArray
+
+    def __init__(
+        self,
+        estimator: Any,
+        strategy: StrategyName = "variance",
+        batch_size: int = 1,
+        warm_start: bool = False,
+        *,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.strategy = strategy
+        self.batch_size = batch_size
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def ask(self, X_pool: ArrayLike, n: int | None = None) -> IntArray:
+        """Choose rows to measure next; nothing is changed by asking.
+
+        Rows that were told already are never chosen, nor are two equal rows.
+
+        Parameters
+        ----------
+        X_pool : array-like of shape (n_pool, n_features)
+            Rows whose targets are not known.
+        n : int, default=None
+            How many; None means `batch_size`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Indices of rows of `X_pool`, the first choice first.
+        """
+        self._check_parameters()
+        n = self.batch_size if n is None else n
+        check_int("n", n, 1)
+        if not hasattr(self, "estimator_"):
+            raise NotFittedError(
+                "This ActiveLearner has no rows to learn from yet. Call 'tell' with some first."
+            )
+        pool = check_array(X_pool, dtype=np.float64, input_name="X_pool", ensure_min_samples=0)
+        self._check_features("X_pool", pool)
+        new = rows_not_told(pool, self.X_)
+        if len(new) < n:
+            raise ValueError(
+                f"n == {n} rows were asked for, but X_pool has {_count(len(new))} to choose from"
+                f"{_left_out(len(pool), len(new))}."
+            )
+        choose = STRATEGIES[self.strategy]
+        return new[choose(self.estimator_, pool[new], n, self._random_state())]
+
+    def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the targets of rows; where that fails, the learner is as it was.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        rows, targets = check_X_y(X, y, dtype=np.float64, y_numeric=True)
+        first = not hasattr(self, "estimator_")
+        if not first:
+            self._check_features("X", rows)
+        X_told = rows if first else np.concatenate([self.X_, rows])
+        y_told = targets if first else np.concatenate([self.y_, targets])
+        if first or not self.warm_start:
+            estimator = clone(self.estimator).fit(X_told, y_told)
+        else:  # on a copy, for the same reason
+            estimator = copy.deepcopy(self.estimator_).partial_fit(rows, targets)
+        self.estimator_, self.X_, self.y_ = estimator, X_told, y_told
+        return self
+
+    def _random_state(self) -> RandomState:
+        """Return the generator of one `ask`: of the seed and of what was told."""
+        if isinstance(self.random_state, Integral):
+            return RandomState([int(self.random_state), len(self.y_)])
+        random_state: RandomState = check_random_state(self.random_state)
+        return random_state
+
+    # ---- Validation
+
+    def _check_parameters(self) -> None:
+        check_option("strategy", self.strategy, list(STRATEGIES))
+        check_int("batch_size", self.batch_size, 1)
+        check_flag("warm_start", self.warm_start)
+        name = type(self.estimator).__name__
+        method = NEEDS.get(self.strategy)
+        if method is not None and not hasattr(self.estimator, method):
+            raise TypeError(
+                f"strategy={self.strategy!r} needs an estimator with {method!r}, which {name} does "
+                "not have: take strategy='variance'."
+            )
+        if self.warm_start and not hasattr(self.estimator, "partial_fit"):
+            raise TypeError(
+                f"warm_start=True needs an estimator with 'partial_fit', which {name} does not "
+                "have: take warm_start=False."
+            )
+
+    def _check_features(self, name: str, X: FloatArray) -> None:
+        if X.shape[1] != self.X_.shape[1]:
+            raise ValueError(
+                f"{name} has {X.shape[1]} features, but this ActiveLearner was told rows of "
+                f"{self.X_.shape[1]}."
+            )
+
+
+def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
+    """Return the places of the rows of a pool that are not among those told, each row once.
+
+    Parameters
+    ----------
+    pool : ndarray of shape (n_pool, n_features)
+    told : ndarray of shape (n_told, n_features)
+
+    Returns
+    -------
+    ndarray of shape (at most n_pool,)
+        In the order of the pool; of equal rows the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows_not_told(np.array([[1.0], [5.0], [2.0], [5.0]]), np.array([[1.0], [7.0]]))
+    array([1, 2])
+    """
+    _, first = np.unique(np.concatenate([told, pool]), axis=0, return_index=True)
+    places: IntArray = np.sort(first[first >= len(told)]) - len(told)
+    return places
+
+
+def _count(n: int) -> str:
+    return {0: "no rows", 1: "1 row"}.get(n, f"{n} rows")
+
+
+def _left_out(n_pool: int, n_new: int) -> str:
+    if n_pool == n_new:
+        return ""
+    return f" (its other {n_pool - n_new} were told already, or are copies of one of these)"

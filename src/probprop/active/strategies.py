@@ -1,0 +1,216 @@
+"""Which rows of a pool to measure next: one function per strategy.
+
+A batch is chosen greedily. After some rows B have been chosen, a candidate x counts with the
+share of its model variance that B would leave it,
+
+    left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length),
+
+the variance that a Gaussian process of correlation k keeps at x once it is known at B. It is 0
+at the rows of B, small near them and about 1 far away. The scores of a candidate are then
+
+    variance:          var_noise(x) + left(x) var_model(x)
+    information gain:  1/2 log(1 + left(x) var_model(x) / var_noise(x)).
+
+Where the noise is constant both put the candidates in the same order. The estimator gives
+variances row by row and no correlations between rows, so k stands in for them; d is the
+distance over features scaled to unit variance in the pool, and `length` is such that two rows
+at the average distance have correlation exp(-2). The rows of B are taken to be known without
+noise. With it, ten neighbours would each look worth measuring wherever noise is large, and the
+noise of a model with few rows is its most uncertain part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from probprop.posterior import FloatArray
+from probprop.standardize import fit_standardizer
+
+IntArray = NDArray[np.intp]
+Strategy = Callable[[Any, FloatArray, int, RandomState], IntArray]
+
+_TIE = 1e-10  # scores that differ by less, relative to the best, are equal: the rest is rounding
+_KNOWN = 1e-12  # a row with a smaller share of its variance left is a copy of one chosen
+
+
+class Variances(NamedTuple):
+    """Predictive variances of n rows, in one unit of the target or another, squared."""
+
+    model: FloatArray  # (n,)
+    noise: FloatArray  # (n,)
+
+
+def predict_variances(estimator: Any, X: FloatArray) -> Variances:
+    """Return the variances that an estimator predicts, divided by the largest of their sums.
+
+    An estimator with `predict_distribution` tells model and noise apart. With
+    ``predict(X, return_std=True)`` alone, all of the variance is taken to be the model's.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : ndarray of shape (n, n_features)
+
+    Returns
+    -------
+    Variances
+    """
+    if hasattr(estimator, "predict_distribution"):
+        predicted = estimator.predict_distribution(X)
+        std_model, std_noise = predicted.std_model, np.full(len(X), predicted.std_noise)
+    else:
+        _, std_model = estimator.predict(X, return_std=True)
+        std_noise = np.zeros(len(X))
+    largest = np.hypot(std_model, std_noise).max()
+    if not np.isfinite(largest):
+        raise ValueError(
+            f"{type(estimator).__name__} predicts standard deviations for X_pool that are not "
+            "finite: nothing can be chosen by them."
+        )
+    unit = largest if largest > 0.0 else 1.0  # squares of targets near 1e-200 would vanish
+    return Variances((std_model / unit) ** 2, (std_noise / unit) ** 2)
+
+
+def variance(var: Variances, left: FloatArray) -> FloatArray:
+    """Return the variance of each target once the rows chosen are known, (n,)."""
+    return var.noise + left * var.model
+
+
+def information_gain(var: Variances, left: FloatArray) -> FloatArray:
+    """Return the mutual information of each target and the weights, (n,), in nats.
+
+    It is the entropy of the target less that of its noise, both taken to be Gaussian.
+    """
+    gain: FloatArray = 0.5 * np.log1p(left * var.model / var.noise)
+    return gain
+
+
+def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+    """Choose the n rows of the highest predictive variance, [PBP15] section 5.4.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with ``predict(X, return_std=True)``
+    X : ndarray of shape (n_pool, n_features)
+    n : int
+        From 1 to n_pool.
+    random_state : RandomState
+        Breaks ties.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Indices of rows of X, the first choice first.
+    """
+    var = predict_variances(estimator, X)
+    return greedy_batch(lambda left: variance(var, left), X, n, random_state)
+
+
+def by_information_gain(
+    estimator: Any, X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
+    """Choose the n rows whose targets tell most about the weights.
+
+    Parameters are those of `by_variance`; the estimator must have `predict_distribution`.
+    """
+    var = predict_variances(estimator, X)
+    return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
+
+
+def by_thompson(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+    """Choose, for each of n networks drawn from the posterior, the row where it is highest.
+
+    A row that an earlier network has chosen is left out. The networks differ where the model
+    is unsure, so a batch needs no diversity term. Parameters are those of `by_variance`; the
+    estimator must have `sample_functions`.
+    """
+    chosen: list[int] = []
+    for f in estimator.sample_functions(n, random_state=random_state):
+        chosen.append(_highest(f(X), chosen, random_state))
+    return np.array(chosen, np.intp)
+
+
+def at_random(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+    """Choose n rows, each with the same probability. Parameters are those of `by_variance`."""
+    return random_state.permutation(len(X))[:n]
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "variance": by_variance,
+    "information_gain": by_information_gain,
+    "thompson": by_thompson,
+    "random": at_random,
+}
+NEEDS = {"information_gain": "predict_distribution", "thompson": "sample_functions"}
+
+
+def greedy_batch(
+    score: Callable[[FloatArray], FloatArray], X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
+    """Choose n rows one after the other, each given those before.
+
+    The share of variance left is that of a Cholesky factorisation of k(X, X) whose pivots are
+    the rows chosen, so that a batch costs n^2 n_pool operations and no matrix is inverted.
+
+    Parameters
+    ----------
+    score : callable
+        From `left`, the share of model variance left at each row, (n_pool,), to scores.
+    X : ndarray of shape (n_pool, n_features)
+    n : int
+        From 1 to n_pool.
+    random_state : RandomState
+        Breaks ties.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Indices of rows of X, the first choice first.
+
+    Examples
+    --------
+    Four rows of nearly the same variance, of which three are neighbours:
+
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
+    >>> var_model = np.array([1.0, 1.1, 1.2, 0.9])
+    >>> greedy_batch(lambda left: left * var_model, X, 2, np.random.RandomState(0))
+    array([2, 3])
+    """
+    Xs = _scaled(X)
+    left = np.ones(len(X))
+    factor = np.zeros((n, len(X)))  # one row of the Cholesky factor per choice
+    chosen: list[int] = []
+    for i in range(n):
+        pick = _highest(score(left), chosen, random_state)
+        chosen.append(pick)
+        if left[pick] > _KNOWN:
+            correlation = np.exp(-np.linalg.norm(Xs - Xs[pick], axis=1))
+            factor[i] = (correlation - factor[:i, pick] @ factor[:i]) / np.sqrt(left[pick])
+            left = np.maximum(left - factor[i] ** 2, 0.0)
+    return np.array(chosen, np.intp)
+
+
+def _scaled(X: FloatArray) -> FloatArray:
+    """Return the rows in units of the correlation length, (n_pool, n_varying).
+
+    Over D features of unit variance the mean squared distance of two rows is 2 D.
+    """
+    scale = fit_standardizer(X, np.zeros(len(X))).x_scale
+    varies = X.min(axis=0) < X.max(axis=0)
+    length = np.sqrt(2.0 * max(1, varies.sum())) / 2.0
+    scaled: FloatArray = X[:, varies] / scale[varies] / length
+    return scaled
+
+
+def _highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> int:
+    """Return the place of the highest score that is not chosen yet; ties by lot."""
+    free = np.delete(np.arange(len(score)), chosen)
+    best = score[free].max()
+    tied = free[score[free] >= best - _TIE * abs(best)]
+    return int(tied[random_state.randint(len(tied))])

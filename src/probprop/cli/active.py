@@ -1,0 +1,296 @@
+"""`probprop active`: from a table that is measured in part to the rows to measure next."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import os
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from probprop.active.learner import ActiveLearner, rows_not_told
+from probprop.active.strategies import IntArray
+from probprop.cli.arguments import (
+    Drop,
+    Epochs,
+    Features,
+    Hidden,
+    check_range,
+    column_names,
+    layers,
+)
+from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.output import check_destination, check_table_extension, naming, table_writer
+from probprop.cli.scores import show
+from probprop.persistence import replacing
+from probprop.posterior import FloatArray
+from probprop.regressor import PBPRegressor
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+BoolArray = NDArray[np.bool_]
+
+ACTIVE_EXAMPLES = """\b
+Examples:
+  probprop active alloys.csv --target strength --ask 5
+  probprop active alloys.csv --target strength --ask 5 --drop id -o alloys.csv
+  probprop active alloys.csv --target strength --strategy thompson
+"""
+MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model")
+
+_SHOWN = 6  # columns of the table that are printed to know a row by
+_TEXT = {".csv": ",", ".tsv": "\t"}
+_WHOLE = {MARKS[0]: "Int64"}  # integers with gaps
+
+
+class Strategy(StrEnum):
+    """Those of `ActiveLearner`."""
+
+    variance = "variance"
+    information_gain = "information_gain"
+    thompson = "thompson"
+    random = "random"
+
+
+VARIANCE = Strategy.variance
+
+
+def active(
+    context: typer.Context,
+    pool: Annotated[
+        str,
+        typer.Argument(metavar="POOL", help="CSV, TSV or Parquet file, measured in part."),
+    ],
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
+    ],
+    ask: Annotated[int, typer.Option(metavar="N", help="Rows to measure next.")] = 5,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
+        ),
+    ] = None,
+    strategy: Annotated[Strategy, typer.Option(help="What makes a row worth it.")] = VARIANCE,
+    features: Features = None,
+    drop: Drop = None,
+    hidden: Hidden = "50",
+    epochs: Epochs = 40,
+    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same rows.")] = 0,
+) -> None:
+    """Choose the rows to measure next.
+
+    A model is fitted to the rows that have a target and predicts the others. The rows worth
+    measuring are printed, and the whole table is written with the columns probprop_ask (1 is
+    the first choice), probprop_mean, probprop_std (of the target: model and noise together)
+    and probprop_std_model (what the model does not know). POOL is left as it is, unless it is
+    the output too. Fill in what was measured, add rows if there are new ones, and run it
+    again: columns of an earlier run are replaced.
+
+    The strategies: variance, where the prediction is least certain, to learn the whole
+    function; information_gain, the same as long as the noise is constant; thompson, where the
+    target may be largest; random.
+    """
+    check_range("--ask", ask, 1, math.inf)
+    check_range("--epochs", epochs, 1, math.inf)
+    check_range("--seed", seed, 0, 2**32 - 1)
+    regressor = PBPRegressor(layers(hidden), n_epochs=epochs, random_state=seed)
+    if pool == "-":
+        raise typer.BadParameter("give the path of a file", param_hint="POOL")
+    check_table_extension(output)
+    destination = _beside(pool) if output is None else output
+    check_destination(destination)
+    from probprop.table import read_table
+    from probprop.table.model import choose_features, fit_encoder, target_of
+
+    terminal = terminal_of(context)
+    table = _without_marks(read_table(pool))
+    columns = [str(name) for name in table.columns]
+    wanted = column_names(features, columns) if features else None
+    chosen = choose_features(table, target, wanted, column_names(drop or [], columns))
+    measured = table[target].notna().to_numpy()
+    _check_both(pool, target, measured)
+    y = target_of(table[measured], target)
+    _check_nothing_lost(destination, pool, table, target)
+    # The encoder sees all rows: a category that was never measured is then a column of its
+    # own, of which the model knows nothing, and not a row like any other.
+    _, X = fit_encoder(table[chosen])
+
+    n_new = len(rows_not_told(X[~measured], X[measured]))
+    _check_new(pool, n_new)
+    if n_new < ask:
+        terminal.note(f"{plural(ask, 'row')} asked for, but only {n_new:,} left that are new")
+    learner = ActiveLearner(regressor, strategy.value, random_state=seed)
+    asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
+    predicted = learner.estimator_.predict_distribution(X[~measured])
+
+    layout = _text_format(pool)
+    cells = table if layout is None else _without_marks(read_table(pool, kinds={}))
+    marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.std_model)
+    in_place = _same(destination, pool)
+    if layout is None or Path(destination).suffix.lower() not in _TEXT:
+        with table_writer(destination) as write:
+            write(table.assign(**marks).astype(_WHOLE))
+    else:
+        _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout)
+    terminal.say(
+        f"fitted on {plural(len(y), 'row')} with a {target!r}; measure next, "
+        f"of {plural(len(predicted.mean), 'row')} without:"
+    )
+    _show(terminal, cells.drop(columns=target), marks)
+    terminal.say(
+        f"wrote {destination}: {plural(len(asked), 'row')} marked in {MARKS[0]}"
+        + ("" if in_place else f"; {pool} is as it was")
+    )
+
+
+def _beside(pool: str) -> str:
+    """Return the name of the marked table.
+
+    Examples
+    --------
+    >>> _beside("data/alloys.csv"), _beside("alloys.pq"), _beside("alloys.txt")
+    ('data/alloys.asked.csv', 'alloys.asked.pq', 'alloys.asked.csv')
+    """
+    path = Path(pool)
+    known = (*_TEXT, ".parquet", ".pq")
+    suffix = path.suffix if path.suffix.lower() in known else ".csv"
+    return str(path.with_name(f"{path.stem}.asked{suffix}"))
+
+
+def _same(path: str, other: str) -> bool:
+    return os.path.exists(path) and os.path.samefile(path, other)
+
+
+def _without_marks(table: DataFrame) -> DataFrame:
+    return table.drop(columns=[name for name in MARKS if name in table])
+
+
+# ---- What there must be
+
+
+def _check_both(pool: str, target: str, measured: BoolArray) -> None:
+    """Refuse a table without training data, or without a pool."""
+    if not measured.any():
+        raise ValueError(
+            f"{pool} has no value of {target!r} in any of its {plural(len(measured), 'row')}: "
+            "measure some rows first, chosen at random"
+        )
+    if measured.all():
+        raise ValueError(
+            f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
+            "that could be measured, with an empty one"
+        )
+
+
+def _check_new(pool: str, n_new: int) -> None:
+    """Refuse a pool in which there is nothing new."""
+    if n_new == 0:
+        raise ValueError(
+            f"{pool} has no row to measure whose features differ from those of every measured row: "
+            "add rows that differ, or the columns in which they do"
+        )
+
+
+def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> None:
+    """Refuse to replace a table in which somebody has filled in measurements."""
+    if not os.path.exists(path) or _same(path, pool):
+        return
+    import pandas as pd
+
+    from probprop.table import TableError, read_table
+
+    try:
+        there = read_table(path)
+    except TableError:  # not one of ours
+        return
+    if target not in there:
+        return
+    old, new = (Counter(pd.to_numeric(t[target], errors="coerce").dropna()) for t in (there, table))
+    if lost := old - new:
+        raise ValueError(
+            f"{path} has {plural(lost.total(), 'measurement')} of {target!r} that {pool} has not, "
+            f"such as {next(iter(lost)):g}, and would be replaced: copy them to {pool}, or give "
+            "another file (-o)"
+        )
+
+
+# ---- The result
+
+
+def _marks(measured: BoolArray, asked: IntArray, *predictions: FloatArray) -> dict[str, FloatArray]:
+    """Return the new columns for all rows, (n_rows,) each; NaN where there is nothing to say."""
+    order = np.full(int((~measured).sum()), np.nan)
+    order[asked] = np.arange(1, len(asked) + 1)
+    marks = {name: np.full(len(measured), np.nan) for name in MARKS}
+    for name, values in zip(MARKS, (order, *predictions), strict=True):
+        marks[name][~measured] = values
+    return marks
+
+
+def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, FloatArray]) -> None:
+    """Print the rows asked for, the first choice first, with the first of their cells."""
+    order = marks[MARKS[0]]
+    rows = np.argsort(order)[: np.isfinite(order).sum()]
+    known_by = cells.iloc[rows, :_SHOWN].astype(object).fillna("")
+    terminal.table(
+        ["row", *known_by, *(name.removeprefix("probprop_") for name in MARKS[1:])],
+        [
+            [f"{row + 1}", *map(str, cells), *(show(name, marks[name][row]) for name in MARKS[1:])]
+            for row, cells in zip(rows, known_by.to_numpy(), strict=True)
+        ],
+    )
+
+
+# ---- Text tables, whose cells come out as they went in
+
+
+@dataclass(frozen=True)
+class _TextFormat:
+    """How a text table is written, so that its marked copy looks the same."""
+
+    suffix: str
+    delimiter: str
+    newline: str
+    encoding: str
+
+
+def _text_format(path: str) -> _TextFormat | None:
+    """Look at the start of a table; None for Parquet."""
+    from probprop.table.text import START, find_layout
+
+    with open(path, "rb") as file:
+        start = file.read(START)
+    if start.startswith(b"PAR1"):
+        return None
+    return _TextFormat(
+        Path(_beside(path)).suffix.lower(),
+        find_layout(path, start).delimiter,
+        "\r\n" if b"\r\n" in start else "\n",
+        "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8",
+    )
+
+
+def _write_text(path: str, marked: DataFrame, layout: _TextFormat) -> None:
+    """Write a table of text atomically; another extension than the pool's changes the delimiter."""
+    suffix = Path(path).suffix.lower()
+    with naming(path), replacing(path) as file:
+        marked.to_csv(
+            file,
+            sep=layout.delimiter if suffix == layout.suffix else _TEXT[suffix],
+            lineterminator=layout.newline,
+            encoding=layout.encoding,
+            float_format="%.6g",
+            index=False,
+        )

@@ -1,0 +1,298 @@
+"""`probprop active` as it is run every week: what it prints, what it writes, what it keeps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli_tables import call, homes
+from probprop import PBPRegressor
+from probprop.active import ActiveLearner
+from probprop.cli import active as command
+
+MARKS = ["probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model"]
+OPTIONS = "--target price --drop id --hidden 10 --epochs 5"
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_pool(n: int = 120, n_measured: int = 40) -> pd.DataFrame:
+    """The current folder's pool.csv: every third row measured until there are enough."""
+    table = homes(n)
+    table.loc[~table.index.isin(range(0, 3 * n_measured, 3)), "price"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    return table
+
+
+def read_text(path: str) -> pd.DataFrame:
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
+    """Run and expect this exit code and one line with all of the fragments."""
+    capfd.readouterr()
+    assert call(arguments) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    for fragment in fragments:
+        assert fragment in err
+
+
+# ---- What it prints and writes
+
+
+def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
+    table = write_pool()
+    before = Path("pool.csv").read_bytes()
+    assert call(f"active pool.csv {OPTIONS} --ask 5") == 0
+    out, err = capfd.readouterr()
+    assert "fitted on 40 rows with a 'price'; measure next, of 80 rows without:" in err
+    assert "wrote pool.asked.csv: 5 rows marked in probprop_ask; pool.csv is as it was" in err
+    assert Path("pool.csv").read_bytes() == before
+
+    features = [table[k].astype(float) for k in ("rooms", "area", "fixed", "new")]
+    cities = [(table["city"] == city).astype(float) for city in sorted(set(table["city"]))]
+    X = np.column_stack([*features, *cities])
+    measured = table["price"].notna().to_numpy()
+    learner = ActiveLearner(PBPRegressor(10, n_epochs=5, random_state=0), random_state=0)
+    learner.tell(X[measured], table["price"][measured])
+    expected = np.flatnonzero(~measured)[learner.ask(X[~measured], 5)]
+
+    marked = pd.read_csv("pool.asked.csv")
+    assert list(marked) == [*table, *MARKS]
+    asked = marked[marked["probprop_ask"].notna()].sort_values("probprop_ask")
+    assert asked["probprop_ask"].tolist() == [1, 2, 3, 4, 5]
+    assert asked.index.tolist() == expected.tolist()
+    predicted = learner.estimator_.predict_distribution(X[~measured])
+    for name, values in zip(
+        MARKS[1:], (predicted.mean, predicted.std, predicted.std_model), strict=True
+    ):
+        np.testing.assert_allclose(marked[name][~measured], values, rtol=1e-5)
+        assert marked[name][measured].isna().all()
+
+    lines = out.splitlines()
+    assert lines[0].split() == [
+        "row",
+        "id",
+        "city",
+        "rooms",
+        "area",
+        "new",
+        "fixed",
+        "mean",
+        "std",
+        "std_model",
+    ]
+    assert [int(line.split()[0]) for line in lines[1:]] == [i + 1 for i in expected]
+    assert [line.split()[1] for line in lines[1:]] == table["id"][expected].tolist()
+
+
+def test_no_cell_of_the_users_table_is_changed() -> None:
+    """Numbers keep their zeros, the file its delimiter, its byte-order mark and line ends."""
+    rows = ["id;name;x;note;y"]
+    rows += [f'{i:03d};"a;{i % 3}";{i}.50;NA;{"1.250" if i < 9 else ""}' for i in range(20)]
+    text = "".join(f"{row}\r\n" for row in rows)
+    Path("pool.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    line = "active pool.csv --target y --features x --epochs 2 -q"
+    assert call(line) == 0
+    marked = Path("pool.asked.csv").read_bytes()
+    assert marked.startswith(b"\xef\xbb\xbf")
+    lines = marked.decode("utf-8-sig").split("\r\n")
+    assert [re.sub(r"(;[^;]*){4}$", "", line) for line in lines] == text.split("\r\n")
+    # In place, twice: the columns of the first run are replaced, not added to.
+    assert call(f"{line} -o pool.csv") == 0
+    assert Path("pool.csv").read_bytes() == marked
+    assert call(f"{line} -o pool.csv") == 0
+    assert Path("pool.csv").read_bytes() == marked
+
+
+def test_other_formats_have_the_same_rows() -> None:
+    table = write_pool()
+    table.to_parquet("pool.parquet")
+    assert call(f"active pool.csv {OPTIONS} -q") == 0
+    assert call(f"active pool.csv {OPTIONS} -q -o out.tsv") == 0
+    assert call(f"active pool.csv {OPTIONS} -q -o out.parquet") == 0
+    assert call(f"active pool.parquet {OPTIONS} -q") == 0
+    assert call(f"active pool.parquet {OPTIONS} -q -o pool.parquet") == 0
+    expected = pd.read_csv("pool.asked.csv")
+    for frame in (
+        pd.read_csv("out.tsv", sep="\t"),
+        pd.read_parquet("out.parquet"),
+        pd.read_parquet("pool.asked.parquet"),
+        pd.read_parquet("pool.parquet"),
+    ):
+        assert list(frame) == list(expected)
+        for name in MARKS:
+            there = frame[name].astype(float)
+            np.testing.assert_allclose(there, expected[name], rtol=1e-5)
+
+
+def test_weeks_on_one_growing_file() -> None:
+    """Measure what is asked for, add rows, run again: no row is ever asked for twice."""
+    truth = homes(90)
+    write_pool(60, 8)
+    known = set(np.flatnonzero(read_text("pool.csv")["price"] != ""))
+    for week in range(1, 5):
+        assert call(f"active pool.csv {OPTIONS} --ask 4 -q -o pool.csv") == 0
+        table = read_text("pool.csv")
+        assert list(table) == [*truth, *MARKS]
+        asked = np.flatnonzero(table["probprop_ask"] != "")
+        assert len(asked) == 4
+        assert not known & set(asked)
+        assert (table["price"][asked] == "").all()
+        known |= set(asked)
+        table.loc[asked, "price"] = truth["price"][asked].astype(str)
+        new = truth[60 + 5 * (week - 1) : 60 + 5 * week].astype(str).assign(price="")
+        pd.concat([table, new]).to_csv("pool.csv", index=False)
+    assert len(read_text("pool.csv")) == 80
+    assert set(np.flatnonzero(read_text("pool.csv")["price"] != "")) == known
+
+
+@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson", "random"])
+def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
+    write_pool()
+    line = f"active pool.csv {OPTIONS} --strategy {strategy} -q"
+    assert call(f"{line} -o one.csv --seed 3") == 0
+    assert call(f"{line} -o two.csv --seed 3") == 0
+    assert call(f"{line} -o three.csv --seed 4") == 0
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+    assert Path("one.csv").read_bytes() != Path("three.csv").read_bytes()
+
+
+def test_a_category_that_was_never_measured_is_asked_for() -> None:
+    table = homes(80)[["area", "city", "price"]]
+    table["area"] = 50.0 + np.arange(80.0) % 10
+    rome = table["city"] == "Rome"
+    table.loc[rome | (table.index >= 60), "price"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target price --ask 1 -q") == 0
+    marked = pd.read_csv("pool.asked.csv")
+    assert marked["city"][marked["probprop_ask"] == 1].tolist() == ["Rome"]
+
+
+# ---- What it refuses
+
+
+def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) -> None:
+    """Who fills in the copy and runs the command on the original again would lose them."""
+    write_pool()
+    line = f"active pool.csv {OPTIONS} -q"
+    assert call(line) == 0
+    assert call(line) == 0  # nothing filled in: replaced
+    marked = read_text("pool.asked.csv")
+    asked = marked["probprop_ask"] != ""
+    marked.loc[asked, "price"] = ["1", "2", "3", "4", "5"]
+    marked.to_csv("pool.asked.csv", index=False)
+    before = Path("pool.asked.csv").read_bytes()
+    fails(capfd, 1, line, "pool.asked.csv has 5 measurements of 'price' that pool.csv has not")
+    assert Path("pool.asked.csv").read_bytes() == before
+    marked[list(homes(1))].to_csv("pool.csv", index=False)  # copied over
+    assert call(line) == 0
+
+
+def test_no_empty_row_and_only_empty_rows(capfd: Captured) -> None:
+    homes(30).to_csv("full.csv", index=False)
+    fails(capfd, 1, "active full.csv --target price", "full.csv has a 'price' in every", "add rows")
+    homes(30).assign(price=np.nan).to_csv("empty.csv", index=False)
+    fails(
+        capfd,
+        1,
+        "active empty.csv --target price",
+        "no value of 'price' in any",
+        "30 rows",
+        "first",
+    )
+    assert not list(Path().glob("*.asked.csv"))
+
+
+def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> None:
+    table = homes(20)
+    table.loc[7, "price"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    assert call(f"active pool.csv {OPTIONS} --ask 1") == 0
+    assert "note:" not in capfd.readouterr().err
+    assert call(f"active pool.csv {OPTIONS} --ask 3") == 0
+    assert "note: 3 rows asked for, but only 1 left that are new" in capfd.readouterr().err
+    assert np.flatnonzero(pd.read_csv("pool.asked.csv")["probprop_ask"] == 1).tolist() == [7]
+
+
+def test_a_pool_of_measured_rows(capfd: Captured) -> None:
+    pd.DataFrame({"x": [1, 2, 1, 2], "y": [3.0, 4.0, np.nan, np.nan]}).to_csv("p.csv", index=False)
+    fails(capfd, 1, "active p.csv --target y", "p.csv has no row to measure", "rows that differ")
+
+
+def test_missing_features_are_named(capfd: Captured) -> None:
+    table = write_pool()
+    table.loc[16, "area"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    fails(capfd, 1, f"active pool.csv {OPTIONS}", "'area' (1 row)", "first row 17")
+
+
+def test_a_target_of_text(capfd: Captured) -> None:
+    table = write_pool().astype({"price": object})
+    table.loc[0, "price"] = "later"
+    table.to_csv("pool.csv", index=False)
+    fails(
+        capfd,
+        1,
+        f"active pool.csv {OPTIONS}",
+        "Column 'price' must hold finite numbers",
+        "'later' in row 1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        ("active pool.csv", ["Missing option '--target'"]),
+        ("active pool.csv --target price --ask 0", ["--ask", "0 is not at least 1"]),
+        ("active pool.csv --target price --strategy best", ["--strategy", "'thompson'"]),
+        ("active pool.csv --target price -o out.xlsx", ["out.xlsx", ".parquet"]),
+        ("active - --target price", ["POOL", "path of a file"]),
+    ],
+)
+def test_usage(capfd: Captured, arguments: str, fragments: list[str]) -> None:
+    write_pool()
+    fails(capfd, 2, arguments, *fragments)
+
+
+def test_files_and_columns_that_are_not_there(capfd: Captured) -> None:
+    write_pool()
+    fails(capfd, 1, "active no.csv --target price", "no.csv", "no such file")
+    fails(capfd, 1, "active pool.csv --target cost", "has no column 'cost'")
+    fails(capfd, 1, f"active pool.csv {OPTIONS} -o nowhere/o.csv", "no folder", "make it first")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_failure_while_writing_leaves_the_table(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    write_pool().to_parquet("pool.parquet")
+    before = Path(f"pool.{suffix}").read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)  # after all was written, before the rename
+    line = f"active pool.{suffix} {OPTIONS} -o pool.{suffix}"
+    fails(capfd, 1, line, f"pool.{suffix}: no space left on device", "nothing was changed")
+    assert Path(f"pool.{suffix}").read_bytes() == before
+    assert not list(Path().glob(".probprop-*"))
+
+
+def test_the_help_has_an_example(capfd: Captured) -> None:
+    assert call("active --help") == 0
+    out = capfd.readouterr().out
+    assert re.search(r"^  Examples:\n    probprop active", out, re.MULTILINE)
+    for name in command.MARKS:
+        assert name in out
