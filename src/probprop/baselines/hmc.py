@@ -177,9 +177,7 @@ class HMCRegressor(Baseline):
 
         with double_precision():
             draws = sample_posterior(
-                Xs,
-                ys,
-                np.ones(len(ys)),
+                *self._masked(Xs, ys),
                 jax.random.key(seed),
                 self._hyperprior(),
                 float(self.target_accept),
@@ -227,6 +225,10 @@ class HMCRegressor(Baseline):
             noise_shape=float(self.noise_shape),
             noise_rate=float(self.noise_rate),
         )
+
+    def _masked(self, Xs: Array, ys: FloatArray) -> tuple[Array, FloatArray, FloatArray]:
+        """Return the rows to sample with and their mask: 1 in rows that count."""
+        return Xs, ys, np.ones(len(ys))
 
     def _outputs(self, Xs: Array) -> FloatArray:
         """Outputs of all drawn networks at standardised inputs, (n_chains * n_draws, n)."""

@@ -22,6 +22,10 @@ AVERAGED = ("rmse", "log_likelihood", "crps", "coverage_95", "calibration_error"
 
 Split = tuple[Array, Array]
 
+# Active learning makes ten small fits whatever the set has, which take about as long as it takes
+# to choose from a pool of this size; what grows with the set is the choosing.
+_ACTIVE_ROWS = 20_000
+
 
 @lru_cache(maxsize=2)  # a worker meets the splits of one set one after another
 def _data(dataset: str) -> tuple[Array, Array, list[Split]]:
@@ -91,6 +95,7 @@ def jobs(
     selection: Selection,
     variants: Callable[[paper.Protocol], Iterable[tuple[tuple[int, ...], int]]],
     default: Sequence[str] | None = None,
+    n_splits: int | None = None,
 ) -> list[Job]:
     """Return the jobs of an experiment: sets, then methods, then variants, then splits.
 
@@ -102,6 +107,8 @@ def jobs(
         From the protocol of a set to the hidden layers and numbers of epochs to try.
     default : sequence of str or None, default=None
         The sets without a selection; None is all whose files can be had without asking.
+    n_splits : int or None, default=None
+        Splits of each set; None is as many as the set has fixed ones.
 
     Raises
     ------
@@ -129,7 +136,7 @@ def jobs(
         for name in chosen
         for method in selection.methods or ("PBP",)
         for hidden, n_epochs in variants(paper.protocol(name))
-        for split in range(min(paper.protocol(name).n_splits, selection.n_splits or 20))
+        for split in range(n_splits or paper.protocol(name).n_splits)[: selection.n_splits]
     ]
 
 
@@ -155,7 +162,8 @@ def cost(job: Job) -> float:
         known = paper.Protocol(job.dataset, 20, 1, 0, 1)
     sizes = [known.d, *job.hidden, 1]
     n_weights = sum((a + 1) * b for a, b in pairwise(sizes))
-    return float(known.n * job.n_epochs * n_weights) * methods.cost(job.method)
+    n_rows = known.n + (_ACTIVE_ROWS if job.experiment == "active" else 0)
+    return float(n_rows * job.n_epochs * n_weights) * methods.cost(job.method)
 
 
 def mean_records(rows: Sequence[Row]) -> list[Record]:
@@ -163,7 +171,7 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
     number of epochs.
 
     Standard errors are std(ddof=1)/sqrt(n); None with one split. They stand beside the means
-    as ``rmse_se`` and so on.
+    as ``rmse_se`` and so on. The gaps are PBP's value minus the other method's.
     """
     order = {name: i for i, name in enumerate(paper.dataset_names())}
 
@@ -173,6 +181,7 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
         n_layers, n_epochs = len(layers), row["n_epochs"]
         return place, name, methods.place(method), method, n_layers, layers, n_epochs
 
+    pbp = [row for row in rows if row["method"] == "PBP"]
     records: list[Record] = []
     for found, group in groupby(sorted(rows, key=key), key):
         _, dataset, _, method, n_layers, hidden, n_epochs = found
@@ -191,7 +200,7 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
         for name in AVERAGED:
             record[name], record[f"{name}_se"] = mean_and_error([row[name] for row in same])
         record["n_warned"] = sum(bool(row.get("warnings")) for row in same)
-        records.append({**record, **_against_pbp(same, rows)})
+        records.append({**record, **paired(pbp if method != "PBP" else [], same)})
     return records
 
 
@@ -205,17 +214,17 @@ def _ranges(numbers: Sequence[int]) -> str:
 _PAIRED = ("dataset", "split", "seed", "hidden", "n_epochs")
 
 
-def _against_pbp(rows: Sequence[Row], everything: Sequence[Row]) -> Record:
-    """Return how PBP differs from one method on the splits both were run on.
+def paired(first: Sequence[Row], second: Sequence[Row]) -> Record:
+    """Return how one method differs from another on the splits both were run on.
 
-    The differences are PBP's value minus the other's, with the standard error of their mean;
-    None for PBP itself and where there is no such split.
+    The differences are those of the first minus the second, with the standard error of their
+    mean; None where there is no such split.
     """
-    pbp = {_identity(row): row for row in everything if row["method"] == "PBP"}
-    pairs = [(pbp[_identity(r)], r) for r in rows if _identity(r) in pbp and r["method"] != "PBP"]
+    found = {_identity(row): row for row in first}
+    pairs = [(found[_identity(row)], row) for row in second if _identity(row) in found]
     record: Record = {"n_paired": len(pairs)}
     for name in ("rmse", "log_likelihood"):
-        gaps = [ours[name] - other[name] for ours, other in pairs]
+        gaps = [one[name] - other[name] for one, other in pairs]
         record[f"{name}_gap"], record[f"{name}_gap_se"] = (
             mean_and_error(gaps) if gaps else (None, None)
         )

@@ -110,15 +110,30 @@ def warned(method: str, records: Sequence[Record]) -> str:
     return f"{n_warned} of {n_fits} fits of {method} warned; their rows say of what"
 
 
-def fewer_splits(records: Sequence[Record]) -> str:
-    """Say which splits were run where they are not all of the protocol."""
-    fewer = [r for r in records if r["n_splits"] < paper.protocol(r["dataset"]).n_splits]
+def fewer_splits(
+    records: Sequence[Record], n_splits: int | None = None, what: str = "splits"
+) -> str:
+    """Say which splits were run where they are not all of the protocol.
+
+    Parameters
+    ----------
+    records : sequence of dict
+    n_splits : int or None, default=None
+        How many the protocol has; None is as many as the set has fixed ones.
+    what : str, default="splits"
+        The word for them.
+    """
+    fewer = [
+        record
+        for record in records
+        if record["n_splits"] < (n_splits or paper.protocol(record["dataset"]).n_splits)
+    ]
     groups: dict[str, list[str]] = {}
     for record in fewer:
         groups.setdefault(record["splits"], []).append(f"{where(record)} {record['method']}")
     if not groups:
         return ""
     if len(groups) == 1 and len(fewer) == len(records):
-        return f"of the protocol only these splits were run, counted from 0: {fewer[0]['splits']}"
+        return f"of the protocol only these {what} were run, counted from 0: {fewer[0]['splits']}"
     cells = "; ".join(f"{splits}: {', '.join(names)}" for splits, names in groups.items())
-    return f"of the protocol only these splits were run, counted from 0, of {cells}"
+    return f"of the protocol only these {what} were run, counted from 0, of {cells}"

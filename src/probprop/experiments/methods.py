@@ -37,6 +37,7 @@ _COUNTS = ("n_undone", "n_guarded", "n_skipped_points", "n_skipped_factors")
 _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
 _TOY_SAMPLES = 30_000  # of the paper's HMC on the toy data, section 5.3
 _TOY_EP_UNITS = 5
+_ACTIVE_SAMPLES = 500  # of the paper's HMC in active learning, section 5.4
 _KNOWN_NOISE = 1e12  # alpha_noise of a noise whose variance is taken as known
 _OWN_COST = 1000.0  # of a fit nothing is known of
 
@@ -110,6 +111,10 @@ def _bp(job: Job) -> Any:
 def _hmc(job: Job) -> Any:
     from probprop.baselines import HMCRegressor
 
+    if job.experiment == "active":
+        from probprop.experiments.padded_hmc import PaddedHMC
+
+        return PaddedHMC(job.hidden, kernel="hmc", n_samples=_ACTIVE_SAMPLES, random_state=job.seed)
     is_toy = job.experiment == "toy"
     more: dict[str, Any] = {"kernel": "hmc", "n_samples": _TOY_SAMPLES} if is_toy else {}
     return HMCRegressor(job.hidden, random_state=job.seed, **more)
@@ -154,14 +159,25 @@ COMPARED = [name for name in KNOWN if name != PLAIN]
 """What there is to choose from."""
 
 
+def fitted(name: str) -> str:
+    """Return what a method fits, without the way in which it collects its data.
+
+    Examples
+    --------
+    >>> fitted("PBP-A"), fitted("PBP-R"), fitted("PBP")
+    ('PBP', 'PBP', 'PBP')
+    """
+    return name.removesuffix("-A").removesuffix("-R")
+
+
 def place(name: str) -> int:
     """Return where a method stands in a table: the paper's first, in its order."""
-    return list(KNOWN).index(name) if name in KNOWN else len(KNOWN)
+    return list(KNOWN).index(fitted(name)) if fitted(name) in KNOWN else len(KNOWN)
 
 
 def cost(name: str) -> float:
     """Return roughly how many times the seconds of PBP a fit takes."""
-    return KNOWN[name].cost if name in KNOWN else _OWN_COST
+    return KNOWN[fitted(name)].cost if fitted(name) in KNOWN else _OWN_COST
 
 
 # ---- A user's own
@@ -226,7 +242,7 @@ def check(jobs: Iterable[Job]) -> None:
         What `find` raises; or a user's factory fails or returns something that cannot fit or
         gives no standard deviations.
     """
-    for name, job in {job.method: job for job in jobs}.items():
+    for name, job in {fitted(job.method): job for job in jobs}.items():
         method = find(name)
         if name not in KNOWN:  # the others are known to be estimators, and slow to import
             _check_estimator(name, method, job)

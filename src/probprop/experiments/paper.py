@@ -142,3 +142,18 @@ def deep(dataset: str, n_layers: int, method: str = "PBP") -> Printed | None:
     """
     cells = _numbers()["deep"].get(method, {}).get(dataset)
     return None if cells is None else Printed(*cells[n_layers - 1])
+
+
+def active(dataset: str, method: str) -> Printed | None:
+    """Return a cell of Table 2 of the main text: the RMSE at the end of active learning.
+
+    None where it has none; it has PBP, HMC, EP and LA, each with -A or -R after it, and all
+    sets but Year.
+
+    Examples
+    --------
+    >>> print(active("yacht", "PBP-A"), active("yacht", "HMC-R"), sep="; ")
+    4.058 ± 0.158; 4.644 ± 0.237
+    """
+    cell = _numbers()["active"].get(method, {}).get(dataset)
+    return None if cell is None else Printed(*cell)
