@@ -200,7 +200,8 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
         for name in AVERAGED:
             record[name], record[f"{name}_se"] = mean_and_error([row[name] for row in same])
         record["n_warned"] = sum(bool(row.get("warnings")) for row in same)
-        records.append({**record, **paired(pbp if method != "PBP" else [], same)})
+        other = method not in ("PBP", methods.PLAIN)
+        records.append({**record, **paired(pbp if other else [], same)})
     return records
 
 
