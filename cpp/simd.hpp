@@ -44,6 +44,8 @@ typedef double VecF64 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_ali
 typedef float VecF32 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 typedef int64_t VecI64 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 typedef int32_t VecI32 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
+typedef uint64_t VecU64 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
+typedef uint32_t VecU32 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 
 template <typename T>
 struct Simd;
@@ -52,6 +54,7 @@ template <>
 struct Simd<double> {
     using Vec = VecF64;
     using Int = VecI64;
+    using Unsigned = VecU64;
     static constexpr int lanes = PROBPROP_VECTOR_BYTES / 8;
     static constexpr int mantissa_bits = 52;
     static constexpr double round_to_int = 6755399441055744.0;  // 1.5 * 2^52
@@ -72,6 +75,7 @@ template <>
 struct Simd<float> {
     using Vec = VecF32;
     using Int = VecI32;
+    using Unsigned = VecU32;
     static constexpr int lanes = PROBPROP_VECTOR_BYTES / 4;
     static constexpr int mantissa_bits = 23;
     static constexpr float round_to_int = 12582912.0f;  // 1.5 * 2^23
@@ -256,8 +260,10 @@ PROBPROP_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
     const Vec<T> k = shifted - S::round_to_int;
     const Vec<T> r = (x - k * S::ln2_high) - k * S::ln2_low;
     const Vec<T> p = horner<T, S::exp_degree>(S::exp_poly, r);
-    // The low bits of `shifted` hold k: moved to the exponent they multiply p by 2^k.
-    const Vec<T> y = (Vec<T>)((Int<T>)p + ((Int<T>)shifted << S::mantissa_bits));
+    // The low bits of `shifted` hold k: moved to the exponent they multiply p by 2^k. Unsigned,
+    // for below exp_lowest, where the result is not used, the sum may overflow.
+    using Bits = typename S::Unsigned;
+    const Vec<T> y = (Vec<T>)((Bits)p + ((Bits)shifted << S::mantissa_bits));
     return x < S::exp_lowest ? Vec<T>{} : y;
 }
 
