@@ -20,7 +20,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from probprop.posterior import FloatArray
-from probprop.predictive import _check_range
+from probprop.predictive import check_open_range
 
 IntArray = NDArray[np.intp]
 
@@ -209,7 +209,7 @@ class Mixture:
                [ 2. ]])
         """
         q = np.asarray(q, dtype=np.float64)
-        _check_range("q", " of Mixture.quantile", q, 0.0, 1.0)
+        check_open_range("q", " of Mixture.quantile", q, 0.0, 1.0)
         return self._quantile(np.minimum(q, 1.0 - q), np.where(q < 0.5, 1.0, -1.0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
@@ -233,7 +233,7 @@ class Mixture:
         >>> lower.round(2), upper.round(2)
         (array([-2.57]), array([6.57]))
         """
-        _check_range("level", " of Mixture.interval", level, 0.0, 1.0)
+        check_open_range("level", " of Mixture.interval", level, 0.0, 1.0)
         tail = np.full(2, 0.5 * (1.0 - level))
         lower, upper = self._quantile(tail, np.array([1.0, -1.0]))
         return lower, upper

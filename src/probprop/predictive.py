@@ -19,6 +19,9 @@ from sklearn.utils import check_random_state
 from probprop import student_t as gauss_t
 from probprop.posterior import FloatArray
 
+KNOWN_NOISE = 1e12
+"""The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
+
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
@@ -77,8 +80,8 @@ class Predictive:
                 "'std_model' must be an array with values in the range [0.0, inf). "
                 f"Got {float(bad[0])} instead."
             )
-        _check_range("std_noise", "", self.std_noise, 0.0, np.inf)
-        _check_range("alpha_noise", "", self.alpha_noise, 1.0, np.inf)
+        check_open_range("std_noise", "", self.std_noise, 0.0, np.inf)
+        check_open_range("alpha_noise", "", self.alpha_noise, 1.0, np.inf)
 
     @property
     def var_model(self) -> FloatArray:
@@ -180,7 +183,7 @@ class Predictive:
                [ 0.  , 10.  ]])
         """
         q = np.asarray(q, dtype=np.float64)
-        _check_range("q", " of Predictive.quantile", q, 0.0, 1.0)
+        check_open_range("q", " of Predictive.quantile", q, 0.0, 1.0)
         q = q[..., np.newaxis]
         half_width = self._half_width(np.minimum(q, 1.0 - q))
         return self.mean + np.where(q < 0.5, -half_width, half_width)
@@ -206,7 +209,7 @@ class Predictive:
         >>> lower.round(2), upper.round(2)
         (array([-8.22,  3.42]), array([ 8.22, 16.58]))
         """
-        _check_range("level", " of Predictive.interval", level, 0.0, 1.0)
+        check_open_range("level", " of Predictive.interval", level, 0.0, 1.0)
         half_width = self._half_width(np.asarray(0.5 * (1.0 - level)))
         return self.mean - half_width, self.mean + half_width
 
@@ -267,7 +270,7 @@ class Predictive:
         return self.std * z
 
 
-def _check_range(name: str, of: str, value: ArrayLike, low: float, high: float) -> None:
+def check_open_range(name: str, of: str, value: ArrayLike, low: float, high: float) -> None:
     """Raise a ValueError in scikit-learn's words unless low < value < high everywhere."""
     values = np.asarray(value, dtype=np.float64)
     bad = values[~((values > low) & (values < high))]

@@ -14,26 +14,23 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
-from probprop.baselines.base import Baseline
+from probprop.baselines.base import Baseline, standardised_data
 from probprop.baselines.jax_setup import double_precision
 from probprop.baselines.network import Weights, initial_weights, output
 from probprop.posterior import Array
-from probprop.predictive import Predictive
+from probprop.predictive import KNOWN_NOISE, Predictive
 from probprop.sampled import SampledNetwork
-from probprop.standardize import fit_standardizer
 from probprop.validation import (
     check_above,
     check_inputs,
     check_int,
     check_layer_sizes,
-    check_target_scale,
     check_training_data,
 )
 
 _UNROLL = 4  # steps per turn of the compiled loop: 1.3 to 2 times as fast as one
 _LEAST_NOISE_VARIANCE = 1e-12  # standardised: a network may meet every training target
 _DIVERGED = 1e6  # mean squared residual, standardised: no longer a fit of anything
-_ALPHA_KNOWN = 1e12  # shape of a Gamma so narrow that the noise variance is as good as known
 
 
 class BackpropRegressor(Baseline):
@@ -74,7 +71,8 @@ class BackpropRegressor(Baseline):
     standardizer_ : Standardizer
         Means and scales of the training data.
     noise_variance_ : float
-        Mean squared residual of the training data, hence too small; target units squared.
+        Mean squared residual of the training data, hence too small; target units squared. At
+        least 1e-12 of the target's variance, also where the network meets every target.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -133,13 +131,10 @@ class BackpropRegressor(Baseline):
         _check_at_least_0("weight_decay", self.weight_decay, np.inf)
         rows, targets = check_training_data(self, X, y, reset=True)
         random_state = check_random_state(self.random_state)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
+        standardizer, Xs, ys = standardised_data(rows, targets)
         sizes = [rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
         start = initial_weights(sizes, random_state)
         order = epoch_orders(len(targets), self.n_epochs, random_state).ravel()
-        Xs = standardizer.transform_X(rows, np.dtype(np.float64))[0]
-        ys = standardizer.transform_y(targets)
         steps = self.learning_rate, self.momentum, self.weight_decay
         with double_precision():
             found = descend(start, Xs, ys, order, *map(float, steps))
@@ -168,7 +163,7 @@ class BackpropRegressor(Baseline):
         """
         check_is_fitted(self)
         mean = self.network_(check_inputs(self, X))
-        return Predictive(mean, np.zeros_like(mean), self.noise_variance_**0.5, _ALPHA_KNOWN)
+        return Predictive(mean, np.zeros_like(mean), self.noise_variance_**0.5, KNOWN_NOISE)
 
 
 def check_descent(learning_rate: float, momentum: float, n_epochs: int) -> None:

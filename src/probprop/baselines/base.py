@@ -1,16 +1,19 @@
-"""What the baselines have in common: predictions in the words of scikit-learn."""
+"""What the baselines have in common: standardised data in, predictions out."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import Literal, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from probprop.mixture import Mixture
-from probprop.posterior import FloatArray
+from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
+from probprop.standardize import Standardizer, fit_standardizer
+from probprop.validation import check_magnitude, check_target_scale
 
 
 class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,3 +47,28 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         predictive = self.predict_distribution(X)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
+
+
+def standardised_data(X: Array, y: Array) -> tuple[Standardizer, FloatArray, FloatArray]:
+    """Return the standardiser of training data, and the data in its units.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+    y : ndarray of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        Values no float could be computed with.
+    """
+    standardizer = fit_standardizer(X, y)
+    check_target_scale(standardizer.y_scale)
+    return standardizer, standardised(standardizer, X), standardizer.transform_y(y)
+
+
+def standardised(standardizer: Standardizer, X: Array) -> FloatArray:
+    """Return rows in the units of training; ValueError for values too far out."""
+    Xs, largest = standardizer.transform_X(X, np.dtype(np.float64))
+    check_magnitude("X", largest, Xs.dtype)
+    return Xs

@@ -11,19 +11,16 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.baselines.base import Baseline
+from probprop.baselines.base import Baseline, standardised, standardised_data
 from probprop.engine import ENGINES
-from probprop.posterior import Array, Epoch, initial_posterior
+from probprop.posterior import Epoch, initial_posterior
 from probprop.predictive import Predictive
-from probprop.standardize import Standardizer, fit_standardizer
 from probprop.training import summarize, warn_of_counts
 from probprop.validation import (
     check_above,
     check_inputs,
     check_int,
     check_layer_sizes,
-    check_magnitude,
-    check_target_scale,
     check_training_data,
 )
 
@@ -124,9 +121,7 @@ class EBPRegressor(Baseline):
         check_above("prior_variance", self.prior_variance, 0.0)
         rows, targets = check_training_data(self, X, y, reset=True)
         random_state = check_random_state(self.random_state)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
-        Xs, ys = _standardised(standardizer, rows), standardizer.transform_y(targets)
+        standardizer, Xs, ys = standardised_data(rows, targets)
         posterior = initial_posterior(
             [rows.shape[1], *hidden, 1],
             noise_shape=_NOISE,
@@ -160,7 +155,7 @@ class EBPRegressor(Baseline):
         """
         check_is_fitted(self)
         posterior, standardizer = self.posterior_, self.standardizer_
-        Xs = _standardised(standardizer, check_inputs(self, X))
+        Xs = standardised(standardizer, check_inputs(self, X))
         mean, variance = _ENGINE.predict_moments(posterior, Xs)
         return Predictive(
             mean=mean * standardizer.y_scale + standardizer.y_mean,
@@ -168,9 +163,3 @@ class EBPRegressor(Baseline):
             std_noise=float(np.sqrt(posterior.noise_variance)) * standardizer.y_scale,
             alpha_noise=posterior.alpha_noise,
         )
-
-
-def _standardised(standardizer: Standardizer, X: Array) -> Array:
-    Xs, largest = standardizer.transform_X(X, _FLOAT)
-    check_magnitude("X", largest, _FLOAT)
-    return Xs

@@ -13,19 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
-from probprop.baselines.base import Baseline
+from probprop.baselines.base import Baseline, standardised, standardised_data
 from probprop.baselines.ep_moments import Gaussians, output_moments
 from probprop.baselines.ep_sites import combine, initial_sites, refine_likelihood, refine_prior
-from probprop.posterior import Array, FloatArray
+from probprop.posterior import FloatArray
 from probprop.predictive import Predictive
-from probprop.standardize import Standardizer, fit_standardizer
 from probprop.validation import (
     check_above,
     check_inputs,
     check_int,
     check_layer_sizes,
-    check_magnitude,
-    check_target_scale,
     check_training_data,
 )
 
@@ -161,9 +158,8 @@ class EPRegressor(Baseline):
         check_int("max_iter", self.max_iter, 1)
         check_above("tol", self.tol, 0.0)
         rows, targets = check_training_data(self, X, y, reset=True)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
-        inputs, y_std = _scaled(standardizer, rows), standardizer.transform_y(targets)
+        standardizer, Xs, y_std = standardised_data(rows, targets)
+        inputs = _with_bias(Xs)
 
         random_state = check_random_state(self.random_state)
         sites = initial_sites(inputs, y_std, n_hidden, random_state)
@@ -205,7 +201,7 @@ class EPRegressor(Baseline):
             In target units.
         """
         check_is_fitted(self)
-        inputs = _scaled(self.standardizer_, check_inputs(self, X))
+        inputs = _with_bias(standardised(self.standardizer_, check_inputs(self, X)))
         m_f, v_f = output_moments(self.posterior_, inputs)
         y_mean, y_scale = self.standardizer_.y_mean, self.standardizer_.y_scale
         return Predictive(
@@ -226,11 +222,9 @@ def _check_one_layer(hidden_layer_sizes: int | Sequence[int]) -> int:
     return sizes[0]
 
 
-def _scaled(standardizer: Standardizer, rows: Array) -> FloatArray:
+def _with_bias(Xs: FloatArray) -> FloatArray:
     """Standardised inputs with the bias unit, over sqrt(n_in + 1); shape (n, n_features + 1)."""
-    z, largest = standardizer.transform_X(rows, np.dtype(np.float64))
-    check_magnitude("X", largest, z.dtype)
-    inputs: FloatArray = np.hstack([z, np.ones((len(z), 1))]) / np.sqrt(z.shape[1] + 1)
+    inputs: FloatArray = np.hstack([Xs, np.ones((len(Xs), 1))]) / np.sqrt(Xs.shape[1] + 1)
     return inputs
 
 

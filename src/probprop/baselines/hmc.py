@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
-from probprop.baselines.base import Baseline
+from probprop.baselines.base import Baseline, standardised, standardised_data
 from probprop.baselines.hmc_sampler import (
     ACTIVATIONS,
     Draws,
@@ -28,15 +28,12 @@ from probprop.baselines.hmc_sampler import (
 from probprop.baselines.jax_setup import double_precision
 from probprop.mixture import Mixture
 from probprop.posterior import Array, FloatArray
-from probprop.standardize import Standardizer, fit_standardizer
 from probprop.validation import (
     check_above,
     check_inputs,
     check_int,
     check_layer_sizes,
-    check_magnitude,
     check_option,
-    check_target_scale,
     check_training_data,
 )
 
@@ -169,10 +166,7 @@ class HMCRegressor(Baseline):
         """
         layer_sizes = self._check_parameters()
         rows, targets = check_training_data(self, X, y, reset=True)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
-        Xs = _working_copy(standardizer, rows)
-        ys = standardizer.transform_y(targets)
+        standardizer, Xs, ys = standardised_data(rows, targets)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
 
         with double_precision():
@@ -209,7 +203,7 @@ class HMCRegressor(Baseline):
             Of one Gaussian per draw, in target units.
         """
         check_is_fitted(self)
-        Xs = _working_copy(self.standardizer_, check_inputs(self, X))
+        Xs = standardised(self.standardizer_, check_inputs(self, X))
         scale = self.standardizer_.y_scale
         means = self._outputs(Xs) * scale + self.standardizer_.y_mean
         return Mixture(
@@ -291,9 +285,3 @@ class HMCRegressor(Baseline):
         )
         check_int("verbose", self.verbose, 0)
         return tuple(layer_sizes)
-
-
-def _working_copy(standardizer: Standardizer, X: Array) -> Array:
-    Xs, largest = standardizer.transform_X(X, np.dtype(np.float64))
-    check_magnitude("X", largest, Xs.dtype)
-    return Xs

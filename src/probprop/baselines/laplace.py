@@ -16,24 +16,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.baselines.base import Baseline
-from probprop.posterior import Array, FloatArray
-from probprop.predictive import Predictive
-from probprop.standardize import Standardizer, fit_standardizer
+from probprop.baselines.base import Baseline, standardised, standardised_data
+from probprop.posterior import FloatArray
+from probprop.predictive import KNOWN_NOISE, Predictive
 from probprop.validation import (
     check_above,
     check_inputs,
     check_int,
     check_layer_sizes,
-    check_magnitude,
     check_option,
-    check_target_scale,
     check_training_data,
 )
 
 _MAX_WEIGHTS = 3000  # of the full Hessian: 72 MB and about a second per factorisation
 _LEAST, _LARGEST = 1e-6, 1e6  # of alpha and beta: targets and weights of standardised networks
-_ALPHA_KNOWN = 1e12  # shape of a Gamma so narrow that the noise variance is as good as known
 _GRADIENT_TOLERANCE = 1e-6  # of the optimiser, per weight
 
 Layers = list[tuple[int, int]]
@@ -167,9 +163,7 @@ class LaplaceRegressor(Baseline):
         layers = [(n_out, n_in + 1) for n_in, n_out in pairwise([rows.shape[1], *hidden, 1])]
         if self.hessian == "full":
             _check_n_weights(layers)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
-        Xs, ys = _standardised(standardizer, rows), standardizer.transform_y(targets)
+        standardizer, Xs, ys = standardised_data(rows, targets)
 
         w = initial_weights(layers, check_random_state(self.random_state))
         precisions = _START
@@ -213,7 +207,7 @@ class LaplaceRegressor(Baseline):
             the Student-t predictive is the Gaussian.
         """
         check_is_fitted(self)
-        Xs = _standardised(self.standardizer_, check_inputs(self, X))
+        Xs = standardised(self.standardizer_, check_inputs(self, X))
         layers = [(w.shape[0], w.shape[1]) for w in self.weights_]
         f, J = outputs_and_jacobian(flatten(self.weights_), layers, Xs)
         y_mean, y_scale = self.standardizer_.y_mean, self.standardizer_.y_scale
@@ -221,7 +215,7 @@ class LaplaceRegressor(Baseline):
             y_mean + y_scale * f,
             y_scale * np.sqrt(output_variance(J, self._factor)),
             self.noise_variance_**0.5,
-            _ALPHA_KNOWN,
+            KNOWN_NOISE,
         )
 
 
@@ -379,9 +373,3 @@ def _check_n_weights(layers: Layers) -> None:
             f"hessian='full' of LaplaceRegressor is for at most {_MAX_WEIGHTS} weights; this "
             f"network has {n_weights}. Choose fewer hidden units, or hessian='diagonal'."
         )
-
-
-def _standardised(standardizer: Standardizer, rows: Array) -> FloatArray:
-    z, largest = standardizer.transform_X(rows, np.dtype(np.float64))
-    check_magnitude("X", largest, z.dtype)
-    return z

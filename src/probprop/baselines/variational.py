@@ -29,16 +29,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop.baselines.backprop import check_descent, check_error, epoch_orders
-from probprop.baselines.base import Baseline
+from probprop.baselines.base import Baseline, standardised_data
 from probprop.baselines.jax_setup import double_precision
 from probprop.baselines.network import Weights, initial_weights, output
 from probprop.mixture import Mixture
 from probprop.sampled import SampledNetwork
-from probprop.standardize import fit_standardizer
 from probprop.validation import (
     check_inputs,
     check_layer_sizes,
-    check_target_scale,
     check_training_data,
 )
 
@@ -98,7 +96,7 @@ class VariationalRegressor(Baseline):
     standardizer_ : Standardizer
         Means and scales of the training data.
     noise_variance_ : float
-        Variance of the noise, in target units squared.
+        Variance of the noise, in target units squared; at least 1e-12 of the target's.
     prior_variance_ : float
         Variance of the weights' prior.
     bound_ : ndarray of shape (n_epochs,)
@@ -163,13 +161,10 @@ class VariationalRegressor(Baseline):
         check_descent(self.learning_rate, self.momentum, self.n_epochs)
         rows, targets = check_training_data(self, X, y, reset=True)
         random_state = check_random_state(self.random_state)
-        standardizer = fit_standardizer(rows, targets)
-        check_target_scale(standardizer.y_scale)
+        standardizer, Xs, ys = standardised_data(rows, targets)
         sizes = [rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
         start = initial_weights(sizes, random_state)
         orders = epoch_orders(len(targets), self.n_epochs, random_state)
-        Xs = standardizer.transform_X(rows, np.dtype(np.float64))[0]
-        ys = standardizer.transform_y(targets)
         with double_precision():
             key = jax.random.key(random_state.randint(2**31))
             found = ascend(

@@ -21,7 +21,7 @@ import numpy as np
 from probprop.experiments.job import Job, Row
 from probprop.mixture import Mixture
 from probprop.posterior import Array, Epoch, Posterior
-from probprop.predictive import Predictive
+from probprop.predictive import KNOWN_NOISE, Predictive
 from probprop.regressor import PBPRegressor
 from probprop.standardize import Standardizer
 
@@ -38,7 +38,6 @@ _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
 _TOY_SAMPLES = 30_000  # of the paper's HMC on the toy data, section 5.3
 _TOY_EP_UNITS = 5
 _ACTIVE_SAMPLES = 500  # of the paper's HMC in active learning, section 5.4
-_KNOWN_NOISE = 1e12  # alpha_noise of a noise whose variance is taken as known
 _OWN_COST = 1000.0  # of a fit nothing is known of
 
 
@@ -316,7 +315,7 @@ def predictive(estimator: Any, X: Array) -> Predictive | Mixture:
             "be above 0 in every row: the noise is part of it"
         )
     # What is the model's and what the noise's is not known: all of it stands for the model's.
-    return Predictive(mean, std, float(np.finfo(np.float64).tiny), _KNOWN_NOISE)
+    return Predictive(mean, std, float(np.finfo(np.float64).tiny), KNOWN_NOISE)
 
 
 def details(estimator: Any) -> Row:
