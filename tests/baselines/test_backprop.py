@@ -50,10 +50,18 @@ def test_output_is_that_of_the_numpy_network(sizes):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_initial_weights_have_variance_one_over_fan_in():
-    first, second = initial_weights([99, 400, 1], np.random.RandomState(0))
-    assert first.var() == pytest.approx(1 / 100, rel=0.03)
-    assert second.var() == pytest.approx(1 / 401, rel=0.2)
+def test_initial_weights_pass_a_signal_through_many_layers():
+    weights = initial_weights([20, *[100] * 8, 1], np.random.RandomState(0))
+    assert [w.std() for w in weights] == pytest.approx(9 * [1.0], rel=0.15)
+    X = np.random.RandomState(1).standard_normal((500, 20))
+    assert SampledNetwork(weights, identity_standardizer(20))(X).std() > 0.01
+
+
+def test_four_layers_learn_a_curve():
+    x = np.linspace(-2.0, 2.0, 100)[:, None]
+    y = np.sin(2.0 * x[:, 0])
+    model = BackpropRegressor((50,) * 4, learning_rate=0.3, n_epochs=10, random_state=0)
+    assert model.fit(x, y).score(x, y) > 0.9
 
 
 @pytest.mark.parametrize("sizes", [[3, 1], [3, 4, 1], [3, 4, 5, 1]])

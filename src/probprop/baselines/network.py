@@ -22,7 +22,10 @@ Weights = tuple[jax.Array, ...]
 def initial_weights(
     layer_sizes: Sequence[int], random_state: RandomState
 ) -> tuple[FloatArray, ...]:
-    """Draw the weights N(0, 1/(n_in + 1)) training starts at, as PBP does its means.
+    """Draw weights N(0, 1) to start training at.
+
+    The activations are divided by sqrt(n_in + 1), so that with these a signal has much the same
+    size in every layer; with smaller ones it fades, and from four layers on nothing is learned.
 
     Parameters
     ----------
@@ -41,8 +44,7 @@ def initial_weights(
     [(50, 14), (1, 51)]
     """
     return tuple(
-        random_state.standard_normal((n_out, n_in + 1)) / np.sqrt(n_in + 1)
-        for n_in, n_out in pairwise(layer_sizes)
+        random_state.standard_normal((n_out, n_in + 1)) for n_in, n_out in pairwise(layer_sizes)
     )
 
 

@@ -163,7 +163,8 @@ class VariationalRegressor(Baseline):
         random_state = check_random_state(self.random_state)
         standardizer, Xs, ys = standardised_data(rows, targets)
         sizes = [rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
-        start = initial_weights(sizes, random_state)
+        # The means start as PBP's do, smaller than a network without variances could use.
+        start = tuple(w / np.sqrt(w.shape[1]) for w in initial_weights(sizes, random_state))
         orders = epoch_orders(len(targets), self.n_epochs, random_state)
         with double_precision():
             key = jax.random.key(random_state.randint(2**31))
