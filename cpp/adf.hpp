@@ -9,6 +9,7 @@
 #include "forward.hpp"
 #include "gamma.hpp"
 #include "kernel.hpp"
+#include "memory.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -312,6 +313,14 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Network<T> net = allocate<T>(arena, args.sizes, args.n_layers);
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, args.m_w, args.v_w);
+    const MemoryArgs<T>& memory = args.memory;
+    const bool bounded = memory.v_hat_nat != nullptr;
+    Arena prior_arena;
+    PriorPrecisions<T> prior = {};
+    if (bounded) {
+        prior = allocate(prior_arena, net, memory.v_hat_nat);
+        if (prior_arena.base == nullptr) return Status::no_memory;
+    }
     const FlushDenormals flush;
 
     const int n_features = net.n_features;
@@ -334,6 +343,15 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             const char* row = reinterpret_cast<const char*>(row_of(t + 3));
             for (size_t byte = 0; byte < static_cast<size_t>(n_features) * sizeof(T); byte += 64)
                 __builtin_prefetch(row + byte);
+        }
+        if (bounded && t % memory.every == 0) {
+            const int64_t left = args.n_points - t;
+            const double share =
+                share_of(left < memory.every ? left : memory.every, memory.capacity);
+            give_back(net, prior, T(share));
+            alpha = (1.0 - share) * alpha + share * memory.alpha;
+            beta = (1.0 - share) * beta + share * memory.beta;
+            if (net.n_hidden > 0) first_layer<T, Update::none>(net);  // with the new weights
         }
         swap(net.x, net.x_next);
         double m, v;

@@ -1,11 +1,13 @@
 // nanobind: arrays in, GIL released, status out; no mathematics.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -84,13 +86,27 @@ void raise_unless_ok(Status status) {
     if (status == Status::no_memory) throw std::bad_alloc();
 }
 
+// Of the prior factors the precisions, then capacity, every, alpha and beta of MemoryArgs.
+template <typename T>
+using Memory = std::tuple<In1<T>, double, int64_t, double, double>;
+
+template <typename T>
+MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weights) {
+    if (!memory) return {nullptr, 0.0, 0, 0.0, 0.0};
+    const auto& [v_hat_nat, capacity, every, alpha, beta] = *memory;
+    check(v_hat_nat.shape(0) == n_weights, "prior precisions do not fit sizes");
+    check(capacity >= 1.0 && every >= 1, "memory must hold a point or more");
+    return {v_hat_nat.data(), capacity, every, alpha, beta};
+}
+
 using AdfReturn = std::tuple<double, double, double, int64_t, int64_t, int64_t>;
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
                                                  In1<T> v_w, In2<T> X, In1<double> y,
                                                  In1<int64_t> order, double alpha, double beta,
-                                                 bool update_variance) {
+                                                 bool update_variance,
+                                                 const std::optional<Memory<T>>& memory) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -99,13 +115,21 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
-    AdfArgs<T> args = {sizes.data(),    static_cast<int>(sizes.size()) - 1,
-                       m_new.data(),    v_new.data(),
-                       X.data(),        y.data(),
-                       order.data(),    static_cast<int64_t>(order.shape(0)),
-                       alpha,           beta,
-                       update_variance, poll_every(n_weights),
-                       keep_going,      nullptr};
+    AdfArgs<T> args = {sizes.data(),
+                       static_cast<int>(sizes.size()) - 1,
+                       m_new.data(),
+                       v_new.data(),
+                       X.data(),
+                       y.data(),
+                       order.data(),
+                       static_cast<int64_t>(order.shape(0)),
+                       alpha,
+                       beta,
+                       update_variance,
+                       memory_args<T>(memory, n_weights),
+                       poll_every(n_weights),
+                       keep_going,
+                       nullptr};
     AdfResult result = {};
     Status status;
     {
@@ -220,7 +244,7 @@ std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}
 template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a, "alpha"_a,
-          "beta"_a, "update_variance"_a = true,
+          "beta"_a, "update_variance"_a = true, "memory"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,

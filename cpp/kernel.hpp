@@ -8,6 +8,15 @@ namespace probprop {
 
 enum class Status { ok, interrupted, no_memory };
 
+// How much evidence q may hold: that of `capacity` points; see memory.hpp.
+template <typename T>
+struct MemoryArgs {
+    const T* v_hat_nat;  // precisions of the prior factors, flat as the weights; null: no bound
+    double capacity;
+    int64_t every;       // points between two returns of evidence
+    double alpha, beta;  // of the noise precision, a priori
+};
+
 // Weights are flat: layers input to output, each (n_out, n_in + 1) row-major, bias last.
 template <typename T>
 struct AdfArgs {
@@ -20,7 +29,8 @@ struct AdfArgs {
     int64_t n_points;
     double alpha, beta;    // of the noise precision
     bool update_variance;  // Eq. (7) as well as Eq. (6)
-    int64_t poll_every;    // points between two calls of keep_going
+    MemoryArgs<T> memory;
+    int64_t poll_every;  // points between two calls of keep_going
     bool (*keep_going)(void*);
     void* context;
 };

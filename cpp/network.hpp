@@ -29,6 +29,15 @@ struct Arena {
     Arena() = default;
     Arena(const Arena&) = delete;
     ~Arena() { free(base); }
+    // Get the memory that was measured, zeroed; false if there is none.
+    bool reserve() {
+        void* memory = nullptr;
+        if (posix_memalign(&memory, alignment, used) != 0) return false;
+        memset(memory, 0, used);
+        base = static_cast<unsigned char*>(memory);
+        used = 0;
+        return true;
+    }
     template <typename U>
     U* take(size_t n) {
         U* p = base == nullptr ? nullptr : reinterpret_cast<U*>(base + used);
@@ -128,12 +137,7 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
 template <typename T>
 static Network<T> allocate(Arena& arena, const int* sizes, int n_layers) {
     lay_out<T>(arena, sizes, n_layers);  // measures
-    const size_t bytes = arena.used;
-    arena.used = 0;
-    void* memory = nullptr;
-    if (posix_memalign(&memory, alignment, bytes) != 0) return Network<T>{};
-    memset(memory, 0, bytes);
-    arena.base = static_cast<unsigned char*>(memory);
+    if (!arena.reserve()) return Network<T>{};
     return lay_out<T>(arena, sizes, n_layers);
 }
 

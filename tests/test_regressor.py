@@ -330,7 +330,7 @@ def test_an_error_in_the_first_epoch_leaves_the_estimator_as_it_was(diabetes, mo
     model = PBPRegressor(random_state=0, n_epochs=2).fit(*diabetes)
     before = model.predict(diabetes[0])
 
-    def interrupted(*args):
+    def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
     broken = replace(probprop.engine.ENGINES["native"], adf_pass=interrupted)

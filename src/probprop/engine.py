@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from probprop import _kernel, reference
-from probprop.posterior import Array, FloatArray, PassInfo, Posterior, SweepInfo
+from probprop.posterior import Array, FloatArray, Memory, PassInfo, Posterior, SweepInfo
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
@@ -22,7 +22,8 @@ INFORMATIVE_RATIO = 8.0
 class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
-    Without `update_variance` the variances of the weights stay as they are.
+    Without `update_variance` the variances of the weights stay as they are. With a `memory`
+    q gives evidence back as it absorbs more.
     """
 
     def __call__(  # noqa: D102
@@ -33,6 +34,7 @@ class AdfPass(Protocol):
         order: Array,
         *,
         update_variance: bool = True,
+        memory: Memory | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
 
 
@@ -95,7 +97,13 @@ def _layers(flat: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _native_adf_pass(
-    posterior: Posterior, X: Array, y: Array, order: Array, *, update_variance: bool = True
+    posterior: Posterior,
+    X: Array,
+    y: Array,
+    order: Array,
+    *,
+    update_variance: bool = True,
+    memory: Memory | None = None,
 ) -> tuple[Posterior, PassInfo]:
     m_w, v_w, observed = _kernel.adf_pass(
         list(posterior.layer_sizes),
@@ -107,6 +115,7 @@ def _native_adf_pass(
         posterior.alpha_noise,
         posterior.beta_noise,
         update_variance,
+        None if memory is None else _kernel_memory(memory, posterior),
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
     posterior_new = replace(
@@ -117,6 +126,11 @@ def _native_adf_pass(
         beta_noise=beta_noise,
     )
     return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+
+
+def _kernel_memory(memory: Memory, posterior: Posterior) -> tuple[Array, float, int, float, float]:
+    v_hat_nat = _flat(posterior.v_hat_nat).astype(posterior.dtype)
+    return v_hat_nat, memory.capacity, memory.every, memory.noise_shape, memory.noise_rate
 
 
 def _native_refine_prior(

@@ -6,6 +6,7 @@ two Gammas, for the noise precision gamma and the prior precision lambda.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -70,6 +71,38 @@ class Posterior:
     def prior_variance(self) -> float:
         """E[1/lambda] = beta/(alpha - 1)."""
         return self.beta_prior / (self.alpha_prior - 1.0)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much evidence q may hold while it is trained; see `probprop.reference.memory`.
+
+    Parameters
+    ----------
+    capacity : float
+        In points, at least 1: with `memory` passes over N points it is memory * N.
+    noise_shape, noise_rate : float
+        Gamma prior of the noise precision, towards which its evidence is given back.
+    """
+
+    capacity: float
+    noise_shape: float
+    noise_rate: float
+
+    @property
+    def every(self) -> int:
+        """Points absorbed between two returns of evidence.
+
+        One sweep for many points costs little. The evidence held varies by 1/64 meanwhile,
+        which changes no score that matters.
+        """
+        return max(1, min(64, int(self.capacity / 64.0)))
+
+    def share(self, n_points: int) -> float:
+        """Return what `n_points` steps give back together, each 1/capacity of what is left."""
+        if self.capacity == 1.0:
+            return 1.0
+        return -math.expm1(n_points * math.log1p(-1.0 / self.capacity))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import deepcopy
+from itertools import islice
 from numbers import Integral
 from typing import Literal, Self, overload
 
@@ -14,15 +16,16 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
-from probprop import persistence
+from probprop import persistence, training
+from probprop.auto import Choice, choose
 from probprop.engine import ENGINES
-from probprop.posterior import Array, Epoch, FloatArray, Posterior, initial_posterior
+from probprop.posterior import Array, Epoch, FloatArray, Posterior
 from probprop.predictive import Predictive
 from probprop.progress import progress_bar
 from probprop.sampled import SampledNetwork, sample_network
 from probprop.sensitivity import Sensitivity, sensitivity
-from probprop.standardize import Standardizer, fit_standardizer, identity_standardizer
-from probprop.training import summarize, train_epoch, warn_of_counts
+from probprop.standardize import Standardizer
+from probprop.training import warn_of_counts
 from probprop.validation import (
     check_above,
     check_flag,
@@ -30,9 +33,10 @@ from probprop.validation import (
     check_int,
     check_layer_sizes,
     check_magnitude,
+    check_memory,
+    check_n_epochs,
     check_option,
     check_refine_every,
-    check_target_scale,
     check_training_data,
 )
 
@@ -50,14 +54,20 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     The likelihood of each point is absorbed again in every epoch, so the posterior narrows with
     the number of epochs: 40 is the protocol of [PBP15]; many more usually lower the error and
-    make the error bars too small.
+    make the error bars too small. `memory` bounds the evidence held, and "auto" finds both.
 
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
-    n_epochs : int, default=40
-        Passes over the data made by `fit`.
+    n_epochs : int or "auto", default=40
+        Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
+        fits all of them; 40 is the protocol of [PBP15].
+    memory : float, "auto" or None, default=None
+        The most evidence the posterior holds, in passes over the data, at least 1: some is
+        given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
+        not narrow with every epoch. None, [PBP15], has no bound; "auto" chooses. For
+        `partial_fit` a pass is the rows seen so far, and "auto" before any `fit` is None.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     noise_shape, noise_rate : float, default=6.0
@@ -84,6 +94,9 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The approximate posterior, in standardised units.
     standardizer_ : Standardizer
         Means and scales of the first data seen.
+    choice_ : Choice
+        The epochs and the memory of `fit`; where one of them was "auto", with the curves of
+        the held-out log-likelihood behind it.
     n_iter_ : int
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
@@ -125,7 +138,8 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
         *,
-        n_epochs: int = 40,
+        n_epochs: int | Literal["auto"] = 40,
+        memory: float | Literal["auto"] | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,
@@ -139,6 +153,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_epochs = n_epochs
+        self.memory = memory
         self.prior_shape = prior_shape
         self.prior_rate = prior_rate
         self.noise_shape = noise_shape
@@ -173,38 +188,42 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         before = vars(self).copy()
-        rows, targets = check_training_data(self, X, y, reset=True)
+        try:
+            rows, targets = check_training_data(self, X, y, reset=True)
+            self._fit(rows, targets, self._choose(rows, targets), callback)
+        except BaseException:  # Ctrl-C too
+            if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
+                self.__dict__ = before
+            raise
+        warn_of_counts(self.history_)
+        return self
+
+    def _choose(self, X: Array, y: Array) -> Choice:
+        """Return the epochs and the memory to train with, found on held-out rows if "auto"."""
+        if isinstance(self.n_epochs, str) or isinstance(self.memory, str):
+            # A copy draws the seed: with the usual choice the fit is the one without "auto".
+            random_state = deepcopy(check_random_state(self.random_state))
+            return choose(self, X, y, random_state.randint(2**31))
+        return Choice(self.n_epochs, self.memory)
+
+    def _fit(self, X: Array, y: Array, choice: Choice, callback: Callback | None) -> None:
+        """Train and publish what the last whole epoch left; also on Ctrl-C."""
         random_state = check_random_state(self.random_state)
-        posterior, standardizer = self._start(rows, targets, random_state)
-        Xs = self._working_copy(standardizer, rows)
-        ys = self._working_targets(standardizer, targets)
+        standardizer, epochs = training.epochs(self, X, y, choice.memory, random_state)
         callbacks = [] if callback is None else [callback]
         if self.verbose:
-            callbacks.append(progress_bar(self.n_epochs))
-
-        done: tuple[Posterior, list[Epoch]] = posterior, []  # one name, so Ctrl-C can't part them
+            callbacks.append(progress_bar(choice.n_epochs))
+        done: tuple[Posterior, list[Epoch]] | None = None  # one name, so Ctrl-C can't part them
         try:
-            for n_iter in range(1, self.n_epochs + 1):
-                posterior, passes, sweeps = train_epoch(
-                    ENGINES[self.engine],
-                    posterior,
-                    Xs,
-                    ys,
-                    self._blocks(random_state.permutation(len(ys))),
-                    refine=self.refine_every < 1 or n_iter % self.refine_every == 0,
-                )
-                epoch = summarize(n_iter, posterior, standardizer, passes, sweeps)
-                done = posterior, [*done[1], epoch]
+            for posterior, epoch in islice(epochs, choice.n_epochs):
+                done = posterior, [*([] if done is None else done[1]), epoch]
                 if any([c(epoch) for c in callbacks]):  # every one of them is called
                     break
-        finally:  # also on Ctrl-C: the last whole epoch stands
-            posterior, history = done
-            if history:
-                self._publish(posterior, standardizer, history, history[0].sum_log_Z, len(ys))
-            else:
-                self.__dict__ = before
-        warn_of_counts(history)
-        return self
+        finally:
+            if done is not None:
+                posterior, history = done
+                self._publish(posterior, standardizer, history, history[0].sum_log_Z, len(y))
+                self.choice_ = choice
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
@@ -224,48 +243,41 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         first = not hasattr(self, "posterior_")
-        rows, targets = check_training_data(self, X, y, reset=first)
+        self._go_on(*check_training_data(self, X, y, reset=first))
+        warn_of_counts(self.history_[-1:])
+        return self
+
+    def _go_on(self, X: Array, y: Array) -> None:
+        """Make the pass of `partial_fit`."""
+        first = not hasattr(self, "posterior_")
         history: list[Epoch] = []
         log_evidence, n_seen = 0.0, 0
+        memory = None if isinstance(self.memory, str) else self.memory
         if first:
             random_state = check_random_state(self.random_state)
-            posterior, standardizer = self._start(rows, targets, random_state)
+            posterior, standardizer = training.start(self, X, y, random_state)
         else:
             posterior, standardizer = self.posterior_, self.standardizer_
             history, log_evidence, n_seen = self.history_, self.log_evidence_, self.n_samples_seen_
-        Xs = self._working_copy(standardizer, rows)
-        ys = self._working_targets(standardizer, targets)
-        posterior, passes, sweeps = train_epoch(
-            ENGINES[self.engine], posterior, Xs, ys, [np.arange(len(ys))], refine=True
+            if self.memory == "auto":
+                memory = self.choice_.memory
+        Xs = self._working_copy(standardizer, X)
+        ys = self._working_targets(standardizer, y)
+        posterior, passes, sweeps = training.train_epoch(
+            ENGINES[self.engine],
+            posterior,
+            Xs,
+            ys,
+            [np.arange(len(ys))],
+            refine=True,
+            memory=training.bound(self, memory, n_seen + len(ys)),
         )
-        epoch = summarize(len(history) + 1, posterior, standardizer, passes, sweeps)
+        epoch = training.summarize(len(history) + 1, posterior, standardizer, passes, sweeps)
         history.append(epoch)  # in place: a stream may make millions of calls
         log_evidence += epoch.sum_log_Z
         self._publish(posterior, standardizer, history, log_evidence, n_seen + len(ys))
-        warn_of_counts([epoch])
-        return self
-
-    def _start(
-        self, X: Array, y: Array, random_state: RandomState
-    ) -> tuple[Posterior, Standardizer]:
-        """Return the posterior before any point, and the standardiser of these rows."""
-        posterior = initial_posterior(
-            [X.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1],
-            noise_shape=self.noise_shape,
-            noise_rate=self.noise_rate,
-            prior_shape=self.prior_shape,
-            prior_rate=self.prior_rate,
-            random_state=random_state,
-            dtype=np.dtype(self.dtype),
-        )
-        standardizer = (fit_standardizer if self.standardize else _leave_as_is)(X, y)
-        check_target_scale(standardizer.y_scale)
-        return posterior, standardizer
-
-    def _blocks(self, order: Array) -> list[Array]:
-        """Cut an epoch where `refine_every` asks for refinements within it."""
-        n_blocks = 1 if self.refine_every >= 1 else min(len(order), round(1 / self.refine_every))
-        return np.array_split(order, n_blocks)
+        if first:
+            self.choice_ = Choice(1, memory)
 
     def _publish(
         self,
@@ -327,18 +339,23 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = check_inputs(self, X)
+        return self._predictive(self.posterior_, self.standardizer_, rows, student_t)
+
+    def _predictive(
+        self, posterior: Posterior, standardizer: Standardizer, X: Array, student_t: bool = False
+    ) -> Predictive:
         moments = []
-        for start in range(0, rows.shape[0], _PREDICT_BLOCK):
-            Xs = self._working_copy(self.standardizer_, rows[start : start + _PREDICT_BLOCK])
-            moments.append(ENGINES[self.engine].predict_moments(self.posterior_, Xs))
+        for start in range(0, X.shape[0], _PREDICT_BLOCK):
+            Xs = self._working_copy(standardizer, X[start : start + _PREDICT_BLOCK])
+            moments.append(ENGINES[self.engine].predict_moments(posterior, Xs))
         mean = np.concatenate([m for m, _ in moments])
         variance = np.concatenate([v for _, v in moments])
-        scale = self.standardizer_.y_scale
+        scale = standardizer.y_scale
         return Predictive(
-            mean=mean * scale + self.standardizer_.y_mean,
+            mean=mean * scale + standardizer.y_mean,
             std_model=np.sqrt(variance) * scale,
-            std_noise=float(np.sqrt(self.posterior_.noise_variance)) * scale,
-            alpha_noise=self.posterior_.alpha_noise,
+            std_noise=float(np.sqrt(posterior.noise_variance)) * scale,
+            alpha_noise=posterior.alpha_noise,
             student_t=student_t,
         )
 
@@ -395,7 +412,8 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_layer_sizes(self.hidden_layer_sizes)
-        check_int("n_epochs", self.n_epochs, 1)
+        check_n_epochs(self.n_epochs)
+        check_memory(self.memory)
         check_above("prior_shape", self.prior_shape, 1.0)
         check_above("prior_rate", self.prior_rate, 0.0)
         check_above("noise_shape", self.noise_shape, 1.0)
@@ -416,7 +434,3 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ys = standardizer.transform_y(y)
         check_magnitude("y", float(np.abs(ys).max()), np.dtype(self.dtype))
         return ys
-
-
-def _leave_as_is(X: Array, y: Array) -> Standardizer:
-    return identity_standardizer(X.shape[1])

@@ -1,18 +1,45 @@
-"""One epoch of PBP: an ADF pass over the likelihood, then a refinement of the prior factors."""
+"""The training of a PBPRegressor, epoch by epoch.
+
+An epoch is an ADF pass over the likelihood, then a refinement of the prior factors.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING
 
-from probprop.engine import Engine
-from probprop.posterior import Array, Epoch, PassInfo, Posterior, SweepInfo
-from probprop.standardize import Standardizer
+import numpy as np
+from numpy.random import RandomState
+
+from probprop.engine import ENGINES, Engine
+from probprop.posterior import (
+    Array,
+    Epoch,
+    Memory,
+    PassInfo,
+    Posterior,
+    SweepInfo,
+    initial_posterior,
+)
+from probprop.standardize import Standardizer, fit_standardizer, identity_standardizer
+from probprop.validation import check_layer_sizes, check_target_scale
+
+if TYPE_CHECKING:
+    from probprop.regressor import PBPRegressor
 
 
 def train_epoch(
-    engine: Engine, posterior: Posterior, X: Array, y: Array, blocks: Iterable[Array], refine: bool
+    engine: Engine,
+    posterior: Posterior,
+    X: Array,
+    y: Array,
+    blocks: Iterable[Array],
+    *,
+    refine: bool,
+    memory: Memory | None = None,
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
     """Absorb the points block by block ([PBP15] section 3.3), refining after each (3.4).
 
@@ -26,15 +53,99 @@ def train_epoch(
         The order of the points, cut where the prior factors are to be refined.
     refine : bool
         Whether to refine at all.
+    memory : Memory, default=None
+        Bounds the evidence that the posterior holds; None is [PBP15].
     """
     passes, sweeps = [], []
     for order in blocks:
-        posterior, passed = engine.adf_pass(posterior, X, y, order)
+        posterior, passed = engine.adf_pass(posterior, X, y, order, memory=memory)
         passes.append(passed)
         if refine:
             posterior, swept = engine.refine_prior(posterior)
             sweeps.append(swept)
     return posterior, passes, sweeps
+
+
+def start(
+    model: PBPRegressor, X: Array, y: Array, random_state: RandomState
+) -> tuple[Posterior, Standardizer]:
+    """Return the posterior before any point, and the standardiser of these rows.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        With valid parameters.
+    X : ndarray of shape (n, n_features)
+    y : ndarray of shape (n,)
+    random_state : RandomState
+        Draws the initial means of the weights.
+    """
+    posterior = initial_posterior(
+        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), 1],
+        noise_shape=model.noise_shape,
+        noise_rate=model.noise_rate,
+        prior_shape=model.prior_shape,
+        prior_rate=model.prior_rate,
+        random_state=random_state,
+        dtype=np.dtype(model.dtype),
+    )
+    if model.standardize:
+        standardizer = fit_standardizer(X, y)
+    else:
+        standardizer = identity_standardizer(X.shape[1])
+    check_target_scale(standardizer.y_scale)
+    return posterior, standardizer
+
+
+def bound(model: PBPRegressor, memory: float | None, n: int) -> Memory | None:
+    """Return the bound on the evidence, that of `memory` passes over n points."""
+    if memory is None:
+        return None
+    return Memory(memory * n, float(model.noise_shape), float(model.noise_rate))
+
+
+def epochs(
+    model: PBPRegressor, X: Array, y: Array, memory: float | None, random_state: RandomState
+) -> tuple[Standardizer, Iterator[tuple[Posterior, Epoch]]]:
+    """Return the standardiser of these rows, and the training, one epoch after another.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        With valid parameters; it is not changed.
+    X : ndarray of shape (n, n_features)
+    y : ndarray of shape (n,)
+    memory : float or None
+        In passes over these rows.
+    random_state : RandomState
+        Draws the initial means, then the order of the points in each epoch.
+
+    Returns
+    -------
+    standardizer : Standardizer
+    epochs : iterator of (Posterior, Epoch)
+        Without end.
+    """
+    posterior, standardizer = start(model, X, y, random_state)
+    Xs = model._working_copy(standardizer, X)
+    ys = model._working_targets(standardizer, y)
+    every = model.refine_every
+    n_blocks = 1 if every >= 1 else min(len(y), round(1 / every))
+
+    def one_after_another(posterior: Posterior) -> Iterator[tuple[Posterior, Epoch]]:
+        for n_iter in count(1):
+            posterior, passes, sweeps = train_epoch(
+                ENGINES[model.engine],
+                posterior,
+                Xs,
+                ys,
+                np.array_split(random_state.permutation(len(y)), n_blocks),
+                refine=every < 1 or n_iter % every == 0,
+                memory=bound(model, memory, len(y)),
+            )
+            yield posterior, summarize(n_iter, posterior, standardizer, passes, sweeps)
+
+    return standardizer, one_after_another(posterior)
 
 
 def summarize(

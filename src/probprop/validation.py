@@ -93,6 +93,23 @@ def check_layer_sizes(sizes: Any) -> list[int]:
     return [int(size) for size in sizes]
 
 
+def check_n_epochs(value: Any) -> None:
+    """Refuse what is neither a number of epochs nor "auto"."""
+    if isinstance(value, str):
+        check_option("n_epochs", value, ["auto"])
+    else:
+        check_int("n_epochs", value, 1)
+
+
+def check_memory(value: Any) -> None:
+    """Refuse what is neither a number of passes, nor "auto", nor None."""
+    if isinstance(value, str):
+        check_option("memory", value, ["auto"])
+    elif value is not None:
+        check_above("memory", value, 0.0)
+        check_scalar(value, "memory", Real, min_val=1)
+
+
 def check_refine_every(value: Any) -> None:
     """Refuse what is neither a whole number of epochs nor a fraction of one."""
     check_above("refine_every", value, 0.0)

@@ -7,14 +7,15 @@ the forward functions serve one point, shape (n_in,), and many, shape (n, n_in).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from probprop.posterior import Array, PassInfo, Posterior
+from probprop.posterior import Array, Memory, PassInfo, Posterior
 from probprop.reference.gamma import gamma_update
+from probprop.reference.memory import give_back
 from probprop.reference.moments import ReluMoments, relu_moments
 
 _V_MIN = 1e-100  # a new weight variance must be above this
@@ -248,7 +249,13 @@ def absorb(
 
 
 def adf_pass(
-    posterior: Posterior, X: Array, y: Array, order: Iterable[int], *, update_variance: bool = True
+    posterior: Posterior,
+    X: Array,
+    y: Array,
+    order: Sequence[int] | Array,
+    *,
+    update_variance: bool = True,
+    memory: Memory | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
 
@@ -259,13 +266,18 @@ def adf_pass(
         Standardised features.
     y : ndarray, (n,)
         Standardised targets.
-    order : iterable of int
+    order : sequence of int
         Indices of the points, in the order in which to absorb them.
     update_variance : bool, default=True
         False leaves Eq. (7) out: the variances of the weights stay.
+    memory : Memory, default=None
+        Bounds the evidence q holds: some is given back before new points are absorbed. None
+        is the algorithm of [PBP15].
     """
     infos = []
-    for i in order:
+    for t, i in enumerate(order):
+        if memory is not None and t % memory.every == 0:
+            posterior = give_back(posterior, memory, min(memory.every, len(order) - t))
         posterior, info = absorb(posterior, X[i], float(y[i]), update_variance=update_variance)
         infos.append(info)
     return posterior, PassInfo(

@@ -1,0 +1,91 @@
+// Bounded evidence: before a few points are absorbed, q gives back a share of the evidence it
+// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/memory.py.
+#pragma once
+
+#include "kernel.hpp"
+#include "network.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+// The precisions of the Gaussian prior factors beside the weights: a block's row has the block's
+// units, so a row starts at half of what it does among the weights.
+template <typename T>
+struct PriorPrecisions {
+    T** hidden;  // per layer
+    T* out;
+};
+
+template <typename T>
+static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
+    PriorPrecisions<T> prior;
+    prior.hidden = arena.take<T*>(static_cast<size_t>(net.n_hidden));
+    for (int l = 0; l < net.n_hidden; ++l) {
+        T* precisions = arena.take<T>(net.hidden[l].n_weights / 2);
+        if (prior.hidden != nullptr) prior.hidden[l] = precisions;
+    }
+    prior.out = arena.take<T>(static_cast<size_t>(net.out_n_vec) * Simd<T>::lanes);
+    return prior;
+}
+
+// Copy the flat precisions to where `give_back` reads them; padding has 1, as its variance.
+template <typename T>
+static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T* v_hat_nat) {
+    constexpr int lanes = Simd<T>::lanes;
+    lay_out(arena, net);
+    if (!arena.reserve()) return PriorPrecisions<T>{};
+    PriorPrecisions<T> prior = lay_out(arena, net);
+    for (int l = 0; l < net.n_hidden; ++l) {
+        const HiddenLayer<T>& layer = net.hidden[l];
+        const size_t rows = static_cast<size_t>(layer.n_in) + 1;
+        T* at = prior.hidden[l];
+        for (int b = 0; b < layer.n_blocks; ++b) {
+            const int first = layer.blocks[b].first * lanes;
+            for (size_t row = 0; row < rows; ++row)
+                for (int u = first; u < first + layer.blocks[b].n_vec * lanes; ++u)
+                    *at++ = u < layer.n_out ? v_hat_nat[static_cast<size_t>(u) * rows + row] : T(1);
+        }
+        v_hat_nat += static_cast<size_t>(layer.n_out) * rows;
+    }
+    for (int j = 0; j < net.out_n_vec * lanes; ++j)
+        prior.out[j] = j < net.out_n_in ? v_hat_nat[j] : T(1);
+    return prior;
+}
+
+// Natural parameters are averaged: 1/v becomes (1 - share)/v + share v_hat, m/v (1 - share) m/v.
+template <typename T>
+PROBPROP_INLINE void give_back(T* m, T* v, const T* v_hat, T share) {
+    const Vec<T> v_old = load(v), kept = Vec<T>{} + (T(1) - share);
+    const Vec<T> r = (Vec<T>{} + T(1)) / (kept + share * load(v_hat) * v_old);
+    store(m, load(m) * (kept * r));
+    store(v, v_old * r);
+}
+
+template <typename T>
+static void give_back(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
+    constexpr int lanes = Simd<T>::lanes;
+    for (int l = 0; l < net.n_hidden; ++l) {
+        const HiddenLayer<T>& layer = net.hidden[l];
+        const T* v_hat = prior.hidden[l];
+        for (int b = 0; b < layer.n_blocks; ++b) {
+            const int units = layer.blocks[b].n_vec * lanes;
+            T* m = weight_at(layer, b, 0);
+            for (int row = 0; row <= layer.n_in; ++row, m += 2 * units)
+                for (int u = 0; u < units; u += lanes, v_hat += lanes)
+                    give_back<T>(m + u, m + units + u, v_hat, share);
+        }
+    }
+    for (int j = 0; j < net.out_n_vec * lanes; j += lanes)
+        give_back<T>(net.out_m + j, net.out_v + j, prior.out + j, share);
+}
+
+// The share that `n_points` steps give back together, each 1/capacity of what is left.
+PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
+    double kept = 1.0, base = 1.0 - 1.0 / capacity;
+    for (; n_points > 0; n_points /= 2, base *= base)
+        if (n_points % 2 == 1) kept *= base;
+    return 1.0 - kept;
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop
