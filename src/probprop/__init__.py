@@ -16,20 +16,25 @@ except ModuleNotFoundError as error:
         "`pip install .` (it needs a C++17 compiler)."
     ) from error
 
+from probprop.ensemble import PBPEnsemble
 from probprop.persistence import ModelFileError, load
 from probprop.posterior import Epoch, Posterior
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
+from probprop.selection import EvidenceSelection, select
 from probprop.sensitivity import Sensitivity
 
 __version__ = _version("probprop")
 __all__ = [
     "Epoch",
+    "EvidenceSelection",
     "ModelFileError",
+    "PBPEnsemble",
     "PBPRegressor",
     "Posterior",
     "Predictive",
     "Sensitivity",
     "__version__",
     "load",
+    "select",
 ]

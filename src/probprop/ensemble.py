@@ -1,0 +1,303 @@
+"""PBPEnsemble: several networks from different seeds, whose predictive is their mixture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from numbers import Integral
+from threading import Event
+from typing import Literal, Self, TypeVar, overload
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, check_scalar
+
+from probprop import persistence
+from probprop.mixture import Mixture
+from probprop.posterior import FloatArray
+from probprop.regressor import PBPRegressor
+from probprop.sampled import SampledNetwork
+from probprop.threads import map_in_threads
+from probprop.training import warn_of_counts
+from probprop.validation import check_inputs, check_int, check_training_data
+
+T = TypeVar("T")
+
+
+class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """An ensemble of PBP regressors that differ only in their seeds.
+
+    Another seed starts from other weights and takes the points in another order, and ends in
+    another, equally good network. The predictive of the ensemble is the equal mixture of those
+    of its members: where they disagree it is wider. It takes `n_members` times the work of
+    one fit, which threads share.
+
+    Parameters
+    ----------
+    estimator : PBPRegressor, default=None
+        The model whose clones are the members; None is ``PBPRegressor()``. Their progress bars
+        are off.
+    n_members : int, default=5
+    n_jobs : int, default=None
+        Threads to fit and predict with; None is 1 outside of a ``joblib.parallel_config``, -1
+        all processors. It does not change the results.
+    random_state : int, RandomState instance or None, default=None
+        Gives the seeds of the members; None takes the `random_state` of `estimator`. Of an int
+        the first member has that seed, so that an ensemble of one is the single model, and the
+        seeds of the others are drawn from ``RandomState(seed)``. Otherwise all are drawn.
+
+    Attributes
+    ----------
+    estimators_ : list of PBPRegressor
+        The members. The seed of each is its `random_state`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had string column names. The members take arrays.
+    n_samples_seen_ : int
+        Rows given to `fit` and `partial_fit`, each counted once.
+    noise_variance_ : float
+        Mean over the members of the variance of the noise, in target units squared.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from probprop import PBPEnsemble, PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PBPEnsemble(PBPRegressor((20,)), n_members=3, random_state=0)
+    >>> mean, std = model.fit(X[:400], y[:400]).predict(X[400:], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((42,), True)
+    >>> [member.random_state for member in model.estimators_]
+    [0, 209652396, 398764591]
+    """
+
+    def __init__(
+        self,
+        estimator: PBPRegressor | None = None,
+        n_members: int = 5,
+        *,
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- Training
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Start afresh and fit every member.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
+        """
+        self._check_parameters()
+        with self._as_it_was_on_failure() as failed:
+            rows, targets = check_training_data(self, X, y, reset=True)
+            members = self._new_members()
+            choice = members[0]._choose(rows, targets)
+
+            def fit(member: PBPRegressor) -> None:
+                member._fit(rows, targets, choice, lambda epoch: failed.is_set())
+
+            self._each(fit, members)
+            self.estimators_ = members
+        warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Go on with one pass over these rows in every member, in the order given.
+
+        As `PBPRegressor.partial_fit`; after a `fit` it goes on with the members there are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "estimators_")
+        with self._as_it_was_on_failure():
+            rows, targets = check_training_data(self, X, y, reset=first)
+            members = self._new_members() if first else [_branch(m) for m in self.estimators_]
+            self._each(lambda member: member._go_on(rows, targets), members)
+            self.estimators_ = members
+        warn_of_counts([member.history_[-1] for member in self.estimators_])
+        return self
+
+    def _new_members(self) -> list[PBPRegressor]:
+        estimator = PBPRegressor() if self.estimator is None else self.estimator
+        seed = estimator.random_state if self.random_state is None else self.random_state
+        seeds = member_seeds(seed, self.n_members)
+        members = [clone(estimator).set_params(random_state=s, verbose=0) for s in seeds]
+        for member in members:
+            member.n_features_in_ = self.n_features_in_
+        return members
+
+    @contextmanager
+    def _as_it_was_on_failure(self) -> Iterator[Event]:
+        """On an error, and on Ctrl-C, put the ensemble back; the event tells the threads."""
+        before, failed = vars(self).copy(), Event()
+        try:
+            yield failed
+        except BaseException:
+            failed.set()
+            self.__dict__ = before
+            raise
+
+    # ---- Prediction
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> FloatArray: ...
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target and, if asked, its standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            In target units.
+        std : ndarray of shape (n_samples,)
+            Standard deviation of the target, in target units, with the noise and with the
+            spread of the members; only with ``return_std=True``.
+        """
+        mixture = self.predict_distribution(X)
+        return (mixture.mean, mixture.std) if return_std else mixture.mean
+
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
+        """Return the predictive distribution of the target for every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Mixture
+            With one component per member, the Gaussian of [PBP15] Eq. (12).
+        """
+        check_is_fitted(self)
+        rows = check_inputs(self, X)
+        predicted = self._each(lambda m: m.predict_distribution(rows), self.estimators_)
+        return Mixture(
+            means=np.array([p.mean for p in predicted]),
+            stds_model=np.array([p.std_model for p in predicted]),
+            stds_noise=np.array([p.std_noise for p in predicted]),
+        )
+
+    def sample_functions(
+        self, n: int = 1, random_state: int | RandomState | None = None
+    ) -> list[SampledNetwork]:
+        """Draw networks from the ensemble: a member at random, then a network from its posterior.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        list of SampledNetwork
+            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+        """
+        check_is_fitted(self)
+        check_int("n", n, 1)
+        rng = check_random_state(random_state)
+        drawn = rng.randint(len(self.estimators_), size=n)
+        return [self.estimators_[i].sample_functions(1, rng)[0] for i in drawn]
+
+    @property
+    def noise_variance_(self) -> float:
+        """Mean over the members of the variance of the noise, in target units squared."""
+        return float(np.mean([member.noise_variance_ for member in self.estimators_]))
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows given to `fit` and `partial_fit`, each counted once."""
+        return self.estimators_[0].n_samples_seen_
+
+    # ---- Saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted ensemble to one file, without pickle; `probprop.load` reads it.
+
+        The file is written beside `path` and renamed, so that a crash never leaves half a
+        model. A `random_state` that is a RandomState instance comes back as None.
+        """
+        check_is_fitted(self)
+        persistence.save_ensemble(self, path)
+
+    # ---- Validation and threads
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.estimator, PBPRegressor | None):
+            raise TypeError(
+                f"estimator must be an instance of PBPRegressor or None, not "
+                f"{type(self.estimator).__name__}."
+            )
+        if self.estimator is not None:
+            self.estimator._check_parameters()
+        check_int("n_members", self.n_members, 1)
+        if self.n_jobs is not None:
+            check_scalar(self.n_jobs, "n_jobs", Integral)
+            if self.n_jobs == 0:
+                raise ValueError("n_jobs == 0, must be None or another int.")
+
+    def _each(self, call: Callable[[PBPRegressor], T], members: list[PBPRegressor]) -> list[T]:
+        """Call it with every member, in threads: the engine releases the GIL."""
+        return map_in_threads(call, members, min(effective_n_jobs(self.n_jobs), len(members)))
+
+
+def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
+    """Return one seed per member; those of a smaller ensemble are the first of a larger one's.
+
+    Examples
+    --------
+    >>> from probprop.ensemble import member_seeds
+    >>> member_seeds(7, 1), member_seeds(7, 3)
+    ([7], [7, 327741615, 976413892])
+    """
+    own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
+    drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
+    return (own + drawn)[:n_members]
+
+
+def _branch(member: PBPRegressor) -> PBPRegressor:
+    """Copy a member so far that `partial_fit` leaves the original as it is."""
+    branch = copy(member)
+    branch.history_ = [*member.history_]  # all else it replaces
+    return branch

@@ -1,0 +1,277 @@
+"""Fitted estimators as a JSON header and arrays, and back; nothing here knows of files.
+
+Two functions per estimator: one describes it, its parts named after the attributes they come
+from, and one rebuilds it, from parts that may come from anyone: it accepts only what the first
+one gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from probprop.auto import Choice, Curve
+from probprop.posterior import Array, Epoch, Posterior
+from probprop.standardize import Standardizer
+from probprop.validation import check_int, check_memory
+
+if TYPE_CHECKING:  # these import this module
+    from probprop.ensemble import PBPEnsemble
+    from probprop.regressor import PBPRegressor
+    from probprop.table import TableModel
+
+Model: TypeAlias = "PBPRegressor | PBPEnsemble | TableModel"
+Parts = tuple[dict[str, Any], dict[str, Array]]  # header and arrays
+
+_LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
+_ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
+_ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
+_CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
+_HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
+
+
+def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
+    """Return an entry of exactly this type (a bool is no int)."""
+    if type(mapping.get(key)) is not kind:
+        raise ValueError(f"{key} in the header is missing or not of type {kind.__name__}")
+    return mapping[key]
+
+
+def describe_regressor(model: PBPRegressor) -> Parts:
+    """Return the header and the arrays of a fitted regressor."""
+    described = _describe_unfitted(model, "PBPRegressor")
+    state = vars(model) | vars(model.posterior_) | vars(model.standardizer_)
+    header = {
+        **described,
+        "feature_names_in_": [str(k) for k in state.get("feature_names_in_", ())],
+        "layer_sizes": list(model.posterior_.layer_sizes),
+        "weights_dtype": model.posterior_.dtype.name,
+        "n_iter_": model.n_iter_,
+        "n_samples_seen_": model.n_samples_seen_,
+        "choice_": _describe_choice(model.choice_),
+        **{k: float(state[k]) for k in _ABOVE},
+    }
+    arrays = {f"{k}_{i}": array for k in _LAYERED for i, array in enumerate(state[k])}
+    arrays |= {"x_mean": state["x_mean"], "x_scale": state["x_scale"]}
+    for k, dtype in _HISTORY.items():
+        arrays[f"history_{k}"] = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
+    return header, arrays
+
+
+def _describe_unfitted(model: PBPRegressor | PBPEnsemble, expected: str) -> dict[str, Any]:
+    if (name := type(model).__name__) != expected:
+        raise TypeError(f"{name} is another class; use pickle")
+    parameters = model.get_params(deep=False)
+    return {"class": name, "parameters": {k: _plain(value) for k, value in parameters.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON holds it: a tuple as a mapping, a RandomState as null."""
+    if isinstance(value, BaseEstimator):
+        return _describe_unfitted(value, "PBPRegressor")
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        items = [_plain(item) for item in value]
+        return {"tuple": items} if isinstance(value, tuple) else items
+    return None if isinstance(value, np.random.RandomState) else value
+
+
+def _rebuild_unfitted(header: dict[str, Any]) -> PBPRegressor:
+    from probprop.regressor import PBPRegressor
+
+    if field(header, "class", str) != "PBPRegressor":
+        raise ValueError("a part of the model is of a class that it cannot be made of")
+    model = PBPRegressor(**field(header, "parameters", dict))
+    if isinstance(model.hidden_layer_sizes, dict):
+        model.hidden_layer_sizes = tuple(field(model.hidden_layer_sizes, "tuple", list))
+    model._check_parameters()
+    check_random_state(model.random_state)
+    return model
+
+
+def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPRegressor:
+    """Undo `describe_regressor`; TypeError and ValueError say why that is not possible."""
+    model = _rebuild_unfitted(header)
+    q: dict[str, Any] = {k: field(header, k, float) for k in _ABOVE}
+    if bad := [k for k, lowest in _ABOVE.items() if not lowest < q[k] < math.inf]:
+        raise ValueError(f"{bad[0]} is {q[bad[0]]}")
+    n_iter, n_seen = field(header, "n_iter_", int), field(header, "n_samples_seen_", int)
+    sizes, weights = field(header, "layer_sizes", list), field(header, "weights_dtype", str)
+    if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != 1 or weights == "int64":
+        raise ValueError("the layers are not those of a regression network")
+    expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
+    expected |= {k: ("float64", (sizes[0],)) for k in ("x_mean", "x_scale")}
+    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
+        expected |= {f"{k}_{i}": (weights, (n_out, n_in + 1)) for k in ("m_w", "v_w")}
+        expected |= {f"{k}_{i}": ("float64", (n_out, n_in + 1)) for k in _LAYERED[2:]}
+    if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
+        raise ValueError("the shapes or dtypes of the arrays do not fit together")
+    for k, a in arrays.items():
+        lowest = 0.0 if k.startswith(("v_w", "x_scale")) else -math.inf
+        if a.size == 0 or not (np.isfinite(a) & (a > lowest)).all():
+            raise ValueError(f"{k} has values that no fitted model has")
+    names = _feature_names(header, sizes[0])
+
+    y_mean, y_scale, log_evidence = (q.pop(k) for k in ("y_mean", "y_scale", "log_evidence_"))
+    q |= {k: tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _LAYERED}
+    standardizer = Standardizer(arrays["x_mean"], arrays["x_scale"], y_mean, y_scale)
+    columns = [arrays[f"history_{k}"].tolist() for k in _HISTORY]
+    history = [Epoch(*row) for row in zip(*columns, strict=True)]
+    model._publish(Posterior(**q), standardizer, history, log_evidence, n_seen)
+    model.choice_ = _rebuild_choice(header, model)
+    model.n_features_in_ = len(arrays["x_mean"])
+    if names:
+        model.feature_names_in_ = np.array(names, object)
+    return model
+
+
+def _describe_choice(choice: Choice) -> dict[str, Any]:
+    curves = [{k: _plain(v) for k, v in vars(curve).items()} for curve in choice.curves]
+    return {k: _plain(v) for k, v in vars(choice).items()} | {"curves": curves}
+
+
+def _rebuild_choice(header: dict[str, Any], model: PBPRegressor) -> Choice:
+    """Undo `_describe_choice`; files from before there was a choice have the parameters."""
+    if "choice_" not in header and not isinstance(model.n_epochs, str):
+        return Choice(model.n_epochs, None)
+    described = field(header, "choice_", dict)
+    chosen = {k: field(described, k, t) for k, t in _CHOICE.items()}
+    check_int("n_epochs of choice_", chosen["n_epochs"], 1)
+    if not math.isfinite(chosen["gain"]) or not 0.0 <= chosen["gain_error"] < math.inf:
+        raise ValueError("the gain of choice_ is one that no choice has")
+    curves = tuple(_rebuild_curve(curve) for curve in field(described, "curves", list))
+    return Choice(memory=_chosen_memory(described), curves=curves, **chosen)
+
+
+def _rebuild_curve(described: Any) -> Curve:
+    if type(described) is not dict:
+        raise ValueError("a curve of choice_ is not described")
+    epochs, scores = (
+        field(field(described, k, dict), "tuple", list) for k in ("n_epochs", "log_likelihood")
+    )
+    kinds = [type(value) for value in (*epochs, *scores)]
+    if kinds != [int] * len(epochs) + [float] * len(epochs) or not np.isfinite(scores).all():
+        raise ValueError("a curve of choice_ has values that no curve has")
+    return Curve(_chosen_memory(described), tuple(epochs), tuple(scores))
+
+
+def _chosen_memory(described: dict[str, Any]) -> float | None:
+    memory = described.get("memory")
+    check_memory(memory)
+    if isinstance(memory, str):
+        raise ValueError(f"the memory of choice_ is {memory[:50]}")
+    return memory
+
+
+def _feature_names(header: dict[str, Any], n_features: int) -> list[str]:
+    """Return them, or an empty list where the features have none."""
+    names: list[str] = field(header, "feature_names_in_", list)
+    if len(names) not in (0, n_features) or any(type(name) is not str for name in names):
+        raise ValueError("feature_names_in_ does not have one name per feature")
+    return names
+
+
+def describe_ensemble(model: PBPEnsemble) -> Parts:
+    """Return the header and the arrays of a fitted ensemble: those of its members, numbered."""
+    described = _describe_unfitted(model, "PBPEnsemble")
+    members = [describe_regressor(member) for member in model.estimators_]
+    header = {
+        **described,
+        "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
+        "members": [header for header, _ in members],
+    }
+    return header, {f"{i}/{k}": a for i, (_, own) in enumerate(members) for k, a in own.items()}
+
+
+def _rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
+    """Undo `describe_ensemble`; TypeError and ValueError say why that is not possible."""
+    from probprop.ensemble import PBPEnsemble
+
+    model = PBPEnsemble(**field(header, "parameters", dict))
+    if isinstance(model.estimator, dict):
+        model.estimator = _rebuild_unfitted(model.estimator)
+    model._check_parameters()
+    check_random_state(model.random_state)
+
+    members = _members(header)
+    own: dict[str, dict[str, Array]] = {str(i): {} for i in range(len(members))}
+    for key, array in arrays.items():
+        i, _, name = key.partition("/")
+        if i not in own:
+            raise ValueError(f"the array {key[:50]} is of no member")
+        own[i][name] = array
+    model.estimators_ = [_rebuild_regressor(*p) for p in zip(members, own.values(), strict=True)]
+    model.n_features_in_ = model.estimators_[0].n_features_in_
+    for member in model.estimators_:  # only the ensemble knows names
+        if member.n_features_in_ != model.n_features_in_ or hasattr(member, "feature_names_in_"):
+            raise ValueError("the members do not have the same features")
+    if names := _feature_names(header, model.n_features_in_):
+        model.feature_names_in_ = np.array(names, object)
+    return model
+
+
+def _members(header: dict[str, Any]) -> list[dict[str, Any]]:
+    members: list[dict[str, Any]] = field(header, "members", list)
+    if not members or any(type(member) is not dict for member in members):
+        raise ValueError("members in the header are missing or not described")
+    return members
+
+
+def describe_table_model(model: TableModel) -> Parts:
+    """Return the header and the arrays of a model of a table."""
+    described, arrays = describe_regressor(model.regressor)
+    known = model.categories
+    columns = [
+        {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
+        for k, kind in model.kinds.items()
+    ]
+    header = {"class": "TableModel", "target": model.target, "columns": columns}
+    return header | {"regressor": described}, arrays
+
+
+def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
+    """Undo `describe_table_model`; TypeError and ValueError say why that is not possible."""
+    from probprop.table.model import TableModel, build_encoder
+
+    regressor = _rebuild_regressor(field(header, "regressor", dict), arrays)
+    target, columns = field(header, "target", str), field(header, "columns", list)
+    if any(type(column) is not dict for column in columns):
+        raise ValueError("a column is not described")
+    kinds = {field(column, "name", str): field(column, "kind", str) for column in columns}
+    if not {*kinds.values()} <= {"number", "boolean", "text"}:
+        raise ValueError("a column is of a kind that no model has")
+    if len(kinds) < len(columns) or target in kinds:
+        raise ValueError("two columns have the same name")
+    texts = [column for column in columns if column["kind"] == "text"]
+    categories = {column["name"]: field(column, "categories", list) for column in texts}
+    for known in categories.values():
+        if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
+            raise ValueError("categories are not different texts")
+    if len(kinds) - len(texts) + sum(map(len, categories.values())) != regressor.n_features_in_:
+        raise ValueError("the columns are not those that the regressor was fitted on")
+    return TableModel(regressor, build_encoder(kinds, categories), list(kinds), target)
+
+
+def class_inside(header: dict[str, Any]) -> str:
+    """Return the class of what predicts: the model, the regressor of a table, or a member."""
+    name, part = field(header, "class", str), header
+    if name == "TableModel":
+        part = field(header, "regressor", dict)
+    elif name == "PBPEnsemble":
+        part = _members(header)[0]
+    inside: str = field(part, "class", str)
+    return inside
+
+
+REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
+    "PBPRegressor": _rebuild_regressor,
+    "PBPEnsemble": _rebuild_ensemble,
+    "TableModel": _rebuild_table_model,
+}
