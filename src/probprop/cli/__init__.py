@@ -1,7 +1,8 @@
 """The command `probprop`: parse, call, print; no mathematics.
 
 One module per group of commands: `training` (fit, update), `prediction` (predict), `judging`
-(evaluate, info), `showing` (demo, bench), `data` (data), `reproducing` (reproduce).
+(evaluate, info), `showing` (demo, bench), `data` (data), `reproducing` (reproduce), `comparing`
+(compare).
 `application` puts them together and turns every failure into one line; `console` is what they
 print with, `output` what they write tables with.
 """

@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from probprop import __version__
-from probprop.cli import active, data, judging, prediction, reproducing, showing, training
+from probprop.cli import (
+    active,
+    comparing,
+    data,
+    judging,
+    prediction,
+    reproducing,
+    showing,
+    training,
+)
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -26,6 +35,7 @@ Examples:
   probprop predict houses.pbp new.csv -o predicted.csv
   probprop evaluate houses.pbp sold.csv
   probprop active alloys.csv --target strength --ask 5
+  probprop compare houses.csv --target price
 """
 
 # Without markup the help is plain text, whose examples can be copied, on every kind of output.
@@ -39,6 +49,7 @@ app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
 app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
+app.command(epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
 app.command(epilog=reproducing.REPRODUCE_EXAMPLES)(reproducing.reproduce)
 app.add_typer(data.app, name="data")

@@ -53,6 +53,18 @@ def layers(text: str) -> tuple[int, ...]:
     return sizes
 
 
+def given(texts: list[str] | None) -> list[str] | None:
+    """Return the names of an option given several times, with commas, or both; None for none.
+
+    Examples
+    --------
+    >>> given(["PBP, GP", "PBP"]), given(None)
+    (['PBP', 'GP'], None)
+    """
+    names = [name.strip() for text in texts or [] for name in text.split(",")]
+    return list(dict.fromkeys(names)) or None
+
+
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Cut lists at commas, unless the whole is the name of a column.
 

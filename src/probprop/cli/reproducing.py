@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from probprop.cli.arguments import Report, check_range
+from probprop.cli.arguments import Report, check_range, given
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, naming
 from probprop.experiments.job import Job, Row
@@ -30,6 +30,7 @@ Examples:
   probprop reproduce deep --dataset yacht,energy --splits 5
   probprop reproduce active --report active.html
   probprop reproduce toy --report toy.html
+  probprop reproduce field --dataset yacht,energy --splits 5 --report field.html
   probprop reproduce table1 --method PBP,VI,BP --dataset yacht --splits 3
   probprop reproduce table1 --method PBP --method my_method:gp
   probprop reproduce epochs --results epochs.jsonl --markdown epochs.md --csv epochs.csv
@@ -45,6 +46,8 @@ class What(StrEnum):
     toy = "toy"
     t_approximation = "t-approximation"
     epochs = "epochs"
+    evidence = "evidence"
+    field = "field"
 
 
 def reproduce(
@@ -68,8 +71,8 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="PBP, VI, BP, HMC, EP, LA, EBP or your own module:factory.  [default: PBP; toy: "
-            "all that are installed]",
+            help="PBP, VI, BP, HMC, EP, LA, EBP, those of `probprop compare` or your own "
+            "module:factory.  [default: PBP; toy, field: all that are installed]",
         ),
     ] = None,
     splits: Annotated[
@@ -94,7 +97,9 @@ def reproduce(
     (Table 1 of the supplement). active: which measurement to make next, 40 times per set, each
     method with the points it is least sure of (-A) and with random ones (-R) (Table 2). toy: a
     curve through 20 points. t-approximation: the error of taking the Student-t for a Gaussian
-    (Figure 1 of the supplement). epochs: scores after 1 to 400 epochs.
+    (Figure 1 of the supplement). epochs: scores after 1 to 400 epochs. evidence: how well the
+    evidence chooses among networks. field: PBP beside what a user would pick instead, such as
+    Gaussian processes and boosted trees.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.
@@ -110,7 +115,7 @@ def reproduce(
         check_destination(path, option)
     from probprop import experiments
 
-    selection = experiments.Selection(_names(dataset), splits, seed, _names(method))
+    selection = experiments.Selection(given(dataset), splits, seed, given(method))
     experiment = experiments.EXPERIMENTS[what]
     wanted = experiment.jobs(selection)
     terminal = terminal_of(context)
@@ -120,6 +125,9 @@ def reproduce(
         rows = _run(wanted, results_path, -1 if jobs is None else jobs, force, terminal)
 
     terminal.table(*experiments.report.table(experiment, rows))
+    for title, further in experiments.report.summaries(experiment, rows):
+        terminal.say(f"{title}:")
+        terminal.table(*further)
     for line in experiments.report.notes(experiment, rows):
         terminal.say(line)
     if markdown is not None:
@@ -134,12 +142,6 @@ def reproduce(
     for path in (results_path, markdown, csv, report):
         if path is not None:
             terminal.say(f"wrote {path}")
-
-
-def _names(texts: list[str] | None) -> list[str] | None:
-    """Return the names of an option given several times, with commas, or both; None for none."""
-    names = [name.strip() for text in texts or [] for name in text.split(",")]
-    return list(dict.fromkeys(names)) or None
 
 
 def _finished(jobs: list[Job], results: str, terminal: Terminal) -> list[Row]:
@@ -165,7 +167,7 @@ def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Term
     _load_data(left)
     start = time.perf_counter()
     try:
-        with _bar(left, terminal) as progress:
+        with bar(left, terminal) as progress:
             rows = experiments.run(jobs, results, n_jobs=n_jobs, force=force, progress=progress)
     except KeyboardInterrupt:
         n_done = len(jobs) - len(experiments.unfinished(jobs, results))
@@ -190,7 +192,7 @@ def _load_data(jobs: list[Job]) -> None:
 
 
 @contextmanager
-def _bar(jobs: list[Job], terminal: Terminal) -> Iterator[Callable[[Job], None]]:
+def bar(jobs: list[Job], terminal: Terminal) -> Iterator[Callable[[Job], None]]:
     """Show a bar with the time left, which goes by the work in each job, not by their number."""
     from probprop.experiments import cost
 

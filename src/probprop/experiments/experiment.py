@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 """One line of an experiment's table: numbers in full, None where there is none."""
 
+Table = tuple[list[str], list[list[str]]]
+"""A header, and rows of as many cells."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -46,8 +49,8 @@ class Selection:
         At most so many splits, or repetitions, of each set.
     seed : int, default=0
     methods : sequence of str or None, default=None
-        Names that `methods.find` knows; None is PBP, and in the toy experiment all that are
-        installed.
+        Names that `methods.find` knows; None is PBP, and in the experiments toy and field all
+        that are installed.
     """
 
     datasets: Sequence[str] | None = None
@@ -75,6 +78,8 @@ class Experiment:
     columns : sequence of Column
     notes : callable
         From records to sentences about them.
+    summaries : callable
+        From records to further tables, each with its title.
     figures : callable
         From rows to pairs of a Matplotlib figure and what it shows in words; drawn only
         where they are wanted.
@@ -88,6 +93,7 @@ class Experiment:
     records: Callable[[Sequence[Row]], list[Record]]
     columns: Sequence[Column]
     notes: Callable[[Sequence[Record]], list[str]] = lambda records: []
+    summaries: Callable[[Sequence[Record]], list[tuple[str, Table]]] = lambda records: []
     figures: Callable[[Sequence[Row]], list[tuple[Figure, str]]] = lambda rows: []
 
 

@@ -1,4 +1,4 @@
-"""What an experiment can run: PBP, the systems it is compared with, and a user's own.
+"""What an experiment can run: PBP, what it is compared with, and a user's own.
 
 A method makes an estimator for a job. The estimator has ``fit(X, y)`` and, to predict, either
 ``predict_distribution(X)`` or scikit-learn's ``predict(X, return_std=True)``, with standard
@@ -8,6 +8,7 @@ deviations that include the noise. All are measured in the same way.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +40,8 @@ _TOY_SAMPLES = 30_000  # of the paper's HMC on the toy data, section 5.3
 _TOY_EP_UNITS = 5
 _ACTIVE_SAMPLES = 500  # of the paper's HMC in active learning, section 5.4
 _OWN_COST = 1000.0  # of a fit nothing is known of
+_ENSEMBLE_MEMBERS = 5
+_GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,19 @@ class Method:
     cost : float
         Time of a fit, roughly, in units of PBP's; for the progress bar.
     packages : tuple of str, default=()
-        What it imports of the extra ``baselines``.
+        What it imports that the package itself does not need.
+    extra : str, default="baselines"
+        The extra that brings them.
+    max_rows : float, default=inf
+        Training rows up to which a fit is feasible.
     """
 
     name: str
     make: Callable[[Job], Any]
     cost: float
     packages: tuple[str, ...] = ()
+    extra: str = "baselines"
+    max_rows: float = math.inf
 
     @property
     def installed(self) -> bool:
@@ -139,6 +148,25 @@ def _ebp(job: Job) -> Any:
     return EBPRegressor(job.hidden, n_epochs=job.n_epochs, random_state=job.seed)
 
 
+# ---- What a user would pick: ours with everything on, and others out of the box
+
+
+def _auto(job: Job) -> PBPRegressor:
+    return PBPRegressor(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
+
+
+def _ensemble(job: Job) -> Any:
+    from probprop.ensemble import PBPEnsemble
+
+    return PBPEnsemble(_auto(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
+
+
+def _others() -> Any:
+    from probprop.experiments import field_methods  # takes long, and few jobs need it
+
+    return field_methods
+
+
 KNOWN = {
     method.name: method
     for method in [
@@ -150,12 +178,39 @@ KNOWN = {
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
         Method("EBP", _ebp, 0.5),
+        Method("PBP auto", _auto, 400.0),
+        Method("PBP ensemble auto", _ensemble, 2000.0),
+        Method("BayesianRidge", lambda job: _others().bayesian_ridge(), 0.2),
+        Method(
+            "GP",
+            lambda job: _others().GaussianProcess(random_state=job.seed),
+            30.0,
+            max_rows=_GP_ROWS,
+        ),
+        Method(
+            "GP ARD",
+            lambda job: _others().GaussianProcess(ard=True, random_state=job.seed),
+            300.0,
+            max_rows=_GP_ROWS,
+        ),
+        Method("MLP ensemble", lambda job: _others().MLPBootstrap(random_state=job.seed), 130.0),
+        Method("HistGB", lambda job: _others().BoostedTrees(random_state=job.seed), 20.0),
+        Method(
+            "NGBoost",
+            lambda job: _others().NaturalBoosting(random_state=job.seed),
+            150.0,
+            ("ngboost",),
+            "field",
+        ),
     ]
 }
-"""The methods of the paper by name, in the order of the tables."""
+"""The methods by name, in the order of the tables: those of the paper first."""
 
-COMPARED = [name for name in KNOWN if name != PLAIN]
-"""What there is to choose from."""
+FIELD = ["PBP", *list(KNOWN)[list(KNOWN).index("PBP auto") :]]
+"""PBP, and what a user would pick."""
+
+COMPARED = [name for name in KNOWN if name == "PBP" or name not in (PLAIN, *FIELD)]
+"""PBP, and what the paper compares it with."""
 
 
 def fitted(name: str) -> str:
@@ -170,7 +225,7 @@ def fitted(name: str) -> str:
 
 
 def place(name: str) -> int:
-    """Return where a method stands in a table: the paper's first, in its order."""
+    """Return where a method stands in a table: in the order of `KNOWN`, a user's own last."""
     return list(KNOWN).index(fitted(name)) if fitted(name) in KNOWN else len(KNOWN)
 
 
@@ -215,7 +270,7 @@ def find(name: str) -> Method:
     if not method.installed:
         missing = [package for package in method.packages if find_spec(package) is None]
         raise ValueError(
-            f"the method {name} needs {', '.join(missing)}: pip install 'probprop[baselines]'"
+            f"the method {name} needs {', '.join(missing)}: pip install 'probprop[{method.extra}]'"
         )
     return method
 
@@ -224,7 +279,8 @@ def check_name(name: str) -> None:
     """Refuse what is neither a known method nor ``module:factory``; nothing is imported."""
     if name not in KNOWN and ":" not in name:
         raise ValueError(
-            f"unknown method {name}: choose among {', '.join(COMPARED)}, or give module:factory"
+            f"unknown method {name}: choose among {', '.join([*COMPARED, *FIELD[1:]])}, or give "
+            "module:factory"
         )
 
 

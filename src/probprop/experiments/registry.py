@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from probprop.experiments import active, deep, epochs, t_approximation, table1, toy
+from probprop.experiments import active, deep, epochs, evidence, field, t_approximation, table1, toy
 from probprop.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (table1, deep, active, toy, t_approximation, epochs)
+    for module in (table1, deep, active, toy, t_approximation, epochs, evidence, field)
 }
 """What `probprop reproduce` can be asked for."""

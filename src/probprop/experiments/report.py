@@ -8,11 +8,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from probprop.experiments.experiment import Experiment, Record
+from probprop.experiments.experiment import Experiment, Record, Table
 from probprop.experiments.job import Row
 from probprop.persistence import replacing
 
-Table = tuple[list[str], list[list[str]]]
 StrPath = str | os.PathLike[str]
 
 
@@ -41,14 +40,25 @@ def notes(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
     return experiment.notes(experiment.records(rows))
 
 
+def summaries(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[str, Table]]:
+    """Return the further tables with their titles."""
+    return experiment.summaries(experiment.records(rows))
+
+
 def markdown(experiment: Experiment, rows: Sequence[Row]) -> str:
-    """Return the table with its title and notes as Markdown."""
-    header, cells = table(experiment, rows)
+    """Return the tables with their titles, and the notes, as Markdown."""
+    parts = [f"## {experiment.title}", experiment.text, _grid(table(experiment, rows))]
+    parts.append("\n".join(f"- {note}" for note in notes(experiment, rows)))
+    for title, further in summaries(experiment, rows):
+        parts += [f"### {title}", _grid(further)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _grid(table: Table) -> str:
+    header, cells = table
     # Names to the left, numbers to the right.
     lines = [header, [":--", *["--:"] * (len(header) - 1)], *cells]
-    grid = "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in x)} |" for x in lines)
-    below = "\n".join(f"- {note}" for note in notes(experiment, rows))
-    return f"## {experiment.title}\n\n{experiment.text}\n\n{grid}\n\n{below}\n"
+    return "\n".join(f"| {' | '.join(c.replace('|', chr(92) + '|') for c in x)} |" for x in lines)
 
 
 def csv_text(experiment: Experiment, rows: Sequence[Row]) -> str:
@@ -68,7 +78,7 @@ def write_text(path: StrPath, text: str) -> None:
 
 
 def write_html(path: StrPath, experiment: Experiment, rows: Sequence[Row]) -> None:
-    """Write the HTML report: the table, its notes and the figures.
+    """Write the HTML report: the tables, the notes and the figures.
 
     Parameters
     ----------
@@ -87,6 +97,7 @@ def write_html(path: StrPath, experiment: Experiment, rows: Sequence[Row]) -> No
         sections += [Section(name, "", _part(experiment, rows, name)) for name in groups]
     else:
         sections = [Section(experiment.title, words, table(experiment, rows))]
+    sections += [Section(title, "", further) for title, further in summaries(experiment, rows)]
     sections += [
         Section(words, "", figures=[figure(drawing, words)])
         for drawing, words in experiment.figures(rows)

@@ -14,6 +14,7 @@ from probprop.posterior import Array, FloatArray
 
 # Okabe and Ito's palette, which the common colour blindnesses can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
+SKY = "#56B4E9"
 LAYERS = list(zip((BLUE, VERMILLION, GREEN, PURPLE, ORANGE), "os^Dv", strict=True))
 NARROW, WIDE = (0.53, 0.71, 0.85), (0.90, 0.94, 0.98)  # shades of the first and last band
 
