@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from io import StringIO
 from itertools import islice, pairwise
 
 import numpy as np
@@ -20,8 +22,9 @@ from probprop.auto import (
     best_choice,
     checked_epochs,
     choose,
+    held_out_scores,
+    out_of_patience,
     validation_parts,
-    watch_memory,
 )
 from probprop.training import epochs
 
@@ -122,33 +125,48 @@ def test_the_held_out_part_of_a_very_large_set_stays_small():
     assert (len(train), len(held_out)) == (990_000, 10_000)
 
 
-def test_watched_scores_are_those_of_separate_fits(diabetes):
+def test_held_out_scores_are_those_of_separate_fits(diabetes):
     X, y = diabetes
     parts = validation_parts(len(y), 5)
-    model = auto()
-    found = watch_memory(model, X, y, parts, 3.0, [2, 5], 0, 7, lambda: False)
-    assert found.n_epochs == [2, 5]
-    for row, n_epochs in enumerate([2, 5]):
+    found = held_out_scores(auto(), X, y, parts, 3.0, [2, 5], seed=7)
+    for scores, n_epochs in zip(found, [2, 5], strict=True):
         expected = []
         for train, held_out in parts:
             fit = PBPRegressor(5, n_epochs=n_epochs, memory=3.0, random_state=7)
             fit.fit(X[train], y[train])
             expected.append(fit.predict_distribution(X[held_out]).logpdf(y[held_out]))
-        assert_array_equal(found.log_likelihood[row], np.concatenate(expected))
+        assert_array_equal(scores, np.concatenate(expected))
 
 
 def test_training_ends_when_the_held_out_rows_get_no_better(diabetes):
     """A linear model has learned all there is after a few epochs."""
-    X, y = diabetes
-    model = auto(hidden_layer_sizes=())
-    parts = validation_parts(len(y), 0)
-    checks = checked_epochs(len(y))
-    found = watch_memory(model, X, y, parts, None, checks, 0, 0, lambda: False)
-    means = found.log_likelihood.mean(axis=1)
-    assert len(means) < len(checks)
-    assert len(means) - np.argmax(means) == 5
-    longer = watch_memory(model, X, y, parts, None, checks, 200, 0, lambda: False)
-    assert longer.n_epochs[-1] >= 200
+    model = auto(hidden_layer_sizes=(), memory=None)
+    (curve,) = choose(model, *diabetes, 0).curves
+    assert curve.n_epochs[-1] < 1000
+    checks = len(curve.n_epochs)
+    assert checks - np.argmax(curve.log_likelihood) == 5 or curve.n_epochs[-1] == 40
+
+
+@pytest.mark.parametrize(("best", "expected"), [(0, True), (1, False), (4, False)])
+def test_patience_is_for_four_checks_after_the_best(best, expected):
+    means = np.zeros(5)
+    means[best] = 1.0
+    assert out_of_patience([np.array([m, m]) for m in means]) == expected
+
+
+@pytest.mark.usefixtures("short")
+def test_the_bar_is_full_at_the_end_and_cleared(diabetes, monkeypatch):
+    class Terminal(StringIO):
+        def isatty(self):
+            return True
+
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    choose(auto(verbose=1), *diabetes, 0)
+    drawn = out.getvalue().split("\r")
+    assert drawn[1].startswith("choosing epochs and memory [")
+    assert drawn[-2] == f"choosing epochs and memory [{'#' * 24}]\x1b[K"
+    assert drawn[-1] == "\x1b[K"
 
 
 # ---- The estimator
@@ -195,7 +213,7 @@ def test_only_what_is_auto_is_chosen(diabetes):
 @pytest.mark.usefixtures("short")
 def test_threads_do_not_change_the_choice(diabetes, monkeypatch):
     found = choose(auto(), *diabetes, 1)
-    monkeypatch.setattr(probprop.auto.joblib, "cpu_count", lambda: 1)
+    monkeypatch.setattr(probprop.auto.joblib, "effective_n_jobs", lambda n_jobs: 1)
     assert choose(auto(), *diabetes, 1) == found
 
 

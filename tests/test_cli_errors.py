@@ -67,7 +67,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit homes.csv --target price", ["Missing option '-o'"]),
         ("fit homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
         ("fit homes.csv --target price -o m.pbp --epochs 0", ["--epochs", "0 is not at least 1"]),
-        ("fit homes.csv --target price -o m.pbp --epochs ten", ["--epochs", "valid integer"]),
+        ("fit homes.csv --target price -o m.pbp --epochs ten", ["--epochs", "'ten' is neither"]),
         ("fit homes.csv --target price -o m.pbp --seed -1", ["--seed", "-1 is not from 0"]),
         ("fit homes.csv --target price -o m.pbp --hidden 50,x", ["--hidden", "50,50"]),
         ("fit homes.csv --target price -o m.pbp --hidden 0", ["--hidden", "above 0"]),

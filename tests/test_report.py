@@ -30,7 +30,8 @@ from probprop.report import (
     render,
     write_report,
 )
-from probprop.report.regression import _coverage_sentence, _label, _quality, number
+from probprop.report.facts import number
+from probprop.report.regression import _coverage_sentence, _label, _quality
 
 HOSTILE = '<script>alert("&amp;")</script>'
 

@@ -6,7 +6,7 @@ watched. The best pair replaces the protocol of [PBP15] only where it is clearly
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop.posterior import Array, FloatArray
+from probprop.progress import ChoiceBar
 from probprop.threads import map_in_threads
 from probprop.training import epochs
 
@@ -112,15 +113,27 @@ def choose(model: PBPRegressor, X: Array, y: Array, seed: int) -> Choice:
     checks = checked_epochs(n_trained) if model.n_epochs == "auto" else [usual]
 
     stopped = Event()
+    bar = ChoiceBar(len(memories) * len(checks)) if model.verbose else None
 
     def watch(memory: float | None) -> Watched:
         at_least = usual if memory == memories[0] else 0
-        return watch_memory(model, X, y, parts, memory, checks, at_least, seed, stopped.is_set)
+        seen: list[FloatArray] = []
+        for scores in held_out_scores(model, X, y, parts, memory, checks, seed, stopped.is_set):
+            seen.append(scores)
+            if bar:
+                bar.update(1)
+            if checks[len(seen) - 1] >= at_least and out_of_patience(seen):
+                break
+        if bar:
+            bar.update(len(checks) - len(seen))
+        return Watched(memory, list(checks[: len(seen)]), np.stack(seen))
 
     try:
-        watched = map_in_threads(watch, memories, min(len(memories), joblib.cpu_count()))
+        watched = map_in_threads(watch, memories, min(len(memories), joblib.effective_n_jobs(-1)))
     finally:  # on Ctrl-C the threads end after their epoch
         stopped.set()
+        if bar:
+            bar.close()
     return best_choice(watched, usual)
 
 
@@ -146,18 +159,17 @@ def validation_parts(n: int, seed: int) -> list[tuple[Array, Array]]:
     return list(ShuffleSplit(1, test_size=held_out, random_state=seed).split(np.zeros(n)))
 
 
-def watch_memory(
+def held_out_scores(
     model: PBPRegressor,
     X: Array,
     y: Array,
     parts: Sequence[tuple[Array, Array]],
     memory: float | None,
     checks: Sequence[int],
-    at_least: int,
     seed: int,
-    stopped: Callable[[], bool],
-) -> Watched:
-    """Train one memory on all parts side by side, until the held-out rows get no better.
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[FloatArray]:
+    """Train one memory on all parts side by side; at each check, score the rows held out.
 
     Parameters
     ----------
@@ -168,29 +180,33 @@ def watch_memory(
     memory : float or None
     checks : sequence of int
         The numbers of epochs to look at.
-    at_least : int
-        Epochs to make in any case.
     seed : int
     stopped : callable
-        Whether somebody else has given up.
+        Whether to give up.
+
+    Yields
+    ------
+    ndarray of shape (n_rows,)
+        Log-likelihood of every row held out, part after part.
     """
     runs = [epochs(model, X[train], y[train], memory, RandomState(seed)) for train, _ in parts]
-    seen: list[FloatArray] = []
     done = 0
     for n_epochs in checks:
         scores = []
         for (standardizer, training), (_, held_out) in zip(runs, parts, strict=True):
             for posterior, _ in islice(training, n_epochs - done):  # noqa: B007
                 if stopped():
-                    return Watched(memory, [], np.empty((0, 0)))
+                    raise KeyboardInterrupt  # nobody waits for the scores
             predictive = model._predictive(posterior, standardizer, X[held_out])
             scores.append(predictive.logpdf(y[held_out]))
         done = n_epochs
-        seen.append(np.concatenate(scores))
-        means = [float(s.mean()) for s in seen]
-        if n_epochs >= at_least and len(seen) - int(np.argmax(means)) > _PATIENCE:
-            break
-    return Watched(memory, list(checks[: len(seen)]), np.stack(seen))
+        yield np.concatenate(scores)
+
+
+def out_of_patience(seen: Sequence[FloatArray]) -> bool:
+    """Return whether the best mean was seen more than a few checks ago."""
+    best = int(np.argmax([float(scores.mean()) for scores in seen]))
+    return len(seen) - best > _PATIENCE
 
 
 def best_choice(watched: Sequence[Watched], usual: int) -> Choice:

@@ -115,7 +115,7 @@ def write_demo_report(path: str | os.PathLike[str], results: Sequence[Result]) -
         What `run_demo` returned.
     """
     from probprop.report import Section, regression_sections, write_report
-    from probprop.report.regression import number
+    from probprop.report.facts import number
 
     diabetes, toy = results
     rows = [

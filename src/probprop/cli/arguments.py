@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,8 +22,16 @@ Features = Annotated[
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
 Hidden = Annotated[str, typer.Option(metavar="N,N,...", help="Units of each hidden layer.")]
-Epochs = Annotated[
-    int, typer.Option(metavar="N", help="Passes; many more make error bars too small.")
+_PASSES = "Passes; many more make error bars too small."
+Epochs = Annotated[int, typer.Option(metavar="N", help=_PASSES)]
+EpochsOrAuto = Annotated[
+    str, typer.Option(metavar="N|auto", help=f"{_PASSES} auto: chosen on held-out rows.")
+]
+Memory = Annotated[
+    str,
+    typer.Option(
+        metavar="N|auto|none", help="Most evidence held, in passes; auto: chosen on held-out rows."
+    ),
 ]
 
 
@@ -31,6 +40,50 @@ def check_range(option: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         limits = f"from {low:g} to {high:g}" if high < float("inf") else f"at least {low:g}"
         raise typer.BadParameter(f"{value:g} is not {limits}", param_hint=option)
+
+
+def epochs_of(text: str) -> int | Literal["auto"]:
+    """Return the passes of "40", or "auto".
+
+    Examples
+    --------
+    >>> epochs_of("40"), epochs_of("auto")
+    (40, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    try:
+        n_epochs = int(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a whole number nor auto", param_hint="--epochs"
+        ) from None
+    check_range("--epochs", n_epochs, 1, math.inf)
+    return n_epochs
+
+
+def memory_of(text: str) -> float | Literal["auto"] | None:
+    """Return the passes of "30", "auto", or None for "none".
+
+    Examples
+    --------
+    >>> memory_of("30"), memory_of("auto"), memory_of("none")
+    (30.0, 'auto', None)
+    """
+    if text == "auto":
+        return "auto"
+    if text == "none":
+        return None
+    try:
+        memory = float(text)
+    except ValueError:
+        memory = math.nan
+    if not math.isfinite(memory):
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor auto nor none", param_hint="--memory"
+        )
+    check_range("--memory", memory, 1, math.inf)
+    return memory
 
 
 def layers(text: str) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from rich.progress import (
     ProgressColumn,
     TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -85,15 +86,34 @@ class Terminal:
         self.out.print(table)
 
     @contextmanager
-    def epochs(self, text: str, n_epochs: int) -> Iterator[Callable[[Epoch], None]]:
-        """Show a bar with the time left; yields the callback of `PBPRegressor.fit`."""
-        noise = TextColumn("noise std {task.fields[noise]}")
-        with self._progress(noise) as progress:
-            task = progress.add_task(text, total=n_epochs, noise="")
+    def epochs(
+        self, text: str, n_epochs: int | None, *, first: str | None = None
+    ) -> Iterator[Callable[[Epoch], None]]:
+        """Show a bar with the time left; yields the callback of `PBPRegressor.fit`.
+
+        Parameters
+        ----------
+        text : str
+            What is done.
+        n_epochs : int or None
+            None where their number is not known: the bar then shows the time that has passed.
+        first : str, default=None
+            What is done before the first epoch, where that takes time too.
+        """
+        noise = TextColumn("{task.fields[noise]}")
+        with self._progress(noise, has_end=n_epochs is not None) as progress:
+            total = n_epochs if first is None else None
+            task = progress.add_task(text if first is None else first, total=total, noise="")
 
             def advance(epoch: Epoch) -> None:
-                noise_std = f"{epoch.noise_variance**0.5:.4g}"
-                progress.update(task, completed=epoch.n_iter, noise=noise_std)
+                noise_std = f"noise std {epoch.noise_variance**0.5:.4g}"
+                progress.update(
+                    task,
+                    description=text,
+                    total=n_epochs,
+                    completed=epoch.n_iter,
+                    noise=noise_std,
+                )
 
             yield advance
 
@@ -101,7 +121,7 @@ class Terminal:
     def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:
         """Show a bar with the time left (None: rows unknown); yields what counts rows."""
         counter = TextColumn("{task.completed:,.0f} rows")
-        with self._progress(counter) as progress:
+        with self._progress(counter, has_end=n_rows is not None) as progress:
             task = progress.add_task(text, total=n_rows)
 
             def advance(n: int) -> None:
@@ -109,14 +129,14 @@ class Terminal:
 
             yield advance
 
-    def _progress(self, column: ProgressColumn) -> Progress:
+    def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
+        time = [TimeRemainingColumn(), TextColumn("left")] if has_end else [TimeElapsedColumn()]
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
             column,
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            *time,
             console=self.err,
             transient=True,
             disable=self.quiet or not self.err.is_terminal,

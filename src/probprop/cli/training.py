@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,14 +11,17 @@ import typer
 from probprop.cli.arguments import (
     Data,
     Drop,
-    Epochs,
+    EpochsOrAuto,
     Features,
     Hidden,
+    Memory,
     Model,
     Report,
     check_range,
     column_names,
+    epochs_of,
     layers,
+    memory_of,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
@@ -36,6 +38,7 @@ FIT_EXAMPLES = """\b
 Examples:
   probprop fit houses.csv --target price -o houses.pbp
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
+  probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
@@ -64,7 +67,8 @@ def fit(
     features: Features = None,
     drop: Drop = None,
     hidden: Hidden = "50",
-    epochs: Epochs = 40,
+    epochs: EpochsOrAuto = "40",
+    memory: Memory = "none",
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same model.")] = 0,
     dtype: Annotated[Precision, typer.Option(help="Precision of the weights.")] = FLOAT64,
     test_fraction: Annotated[
@@ -80,13 +84,15 @@ def fit(
     Text columns are taken as categories. A tenth of the rows is held out to say how good the
     predictions and their error bars are; then the model is fitted again on all rows.
     """
-    check_range("--epochs", epochs, 1, math.inf)
+    n_epochs, bound = epochs_of(epochs), memory_of(memory)
     check_range("--seed", seed, 0, 2**32 - 1)
     if not 0.0 <= test_fraction < 1.0:
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    regressor = PBPRegressor(layers(hidden), n_epochs=epochs, dtype=dtype.value, random_state=seed)
+    regressor = PBPRegressor(
+        layers(hidden), n_epochs=n_epochs, memory=bound, dtype=dtype.value, random_state=seed
+    )
     check_destination(output)
     check_destination(report, "--report")
     from probprop.table import fit_table_model, read_table
@@ -102,8 +108,11 @@ def fit(
     check_no_missing(frame[[k for k in columns if k in among and k not in unwanted]])
 
     def fitted(rows: DataFrame, text: str) -> TableModel:
-        with terminal.epochs(f"{text} {plural(len(rows), 'row')}", epochs) as callback:
-            return fit_table_model(
+        n_rows = plural(len(rows), "row")
+        first = f"choosing epochs and memory on {n_rows}" if "auto" in (n_epochs, bound) else None
+        n_known = None if n_epochs == "auto" else n_epochs
+        with terminal.epochs(f"{text} {n_rows}", n_known, first=first) as callback:
+            model = fit_table_model(
                 rows,
                 target,
                 features=wanted,
@@ -111,6 +120,11 @@ def fit(
                 regressor=regressor,
                 callback=callback,
             )
+        if first is not None:
+            from probprop.report import choice_text  # which is slow to import
+
+            terminal.say(choice_text(model.regressor))
+        return model
 
     train, test = _split(frame, test_fraction, seed)
     model = fitted(train, "fitting")
@@ -129,7 +143,7 @@ def fit(
     n_seen = model.regressor.n_samples_seen_
     terminal.say(
         f"wrote {output}: {plural(n_seen, 'row')}, {plural(len(model.features), 'column')}, "
-        f"{plural(epochs, 'epoch')}"
+        f"{plural(model.regressor.n_iter_, 'epoch')}"
     )
 
 

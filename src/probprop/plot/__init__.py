@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from probprop.plot.model import (
+    choice_curves,
     important_features,
     partial_dependence,
     training_curve,
@@ -38,6 +39,7 @@ from probprop.plot.predictions import (
 
 __all__ = [
     "calibration",
+    "choice_curves",
     "important_features",
     "partial_dependence",
     "predicted_against_observed",

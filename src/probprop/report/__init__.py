@@ -11,12 +11,14 @@ True
 """
 
 from probprop.report.document import Picture, Section, Table, figure, render, write_report
-from probprop.report.regression import model_facts, regression_sections
+from probprop.report.facts import choice_text, model_facts
+from probprop.report.regression import regression_sections
 
 __all__ = [
     "Picture",
     "Section",
     "Table",
+    "choice_text",
     "figure",
     "model_facts",
     "regression_sections",

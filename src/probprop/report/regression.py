@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -11,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator
 from numpy.typing import ArrayLike
-from scipy.special import gammaincinv
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,8 +18,8 @@ from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
+from probprop.report.facts import choice_text, model_facts, number
 
-_MAX_NAMES = 40  # features named
 _SCORE_HEADER = ["Measure", "Value", "How to read it"]
 _SIZE = (5.0, 3.75)  # inches, of every picture
 
@@ -57,7 +55,8 @@ def regression_sections(
     -------
     list of Section
         The numbers that matter, predicted against observed, calibration, residuals, training,
-        partial dependence, weights, more measures, facts.
+        the choice of epochs and memory if it was automatic, partial dependence, weights, more
+        measures, facts.
 
     Examples
     --------
@@ -90,6 +89,7 @@ def regression_sections(
             _quality(observed, scores, target, held_out),
             *_fit_pictures(observed, predictive, target),
             _training(model, target),
+            *_choice(model),
             _dependence(model, rows, names, target),
             _weights(model),
             _more_scores(scores, target),
@@ -258,6 +258,25 @@ def _training(model: PBPRegressor, target: str) -> Section:
     )
 
 
+def _choice(model: PBPRegressor) -> list[Section]:
+    """The curves behind the choice of epochs and memory; nothing where the user chose."""
+    if not model.choice_.curves:
+        return []
+    text = choice_text(model)
+    picture = _picture(
+        lambda ax: plot.choice_curves(model.choice_, ax=ax),
+        "Log-likelihood of held-out rows against the epochs, one line per memory",
+    )
+    return [
+        Section(
+            "How epochs and memory were chosen",
+            f"{text[0].upper()}{text[1:]}. Each line is a training with another memory, the most "
+            "evidence that the network holds, in passes over the data; the ring is the choice.",
+            figures=[picture],
+        )
+    ]
+
+
 def _dependence(model: PBPRegressor, X: Array, names: list[str], target: str) -> Section:
     def drawn(feature: int) -> Picture:
         return _picture(
@@ -290,92 +309,6 @@ def _weights(model: PBPRegressor) -> Section:
             )
         ],
     )
-
-
-# ---- Facts
-
-
-def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) -> list[list[str]]:
-    """Describe a fitted model in rows of a name and a value.
-
-    Parameters
-    ----------
-    model : PBPRegressor
-        Fitted.
-    feature_names : sequence of str
-    target : str
-
-    Returns
-    -------
-    list of [str, str]
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> x = np.linspace(-1, 1, 50)[:, None]
-    >>> model = PBPRegressor(8, n_epochs=3, random_state=0).fit(x, x[:, 0] ** 2)
-    >>> dict(model_facts(model, ["x"], "y"))["Network"]
-    '1 feature, 8 hidden units, 1 output; 25 weights in float64'
-    """
-    from probprop import __version__
-
-    q = model.posterior_
-    n_in, *hidden, _ = q.layer_sizes
-    units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
-    n_weights = sum(m.size for m in q.m_w)
-    plural = "" if n_in == 1 else "s"
-    noise = _std_and_interval(q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)
-    prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
-    named = ", ".join(feature_names[:_MAX_NAMES])
-    if len(feature_names) > _MAX_NAMES:
-        named += f" and {len(feature_names) - _MAX_NAMES:,} more"
-    facts = [
-        ["Target", target],
-        [
-            "Network",
-            f"{n_in:,} feature{plural}, {units}, 1 output; {n_weights:,} weights in {q.dtype}",
-        ],
-        ["Training", f"{model.n_samples_seen_:,} rows, {model.n_iter_:,} passes"],
-        ["Noise", f"standard deviation {noise}, in units of {target}"],
-        ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(model.log_evidence_)} (sum over the first pass)"],
-        ["Seed", str(model.random_state) if isinstance(model.random_state, int) else "none"],
-        [f"Feature{plural}", named],
-        ["Version", f"probprop {__version__}"],
-    ]
-    counts = {
-        "weight updates undone": sum(e.n_undone for e in model.history_),
-        "noise updates by quadrature": sum(e.n_guarded for e in model.history_),
-        "rows skipped": sum(e.n_skipped_points for e in model.history_),
-    }
-    if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
-        facts.insert(3, ["Unusual in training", ", ".join(unusual)])
-    return facts
-
-
-def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
-    """Standard deviation with its 95 % interval, from the Gamma of a precision."""
-    mean = math.sqrt(beta / (alpha - 1.0)) * scale
-    high, low = np.sqrt(beta / gammaincinv(alpha, [0.025, 0.975])) * scale
-    return f"{number(mean)} (95 % interval {number(low)} to {number(high)})"
-
-
-def number(value: float) -> str:
-    """Write a number with four significant digits, as a reader expects it.
-
-    Examples
-    --------
-    >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
-    ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
-    """
-    if value == 0.0 or not math.isfinite(value):
-        text = f"{value:.0f}"
-    elif 1e-4 <= abs(value) < 1e9:
-        text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
-    else:
-        text = f"{value:.3e}"
-    return text.replace("-", "−")
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,150 @@
+"""What a fitted model is and how it was made, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from probprop.auto import USUAL_EPOCHS
+from probprop.regressor import PBPRegressor
+
+_MAX_NAMES = 40  # features named
+
+
+def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) -> list[list[str]]:
+    """Describe a fitted model in rows of a name and a value.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        Fitted.
+    feature_names : sequence of str
+    target : str
+
+    Returns
+    -------
+    list of [str, str]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> x = np.linspace(-1, 1, 50)[:, None]
+    >>> model = PBPRegressor(8, n_epochs=3, random_state=0).fit(x, x[:, 0] ** 2)
+    >>> dict(model_facts(model, ["x"], "y"))["Network"]
+    '1 feature, 8 hidden units, 1 output; 25 weights in float64'
+    """
+    from probprop import __version__
+
+    q = model.posterior_
+    n_in, *hidden, _ = q.layer_sizes
+    units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
+    n_weights = sum(m.size for m in q.m_w)
+    plural = "" if n_in == 1 else "s"
+    noise = _std_and_interval(q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)
+    prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
+    named = ", ".join(feature_names[:_MAX_NAMES])
+    if len(feature_names) > _MAX_NAMES:
+        named += f" and {len(feature_names) - _MAX_NAMES:,} more"
+    memory = model.choice_.memory
+    bound = "" if memory is None else f", memory of {memory:g}"
+    facts = [
+        ["Target", target],
+        [
+            "Network",
+            f"{n_in:,} feature{plural}, {units}, 1 output; {n_weights:,} weights in {q.dtype}",
+        ],
+        ["Training", f"{model.n_samples_seen_:,} rows, {model.n_iter_:,} passes{bound}"],
+        ["Noise", f"standard deviation {noise}, in units of {target}"],
+        ["Prior of the weights", f"standard deviation {prior}"],
+        ["Log evidence", f"{number(model.log_evidence_)} (sum over the first pass)"],
+        ["Seed", str(model.random_state) if isinstance(model.random_state, int) else "none"],
+        [f"Feature{plural}", named],
+        ["Version", f"probprop {__version__}"],
+    ]
+    counts = {
+        "weight updates undone": sum(e.n_undone for e in model.history_),
+        "noise updates by quadrature": sum(e.n_guarded for e in model.history_),
+        "rows skipped": sum(e.n_skipped_points for e in model.history_),
+    }
+    if model.choice_.curves:
+        facts.insert(3, ["Epochs and memory", choice_text(model)])
+    if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
+        facts.insert(3, ["Unusual in training", ", ".join(unusual)])
+    return facts
+
+
+def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
+    """Standard deviation with its 95 % interval, from the Gamma of a precision."""
+    mean = math.sqrt(beta / (alpha - 1.0)) * scale
+    high, low = np.sqrt(beta / gammaincinv(alpha, [0.025, 0.975])) * scale
+    return f"{number(mean)} (95 % interval {number(low)} to {number(high)})"
+
+
+def number(value: float) -> str:
+    """Write a number with four significant digits, as a reader expects it.
+
+    Examples
+    --------
+    >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
+    ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
+    """
+    if value == 0.0 or not math.isfinite(value):
+        text = f"{value:.0f}"
+    elif 1e-4 <= abs(value) < 1e9:
+        text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+    else:
+        text = f"{value:.3e}"
+    return text.replace("-", "−")
+
+
+def choice_text(model: PBPRegressor) -> str:
+    """Say what `n_epochs="auto"` and `memory="auto"` chose, and what that gained.
+
+    Parameters
+    ----------
+    model : PBPRegressor
+        Fitted, with one of the two "auto" or both.
+
+    Returns
+    -------
+    str
+        One line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> x = np.linspace(-1, 1, 10)[:, None]
+    >>> model = PBPRegressor(5, n_epochs="auto", random_state=0).fit(x, x[:, 0])
+    >>> choice_text(model)
+    "too few rows to choose from: no memory bound, 40 epochs (the paper's protocol)"
+    """
+    choice = model.choice_
+    chosen = _pair(choice.memory, choice.n_epochs)
+    if not choice.curves:
+        return f"too few rows to choose from: {chosen}{_protocol(choice.memory, choice.n_epochs)}"
+    gain = f"{choice.gain:+.2f} ± {choice.gain_error:.2f}".replace("-", "−")
+    n_usual = USUAL_EPOCHS if model.n_epochs == "auto" else model.n_epochs
+    usual = choice.curves[0].memory, n_usual
+    if (choice.memory, choice.n_epochs) != usual:
+        over = "the paper's protocol" if _protocol(*usual) else _pair(*usual)
+        found = f"; log-likelihood {gain} per row over {over}"
+    elif choice.gain > 0.0:
+        found = f"{_protocol(*usual)}; the best other, {gain} per row, is not clearly better"
+    else:
+        found = f"{_protocol(*usual)}; nothing else tried was better"
+    return f"chosen on held-out rows: {chosen}{found}"
+
+
+def _pair(memory: float | None, n_epochs: int) -> str:
+    bound = "no memory bound" if memory is None else f"memory {memory:g}"
+    return f"{bound}, {n_epochs:,} epoch{'' if n_epochs == 1 else 's'}"
+
+
+def _protocol(memory: float | None, n_epochs: int) -> str:
+    """Name the protocol of [PBP15] where the pair is that."""
+    return " (the paper's protocol)" if (memory, n_epochs) == (None, USUAL_EPOCHS) else ""
