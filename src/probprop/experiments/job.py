@@ -29,12 +29,14 @@ class Job:
     hidden : tuple of int, default=(50,)
         Units of each hidden layer.
     n_epochs : int, default=40
+    memory : float or None, default=None
+        Of PBP, in passes; None is the paper's.
 
     Examples
     --------
     >>> job = Job("table1", "yacht", split=3)
     >>> job.key
-    '["table1", "yacht", 3, "PBP", 0, [50], 40]'
+    '["table1", "yacht", 3, "PBP", 0, [50], 40, null]'
     >>> Job.of_row({**job.fields, "rmse": 1.0}) == job
     True
     """
@@ -46,6 +48,7 @@ class Job:
     seed: int = 0
     hidden: tuple[int, ...] = (50,)
     n_epochs: int = 40
+    memory: float | None = None
 
     @property
     def fields(self) -> Row:
@@ -59,6 +62,9 @@ class Job:
 
     @staticmethod
     def of_row(row: Mapping[str, Any]) -> Job:
-        """Return the job a row came from; KeyError where a field is missing."""
-        found = {field.name: row[field.name] for field in fields(Job)}
+        """Return the job a row came from; KeyError where a field is missing.
+
+        Rows from before there was a memory have none.
+        """
+        found = {field.name: {"memory": None, **row}[field.name] for field in fields(Job)}
         return Job(**{**found, "hidden": tuple(found["hidden"])})

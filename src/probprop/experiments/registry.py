@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from probprop.experiments import active, deep, epochs, evidence, field, t_approximation, table1, toy
+from probprop.experiments import (
+    active,
+    auto,
+    deep,
+    epochs,
+    evidence,
+    field,
+    t_approximation,
+    table1,
+    toy,
+)
 from probprop.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (table1, deep, active, toy, t_approximation, epochs, evidence, field)
+    for module in (table1, deep, active, toy, t_approximation, epochs, auto, evidence, field)
 }
 """What `probprop reproduce` can be asked for."""

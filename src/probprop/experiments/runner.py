@@ -41,6 +41,7 @@ def run_job(job: Job) -> Row:
     dict
         The fields of the job, what was measured, the package's version and the time.
     """
+    from joblib import parallel_config
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from probprop import __version__
@@ -49,9 +50,9 @@ def run_job(job: Job) -> Row:
         raise ValueError(
             f"experiment must be one of {', '.join(EXPERIMENTS)}, got {job.experiment!r}"
         )
-    # The cores are for other jobs. It does not reach jax, whose programs here are sequential and
-    # keep one core busy all the same.
-    with threadpool_limits(1):
+    # The cores are for other jobs, and seconds on one are comparable. It does not reach jax, whose
+    # programs here are sequential and keep one core busy all the same.
+    with threadpool_limits(1), parallel_config("sequential"):
         measured = EXPERIMENTS[job.experiment].measure(job)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     return {**job.fields, **measured, "version": __version__, "finished": finished}
