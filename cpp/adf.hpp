@@ -9,6 +9,7 @@
 #include "forward.hpp"
 #include "gamma.hpp"
 #include "kernel.hpp"
+#include "likelihood.hpp"
 #include "memory.hpp"
 
 namespace probprop {
@@ -159,17 +160,18 @@ PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& l
     }
 }
 
-// Update the output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs.
-template <typename T, Update update>
-PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d_v) {
+// Update one output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs, or add
+// to them.
+template <typename T, Update update, bool add>
+PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<T>& in, T* out_m,
+                                             T* out_v, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
-    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
     const T inv_n = T(1) / T(net.out_n_in);
     const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
     const T d_v2 = T(2) * d_v;
     int64_t undone = 0;
     for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
-        const Vec<T> m = load(net.out_m + at), v = load(net.out_v + at);
+        const Vec<T> m = load(out_m + at), v = load(out_v + at);
         const Vec<T> z_m = load(in.z_m + at);
         if constexpr (update != Update::none) {
             const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
@@ -177,13 +179,33 @@ PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2, T d_m, T d
             if constexpr (update == Update::mean_and_variance) {
                 Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
                 undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
-                store(net.out_v + at, v_new);
+                store(out_v + at, v_new);
             }
-            store(net.out_m + at, m_new);
+            store(out_m + at, m_new);
         }
-        store(net.d_z_m + at, (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n);
-        store(net.d_z_v + at, d_v * (m * m + v) * inv_n);
+        Vec<T> d_z_m = (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n;
+        Vec<T> d_z_v = d_v * (m * m + v) * inv_n;
+        if constexpr (add) {
+            d_z_m += load(net.d_z_m + at);
+            d_z_v += load(net.d_z_v + at);
+        }
+        store(net.d_z_m + at, d_z_m);
+        store(net.d_z_v + at, d_z_v);
     }
+    return undone;
+}
+
+// The whole output layer, with the derivatives in d_m_out and d_v_out.
+template <typename T, Update update>
+PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2) {
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
+    int64_t undone = output_unit_backward<T, update, false>(net, in, net.out_m, net.out_v,
+                                                            T(net.d_m_out[0]), T(net.d_v_out[0]));
+    const int stride = net.out_n_vec * Simd<T>::lanes;
+    for (int k = 1; k < net.n_out; ++k)
+        undone += output_unit_backward<T, update, true>(net, in, net.out_m + k * stride,
+                                                        net.out_v + k * stride, T(net.d_m_out[k]),
+                                                        T(net.d_v_out[k]));
     return undone;
 }
 
@@ -307,7 +329,28 @@ PROBPROP_INLINE int64_t update_noise(double& alpha, double& beta, double d2, dou
     return closed_form ? 0 : 1;
 }
 
-template <typename T, Update update>
+// log Z of a point, Eq. (12) or that of another likelihood; its derivatives by the moments of the
+// outputs are left in d_m_out and d_v_out. Not finite: the point cannot be absorbed.
+template <typename T, Likelihood likelihood>
+PROBPROP_INLINE double evidence(Network<T>& net, const double* y, double alpha, double beta) {
+    if constexpr (likelihood == Likelihood::probit)
+        return log_Z_probit(net.m_out, net.v_out, y, net.n_out, net.d_m_out, net.d_v_out);
+    if constexpr (likelihood == Likelihood::multinomial)
+        return log_Z_multinomial(net.m_out, net.v_out, int(y[0]), net.n_out, net.d_m_out,
+                                 net.d_v_out, net.scratch);
+    const double d = y[0] - net.m_out[0];
+    const double s = net.v_out[0] + beta / (alpha - 1.0);
+    const double d_m = d / s;
+    net.d_m_out[0] = d_m;
+    net.d_v_out[0] = 0.5 * (d_m * d_m - 1.0 / s);
+    const double precision = alpha / beta;  // the quadrature works in units of the noise
+    const bool finite =
+        __builtin_isfinite(d * d * precision) && __builtin_isfinite(net.v_out[0] * precision);
+    return PROBPROP_LIKELY(finite) ? -0.5 * (log(6.283185307179586 * s) + d * d / s)
+                                   : __builtin_nan("");
+}
+
+template <typename T, Update update, Likelihood likelihood>
 static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     Network<T> net = allocate<T>(arena, args.sizes, args.n_layers);
@@ -324,6 +367,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     const FlushDenormals flush;
 
     const int n_features = net.n_features;
+    const int y_columns = likelihood == Likelihood::multinomial ? 1 : net.n_out;
     const T x_scale = T(1) / T(__builtin_sqrt(double(n_features + 1)));
     double alpha = args.alpha, beta = args.beta;
     result = AdfResult{};
@@ -354,26 +398,21 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             if (net.n_hidden > 0) first_layer<T, Update::none>(net);  // with the new weights
         }
         swap(net.x, net.x_next);
-        double m, v;
-        finish_forward<T, true>(net, net.x2_next, m, v);
-
-        // Eq. (12): Z = N(y | m, v + beta/(alpha - 1)), and its gradients.
-        const double d = args.y[args.order[t]] - m;
-        const double s = v + beta / (alpha - 1.0);
-        const double log_Z = -0.5 * (log(6.283185307179586 * s) + d * d / s);
-        const double d_m = d / s;
-        const double d_v = 0.5 * (d_m * d_m - 1.0 / s);
-        const double precision = alpha / beta;  // the quadrature works in units of the noise
-        if (PROBPROP_LIKELY(__builtin_isfinite(log_Z) && __builtin_isfinite(d * d * precision) &&
-                            __builtin_isfinite(v * precision))) {
+        finish_forward<T, true>(net, net.x2_next, net.m_out, net.v_out);
+        const double* y = args.y + args.order[t] * y_columns;
+        const double log_Z = evidence<T, likelihood>(net, y, alpha, beta);
+        if (PROBPROP_LIKELY(__builtin_isfinite(log_Z))) {
             result.log_Z_sum += log_Z;
-            result.n_undone += output_backward<T, update>(net, net.x2_next, T(d_m), T(d_v));
+            result.n_undone += output_backward<T, update>(net, net.x2_next);
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
                 result.n_undone += middle_backward<T, update>(net, l, net.x2_next);
             }
             if (net.n_hidden > 0) through_activation<T, true>(net, net.hidden[0]);
-            result.n_guarded += update_noise(alpha, beta, d * d, v);
+            if constexpr (likelihood == Likelihood::gaussian) {
+                const double d = y[0] - net.m_out[0];
+                result.n_guarded += update_noise(alpha, beta, d * d, net.v_out[0]);
+            }
         } else {  // the point is left out whole
             result.n_skipped += 1;
             if (net.n_hidden > 0) {
@@ -396,8 +435,15 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
 
 template <typename T>
 static Status adf_pass(const AdfArgs<T>& args, AdfResult& result) {
-    return args.update_variance ? absorb_all<T, Update::mean_and_variance>(args, result)
-                                : absorb_all<T, Update::mean>(args, result);
+    constexpr Update both = Update::mean_and_variance;
+    switch (args.likelihood) {
+        case Likelihood::probit: return absorb_all<T, both, Likelihood::probit>(args, result);
+        case Likelihood::multinomial:
+            return absorb_all<T, both, Likelihood::multinomial>(args, result);
+        default: break;
+    }
+    return args.update_variance ? absorb_all<T, both, Likelihood::gaussian>(args, result)
+                                : absorb_all<T, Update::mean, Likelihood::gaussian>(args, result);
 }
 
 }  // namespace PROBPROP_LEVEL

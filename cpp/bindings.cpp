@@ -61,7 +61,7 @@ void check(bool condition, const char* message) {
 // Returns the number of weights.
 size_t check_sizes(const std::vector<int>& sizes) {
     check(sizes.size() >= 2, "sizes needs an input and an output layer");
-    check(sizes.back() == 1, "the output layer has one unit");
+    check(sizes.back() > 0, "every layer needs a unit");
     size_t n = 0;
     for (size_t l = 0; l + 1 < sizes.size(); ++l) {
         check(sizes[l] > 0, "every layer needs a unit");
@@ -99,18 +99,42 @@ MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weigh
     return {v_hat_nat.data(), capacity, every, alpha, beta};
 }
 
+// Refuse targets that are none of this likelihood with this many outputs.
+Likelihood check_targets(const std::string& likelihood, const In2<double>& y, int n_outputs) {
+    const double* values = y.data();
+    const size_t columns = y.shape(1), n = y.shape(0) * columns;
+    if (likelihood == "gaussian") {
+        check(n_outputs == 1 && columns == 1, "a Gaussian has one output");
+        return Likelihood::gaussian;
+    }
+    if (likelihood == "probit") {
+        check(columns == static_cast<size_t>(n_outputs), "y does not have a column per output");
+        for (size_t i = 0; i < n; ++i)
+            check(values[i] == 1.0 || values[i] == -1.0, "the targets of a probit are 1 or -1");
+        return Likelihood::probit;
+    }
+    check(likelihood == "multinomial", "the likelihood is gaussian, probit or multinomial");
+    check(n_outputs >= 2 && columns == 1, "classes need two outputs or more and one target");
+    for (size_t i = 0; i < n; ++i)
+        check(values[i] >= 0.0 && values[i] < n_outputs && values[i] == int(values[i]),
+              "a target is not the index of a class");
+    return Likelihood::multinomial;
+}
+
 using AdfReturn = std::tuple<double, double, double, int64_t, int64_t, int64_t>;
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
-                                                 In1<T> v_w, In2<T> X, In1<double> y,
-                                                 In1<int64_t> order, double alpha, double beta,
-                                                 bool update_variance,
+                                                 In1<T> v_w, In2<T> X, In2<double> y,
+                                                 In1<int64_t> order, const std::string& likelihood,
+                                                 double alpha, double beta, bool update_variance,
                                                  const std::optional<Memory<T>>& memory) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
     check(X.shape(0) == y.shape(0), "X and y differ in length");
+    const Likelihood kind = check_targets(likelihood, y, sizes.back());
+    check(update_variance || kind == Likelihood::gaussian, "only a Gaussian can leave variances");
     for (size_t i = 0; i < order.shape(0); ++i)
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
@@ -125,6 +149,7 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                        static_cast<int64_t>(order.shape(0)),
                        alpha,
                        beta,
+                       kind,
                        update_variance,
                        memory_args<T>(memory, n_weights),
                        poll_every(n_weights),
@@ -148,7 +173,7 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
 // The arguments of a prediction; the moments go to m and v, (n,).
 template <typename T>
 PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
-                            const In2<T>& X, Out1<double>& m, Out1<double>& v) {
+                            const In2<T>& X, double* m, double* v) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -158,18 +183,20 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
             v_w.data(),
             X.data(),
             static_cast<int64_t>(X.shape(0)),
-            m.data(),
-            v.data(),
+            m,
+            v,
             poll_every(n_weights),
             keep_going,
             nullptr};
 }
 
 template <typename T>
-std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
+std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
                                                        In1<T> v_w, In2<T> X) {
-    Out1<double> m = new_array<double>(X.shape(0)), v = new_array<double>(X.shape(0));
-    const PredictArgs<T> args = predict_args(sizes, m_w, v_w, X, m, v);
+    check_sizes(sizes);
+    const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
+    Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
+    const PredictArgs<T> args = predict_args(sizes, m_w, v_w, X, m.data(), v.data());
     Status status;
     {
         nb::gil_scoped_release no_gil;
@@ -185,11 +212,13 @@ std::tuple<Out1<double>, Out1<double>> predict_moments(const std::vector<int>& s
 template <typename T>
 std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradient(
     const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, In2<T> X) {
+    check_sizes(sizes);
+    check(sizes.back() == 1, "the gradient is that of one output");
     const size_t n = X.shape(0), n_features = X.shape(1);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
-    const GradientArgs<T> args = {predict_args(sizes, m_w, v_w, X, m, v), dm_dx.data(),
-                                  dv_dx.data()};
+    const GradientArgs<T> args = {predict_args(sizes, m_w, v_w, X, m.data(), v.data()),
+                                  dm_dx.data(), dv_dx.data()};
     Status status;
     {
         nb::gil_scoped_release no_gil;
@@ -239,12 +268,66 @@ nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig> relu_moments(In1<T> m_
     return nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig>(data, {6, n}, owner);
 }
 
+using EvidenceReturn = std::tuple<double, Out1<double>, Out1<double>>;
+
+// log Z of one point and its derivatives by the means and the variances of the outputs.
+EvidenceReturn log_Z(Likelihood likelihood, const In1<double>& m, const In1<double>& v,
+                     const double* y, const double* noise_variance) {
+    const size_t n = m.shape(0);
+    check(v.shape(0) == n, "m and v differ in length");
+    Out1<double> d_m = new_array<double>(n), d_v = new_array<double>(n);
+    const EvidenceArgs args = {likelihood,          m.data(),   v.data(),  y, noise_variance,
+                               static_cast<int>(n), d_m.data(), d_v.data()};
+    double value;
+    raise_unless_ok(active->log_Z(args, value));
+    return {value, d_m, d_v};
+}
+
+EvidenceReturn log_Z_gaussian(In1<double> m, In1<double> v, In1<double> y,
+                              In1<double> noise_variance) {
+    check(y.shape(0) == m.shape(0) && noise_variance.shape(0) == m.shape(0),
+          "the arrays differ in length");
+    return log_Z(Likelihood::gaussian, m, v, y.data(), noise_variance.data());
+}
+
+EvidenceReturn log_Z_probit(In1<double> m, In1<double> v, In1<double> y) {
+    check(y.shape(0) == m.shape(0), "the arrays differ in length");
+    return log_Z(Likelihood::probit, m, v, y.data(), nullptr);
+}
+
+EvidenceReturn log_Z_multinomial(In1<double> m, In1<double> v, int c) {
+    check(c >= 0 && static_cast<size_t>(c) < m.shape(0), "c is not the index of a class");
+    const double y = c;
+    return log_Z(Likelihood::multinomial, m, v, &y, nullptr);
+}
+
+Out2<double> class_log_probabilities(In2<double> m, In2<double> v) {
+    const size_t n = m.shape(0), n_classes = m.shape(1);
+    check(v.shape(0) == n && v.shape(1) == n_classes, "m and v differ in shape");
+    Out2<double> log_p = new_array<double>(n, n_classes);
+    const ClassArgs args = {m.data(),
+                            v.data(),
+                            static_cast<int64_t>(n),
+                            static_cast<int>(n_classes),
+                            log_p.data(),
+                            poll_every(300 * n_classes * n_classes),  // in weights of a network
+                            keep_going,
+                            nullptr};
+    Status status;
+    {
+        nb::gil_scoped_release no_gil;
+        status = active->class_log_probabilities(args);
+    }
+    raise_unless_ok(status);
+    return log_p;
+}
+
 std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}; }
 
 template <typename T>
 void define_for(nb::module_& m) {
-    m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a, "alpha"_a,
-          "beta"_a, "update_variance"_a = true, "memory"_a = nb::none(),
+    m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a,
+          "likelihood"_a, "alpha"_a, "beta"_a, "update_variance"_a = true, "memory"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
@@ -277,6 +360,13 @@ NB_MODULE(_kernel, m) {
     m.def("cpu_levels", [names] { return names; }, "Those this machine can run, fastest first.");
     define_for<double>(m);
     define_for<float>(m);
+    m.def("log_Z_gaussian", &log_Z_gaussian, "m"_a, "v"_a, "y"_a, "noise_variance"_a,
+          "log Z of one point, and its derivatives by m and by v, (K,) each.");
+    m.def("log_Z_probit", &log_Z_probit, "m"_a, "v"_a, "y"_a, "The same for labels of +1 and -1.");
+    m.def("log_Z_multinomial", &log_Z_multinomial, "m"_a, "v"_a, "c"_a,
+          "The same for the class c, the index of the largest output.");
+    m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
+          "The log of the probability of every class, (n, K), from the outputs' moments.");
     m.def(
         "gamma_increments",
         [](double alpha, double beta, double d2, double v) {

@@ -106,23 +106,27 @@ PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l, const T* 
     return {below.z_m, below.z_v, below.z_e2};
 }
 
-// From the first layer's activations to the mean and variance of the output.
+// From the first layer's activations to the means and variances of the outputs.
 template <typename T, bool with_derivatives>
-PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double& m, double& v) {
+PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double* m, double* v) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
         if (l > 0) linear_layer(net.hidden[l], net.hidden[l - 1]);
         activate<T, with_derivatives>(net.hidden[l]);
     }
     const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
-    Vec<T> sum_m = {}, sum_v = {};
-    for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
-        const Vec<T> m_w = load(net.out_m + at);
-        sum_m += m_w * load(in.z_m + at);
-        sum_v += (m_w * m_w) * load(in.z_v + at) + load(net.out_v + at) * load(in.z_e2 + at);
+    const int stride = net.out_n_vec * lanes;
+    for (int k = 0; k < net.n_out; ++k) {
+        const T *out_m = net.out_m + k * stride, *out_v = net.out_v + k * stride;
+        Vec<T> sum_m = {}, sum_v = {};
+        for (int at = 0; at < stride; at += lanes) {
+            const Vec<T> m_w = load(out_m + at);
+            sum_m += m_w * load(in.z_m + at);
+            sum_v += (m_w * m_w) * load(in.z_v + at) + load(out_v + at) * load(in.z_e2 + at);
+        }
+        m[k] = double(sum_lanes<T>(sum_m));
+        v[k] = double(sum_lanes<T>(sum_v));
     }
-    m = double(sum_lanes<T>(sum_m));
-    v = double(sum_lanes<T>(sum_v));
 }
 
 }  // namespace PROBPROP_LEVEL

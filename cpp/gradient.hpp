@@ -10,8 +10,10 @@ namespace PROBPROP_LEVEL {
 // Take a gradient from the output's moments, where it is d_m and d_v, to the point in net.x.
 // The steps are those of an ADF pass without its updates, down to the first layer.
 template <typename T>
-static void to_features(Network<T>& net, T d_m, T d_v, double* d_x) {
-    output_backward<T, Update::none>(net, net.x2_next, d_m, d_v);
+static void to_features(Network<T>& net, double d_m, double d_v, double* d_x) {
+    net.d_m_out[0] = d_m;
+    net.d_v_out[0] = d_v;
+    output_backward<T, Update::none>(net, net.x2_next);
     for (int l = net.n_hidden - 1; l >= 0; --l) {
         through_activation<T, false>(net, net.hidden[l]);
         middle_backward<T, Update::none>(net, l, net.x2_next);
@@ -30,8 +32,8 @@ static Status gradient(const GradientArgs<T>& args) {
     for (int64_t i = 0; i < rows.n_rows; ++i) {
         if (i % rows.poll_every == 0 && !rows.keep_going(rows.context)) return Status::interrupted;
         forward_row<T, true>(net, rows, i);
-        to_features(net, T(1), T(0), args.dm_dx + i * net.n_features);
-        to_features(net, T(0), T(1), args.dv_dx + i * net.n_features);
+        to_features(net, 1.0, 0.0, args.dm_dx + i * net.n_features);
+        to_features(net, 0.0, 1.0, args.dv_dx + i * net.n_features);
     }
     return Status::ok;
 }

@@ -8,6 +8,9 @@ namespace probprop {
 
 enum class Status { ok, interrupted, no_memory };
 
+// What a target is to the outputs: a value, +1 or -1 for each of them, or the index of the largest.
+enum class Likelihood { gaussian, probit, multinomial };
+
 // How much evidence q may hold: that of `capacity` points; see memory.hpp.
 template <typename T>
 struct MemoryArgs {
@@ -20,15 +23,16 @@ struct MemoryArgs {
 // Weights are flat: layers input to output, each (n_out, n_in + 1) row-major, bias last.
 template <typename T>
 struct AdfArgs {
-    const int* sizes;  // units per layer, n_layers + 1 of them, the last is 1
+    const int* sizes;  // units per layer, n_layers + 1 of them; the last is 1 if Gaussian
     int n_layers;
     T *m_w, *v_w;     // read, and written when the pass ends well
     const T* X;       // (n, sizes[0]) row-major
-    const double* y;  // (n,)
+    const double* y;  // (n, sizes[n_layers]), or (n,) if multinomial
     const int64_t* order;
     int64_t n_points;
-    double alpha, beta;    // of the noise precision
-    bool update_variance;  // Eq. (7) as well as Eq. (6)
+    double alpha, beta;  // of the noise precision
+    Likelihood likelihood;
+    bool update_variance;  // Eq. (7) as well as Eq. (6); always, if not Gaussian
     MemoryArgs<T> memory;
     int64_t poll_every;  // points between two calls of keep_going
     bool (*keep_going)(void*);
@@ -47,7 +51,7 @@ struct PredictArgs {
     const T *m_w, *v_w;
     const T* X;
     int64_t n_rows;
-    double *m, *v;  // (n_rows,)
+    double *m, *v;  // (n_rows, units of the output layer)
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;
@@ -59,6 +63,26 @@ struct GradientArgs {
     double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major
 };
 
+struct ClassArgs {
+    const double *m, *v;  // of the outputs, (n_rows, n_classes)
+    int64_t n_rows;
+    int n_classes;
+    double* log_p;  // (n_rows, n_classes)
+    int64_t poll_every;
+    bool (*keep_going)(void*);
+    void* context;
+};
+
+// One point's log Z and its derivatives, for the tests.
+struct EvidenceArgs {
+    Likelihood likelihood;
+    const double *m, *v;           // of the outputs, (n_outputs,)
+    const double* y;               // (n_outputs,), or the index of a class
+    const double* noise_variance;  // (n_outputs,), of a Gaussian
+    int n_outputs;
+    double *d_m, *d_v;  // (n_outputs,)
+};
+
 // One instruction set's build of the kernels.
 struct Level {
     const char* name;
@@ -68,6 +92,8 @@ struct Level {
     Status (*predict_f32)(const PredictArgs<float>&);
     Status (*gradient_f64)(const GradientArgs<double>&);
     Status (*gradient_f32)(const GradientArgs<float>&);
+    Status (*class_log_probabilities)(const ClassArgs&);
+    Status (*log_Z)(const EvidenceArgs&, double&);
     // Six ReLU quantities per unit, for the tests: out is (6, n).
     void (*relu_moments_f64)(const double* m_a, const double* v_a, int64_t n, double* out);
     void (*relu_moments_f32)(const float* m_a, const float* v_a, int64_t n, float* out);

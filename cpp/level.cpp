@@ -1,4 +1,5 @@
 // Compiled once per instruction set, with PROBPROP_LEVEL naming it and the flags to match.
+#include "classes.hpp"
 #include "gradient.hpp"
 
 namespace probprop {
@@ -20,6 +21,24 @@ static void relu_moments_many(const T* m_a, const T* v_a, int64_t n, T* out) {
     }
 }
 
+static Status log_Z_of_point(const EvidenceArgs& a, double& log_Z) {
+    Arena arena;
+    arena.take<double>(multinomial_scratch(a.n_outputs));
+    if (!arena.reserve()) return Status::no_memory;
+    switch (a.likelihood) {
+        case Likelihood::gaussian:
+            log_Z = log_Z_gaussian(a.m, a.v, a.y, a.noise_variance, a.n_outputs, a.d_m, a.d_v);
+            break;
+        case Likelihood::probit:
+            log_Z = log_Z_probit(a.m, a.v, a.y, a.n_outputs, a.d_m, a.d_v);
+            break;
+        case Likelihood::multinomial:
+            log_Z = log_Z_multinomial(a.m, a.v, static_cast<int>(a.y[0]), a.n_outputs, a.d_m, a.d_v,
+                                      arena.take<double>(multinomial_scratch(a.n_outputs)));
+    }
+    return Status::ok;
+}
+
 #define PROBPROP_STRING_(x) #x
 #define PROBPROP_STRING(x) PROBPROP_STRING_(x)
 extern const Level level;
@@ -30,6 +49,8 @@ const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      predict<float>,
                      gradient<double>,
                      gradient<float>,
+                     class_log_probabilities,
+                     log_Z_of_point,
                      relu_moments_many<double>,
                      relu_moments_many<float>};
 

@@ -24,7 +24,7 @@ static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
         T* precisions = arena.take<T>(net.hidden[l].n_weights / 2);
         if (prior.hidden != nullptr) prior.hidden[l] = precisions;
     }
-    prior.out = arena.take<T>(static_cast<size_t>(net.out_n_vec) * Simd<T>::lanes);
+    prior.out = arena.take<T>(static_cast<size_t>(net.n_out * net.out_n_vec) * Simd<T>::lanes);
     return prior;
 }
 
@@ -47,8 +47,10 @@ static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T*
         }
         v_hat_nat += static_cast<size_t>(layer.n_out) * rows;
     }
-    for (int j = 0; j < net.out_n_vec * lanes; ++j)
-        prior.out[j] = j < net.out_n_in ? v_hat_nat[j] : T(1);
+    T* at = prior.out;
+    for (int k = 0; k < net.n_out; ++k, v_hat_nat += net.out_n_in)
+        for (int j = 0; j < net.out_n_vec * lanes; ++j)
+            *at++ = j < net.out_n_in ? v_hat_nat[j] : T(1);
     return prior;
 }
 
@@ -75,7 +77,7 @@ static void give_back(Network<T>& net, const PriorPrecisions<T>& prior, T share)
                     give_back<T>(m + u, m + units + u, v_hat, share);
         }
     }
-    for (int j = 0; j < net.out_n_vec * lanes; j += lanes)
+    for (int j = 0; j < net.n_out * net.out_n_vec * lanes; j += lanes)
         give_back<T>(net.out_m + j, net.out_v + j, prior.out + j, share);
 }
 

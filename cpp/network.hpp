@@ -4,13 +4,14 @@
 // Within a block the rows are the inputs (n_in of them, then the bias); each row holds the
 // block's means and then its variances, so a pass over a block is one forward stream:
 //   weights[block.offset + row * 2 * block.n_vec * lanes + {0: m_w, n_vec * lanes: v_w}]
-// The output layer has one unit, so its vectors run over the inputs instead: two flat arrays.
+// The output layer has few units, so their vectors run over the inputs instead: two arrays with
+// one padded row per unit.
 // Padding units have m_w = 0, v_w = 1 and receive zero gradients; nothing reads what they give.
 #pragma once
 
 #include <stdlib.h>
 
-#include "simd.hpp"
+#include "likelihood.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -70,12 +71,16 @@ template <typename T>
 struct Network {
     int n_hidden, n_features;
     HiddenLayer<T>* hidden;
-    int out_n_in, out_n_vec;  // inputs of the output unit (bias included), in vectors
-    T *out_m, *out_v;
-    T *x, *x_next;     // points as the first layer sees them: x/sqrt(n), bias last
-    T* x2_next;        // x^2/n
-    T* zero;           // the inputs have no variance
-    T *d_z_m, *d_z_v;  // dlogZ/dm_z, dlogZ/dv_z of the layer below
+    int n_out;                  // units of the output layer
+    int out_n_in, out_n_vec;    // inputs of an output unit (bias included), in vectors
+    T *out_m, *out_v;           // (n_out, out_n_vec * lanes)
+    double *m_out, *v_out;      // the output's moments, (n_out,)
+    double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
+    double* scratch;            // of log_Z_multinomial
+    T *x, *x_next;              // points as the first layer sees them: x/sqrt(n), bias last
+    T* x2_next;                 // x^2/n
+    T* zero;                    // the inputs have no variance
+    T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
 
 PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -123,9 +128,14 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
     }
     net.out_n_in = sizes[net.n_hidden] + 1;
     net.out_n_vec = ceil_div(net.out_n_in, lanes);
-    const size_t out_padded = static_cast<size_t>(net.out_n_vec) * lanes;
+    net.n_out = sizes[n_layers];
+    const size_t n_out = static_cast<size_t>(net.n_out);
+    const size_t out_padded = n_out * static_cast<size_t>(net.out_n_vec) * lanes;
     net.out_m = arena.take<T>(out_padded);
     net.out_v = arena.take<T>(out_padded);
+    double** per_output_unit[] = {&net.m_out, &net.v_out, &net.d_m_out, &net.d_v_out};
+    for (double** field : per_output_unit) *field = arena.take<double>(n_out);
+    net.scratch = arena.take<double>(multinomial_scratch(net.n_out));
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
     T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.zero};
     for (T** field : per_point) *field = arena.take<T>(point);
@@ -188,13 +198,17 @@ static void copy_weights(Network<T>& net, T* m_w, T* v_w) {
             }
         }
     }
-    for (int j = 0; j < net.out_n_vec * lanes; ++j) {
-        if (to_blocks) {
-            net.out_m[j] = j < net.out_n_in ? m_w[j] : T(0);
-            net.out_v[j] = j < net.out_n_in ? v_w[j] : T(1);
-        } else if (j < net.out_n_in) {
-            m_w[j] = net.out_m[j];
-            v_w[j] = net.out_v[j];
+    const int stride = net.out_n_vec * lanes;
+    for (int k = 0; k < net.n_out; ++k, m_w += net.out_n_in, v_w += net.out_n_in) {
+        T *out_m = net.out_m + k * stride, *out_v = net.out_v + k * stride;
+        for (int j = 0; j < stride; ++j) {
+            if (to_blocks) {
+                out_m[j] = j < net.out_n_in ? m_w[j] : T(0);
+                out_v[j] = j < net.out_n_in ? v_w[j] : T(1);
+            } else if (j < net.out_n_in) {
+                m_w[j] = out_m[j];
+                v_w[j] = out_v[j];
+            }
         }
     }
 }

@@ -13,7 +13,8 @@ PROBPROP_INLINE void forward_row(Network<T>& net, const PredictArgs<T>& args, in
     set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
     if (net.n_hidden > 0) first_layer<T, Update::none>(net);
     swap(net.x, net.x_next);
-    finish_forward<T, with_derivatives>(net, net.x2_next, args.m[i], args.v[i]);
+    finish_forward<T, with_derivatives>(net, net.x2_next, args.m + i * net.n_out,
+                                        args.v + i * net.n_out);
 }
 
 template <typename T>

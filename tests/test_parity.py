@@ -218,8 +218,8 @@ def run_at_level(level: str, *command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("level", cpu_levels()[1:])  # this process runs at the fastest
 def test_parity_at_every_level(level: str) -> None:
     here = Path(__file__).parent
-    names = ("test_parity.py", "test_moments.py", "test_oracle.py", "test_gradient.py")
-    files = [str(here / name) for name in names]
+    names = ("parity", "moments", "oracle", "gradient", "likelihood")
+    files = [str(here / f"test_{name}.py") for name in names]
     result = run_at_level(
         level, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not reference", *files
     )

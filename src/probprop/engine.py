@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from probprop import _kernel, reference
-from probprop.posterior import Array, FloatArray, Memory, PassInfo, Posterior, SweepInfo
+from probprop.posterior import Array, FloatArray, Likelihood, Memory, PassInfo, Posterior, SweepInfo
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
@@ -22,7 +22,8 @@ INFORMATIVE_RATIO = 8.0
 class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
-    Without `update_variance` the variances of the weights stay as they are. With a `memory`
+    y is (n,), or (n, K) for probits of several outputs. Without `update_variance` the variances
+    of the weights stay as they are. With a `memory`
     q gives evidence back as it absorbs more.
     """
 
@@ -33,6 +34,7 @@ class AdfPass(Protocol):
         y: Array,
         order: Array,
         *,
+        likelihood: Likelihood = "gaussian",
         update_variance: bool = True,
         memory: Memory | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
@@ -47,7 +49,7 @@ class RefinePrior(Protocol):
 
 
 class PredictMoments(Protocol):
-    """Mean and variance (without noise) of the network's output for every row of X."""
+    """Mean and variance (without noise) of the outputs for every row of X, (n,) or (n, K)."""
 
     def __call__(  # noqa: D102
         self, posterior: Posterior, X: Array
@@ -102,6 +104,7 @@ def _native_adf_pass(
     y: Array,
     order: Array,
     *,
+    likelihood: Likelihood = "gaussian",
     update_variance: bool = True,
     memory: Memory | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -110,8 +113,9 @@ def _native_adf_pass(
         _flat(posterior.m_w),
         _flat(posterior.v_w),
         np.ascontiguousarray(X, posterior.dtype),
-        np.ascontiguousarray(y, np.float64),
+        np.ascontiguousarray(y, np.float64).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
+        likelihood,
         posterior.alpha_noise,
         posterior.beta_noise,
         update_variance,
@@ -161,12 +165,15 @@ def _native_refine_prior(
 
 
 def _native_predict_moments(posterior: Posterior, X: Array) -> tuple[FloatArray, FloatArray]:
-    return _kernel.predict_moments(
+    mean, variance = _kernel.predict_moments(
         list(posterior.layer_sizes),
         _flat(posterior.m_w),
         _flat(posterior.v_w),
         np.ascontiguousarray(X, posterior.dtype),
     )
+    if posterior.layer_sizes[-1] == 1:
+        return mean[:, 0], variance[:, 0]
+    return mean, variance
 
 
 def _native_predict_gradient(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,10 @@ class Posterior:
     def prior_variance(self) -> float:
         """E[1/lambda] = beta/(alpha - 1)."""
         return self.beta_prior / (self.alpha_prior - 1.0)
+
+
+Likelihood = Literal["gaussian", "probit", "multinomial"]
+"""What a target is to the outputs: a value, +1 or -1 for each, or the index of the largest."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probprop.posterior import Array, Memory, PassInfo, Posterior
+from probprop.posterior import Array, Likelihood, Memory, PassInfo, Posterior
 from probprop.reference.gamma import gamma_update
+from probprop.reference.likelihood import Evidence, gaussian, multinomial, probit
 from probprop.reference.memory import give_back
 from probprop.reference.moments import ReluMoments, relu_moments
 
@@ -27,18 +28,8 @@ class Forward(NamedTuple):
     m_z: tuple[Array, ...]  # mean of every layer's input, bias unit last: (..., n_in + 1)
     v_z: tuple[Array, ...]  # its variance
     relu: tuple[ReluMoments, ...]  # of every hidden layer: (..., n_out)
-    m_out: Array  # mean of the network's output: (...)
-    v_out: Array  # its variance, without the noise
-
-
-class Evidence(NamedTuple):
-    """log Z of one point, [PBP15] Eq. (12), with its derivatives by the output's moments."""
-
-    log_Z: float
-    dlogZ_dm_out: float
-    dlogZ_dv_out: float
-    d2: float  # (y - m_out)^2
-    v_out: float
+    m_out: Array  # means of the network's outputs: (..., K)
+    v_out: Array  # their variances, without the noise
 
 
 def linear_moments(m_w: Array, v_w: Array, m_z: Array, v_z: Array) -> tuple[Array, Array]:
@@ -73,21 +64,26 @@ def forward(m_w: Sequence[Array], v_w: Sequence[Array], x: Array) -> Forward:
         inputs.append((m_z, v_z))
     m_out, v_out = linear_moments(m_w[-1], v_w[-1], m_z, v_z)
     means, variances = zip(*inputs, strict=True)
-    return Forward(means, variances, tuple(relu), m_out[..., 0], v_out[..., 0])
+    return Forward(means, variances, tuple(relu), m_out, v_out)
 
 
-def log_Z(passed: Forward, y: float, noise_variance: float) -> Evidence:
-    """Evaluate log N(y | m_out, v_out + noise_variance), [PBP15] Eq. (12), for one point."""
-    residual, v_out = y - float(passed.m_out), float(passed.v_out)
-    v_total = v_out + noise_variance
-    dlogZ_dm_out = residual / v_total
-    return Evidence(
-        log_Z=-0.5 * (math.log(2.0 * math.pi * v_total) + residual * dlogZ_dm_out),
-        dlogZ_dm_out=dlogZ_dm_out,
-        dlogZ_dv_out=0.5 * (dlogZ_dm_out * dlogZ_dm_out - 1.0 / v_total),
-        d2=residual * residual,
-        v_out=v_out,
-    )
+def log_Z(likelihood: Likelihood, passed: Forward, y: Array, noise_variance: float) -> Evidence:
+    """Evaluate log Z of one point for a likelihood; [PBP15] Eq. (12) is the Gaussian one.
+
+    Parameters
+    ----------
+    likelihood : {"gaussian", "probit", "multinomial"}
+    passed : Forward
+        Of one point.
+    y : ndarray, (K,), or (1,) if multinomial
+        Values, labels of +1 and -1, or the index of the class.
+    noise_variance : float
+        Of a Gaussian.
+    """
+    m, v = np.asarray(passed.m_out, np.float64), np.asarray(passed.v_out, np.float64)
+    if likelihood == "gaussian":
+        return gaussian(m, v, y, noise_variance)
+    return probit(m, v, y) if likelihood == "probit" else multinomial(m, v, int(y[0]))
 
 
 def to_inputs(
@@ -133,8 +129,8 @@ def backward(
     dlogZ_dm_w: list[Array] = []
     dlogZ_dv_w: list[Array] = []
     # delta^m and delta^v of S(15) and S(16), at the output.
-    d_m_a = np.asarray([evidence.dlogZ_dm_out], m_w[0].dtype)
-    d_v_a = np.asarray([evidence.dlogZ_dv_out], m_w[0].dtype)
+    d_m_a = np.asarray(evidence.dlogZ_dm, m_w[0].dtype)
+    d_v_a = np.asarray(evidence.dlogZ_dv, m_w[0].dtype)
     for layer in reversed(range(len(m_w))):
         m, v, m_z, v_z = m_w[layer], v_w[layer], passed.m_z[layer], passed.v_z[layer]
         n = m.shape[1]
@@ -149,7 +145,7 @@ def backward(
 
 
 def gradients(
-    posterior: Posterior, x: Array, y: float
+    posterior: Posterior, x: Array, y: float | Array, likelihood: Likelihood = "gaussian"
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
@@ -157,7 +153,8 @@ def gradients(
     ----------
     posterior : Posterior
     x : ndarray, (D,)
-    y : float
+    y : float, or ndarray of shape (K,)
+    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
 
     Returns
     -------
@@ -166,7 +163,7 @@ def gradients(
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
-    evidence = log_Z(passed, y, posterior.noise_variance)
+    evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
@@ -204,7 +201,12 @@ def gaussian_update(
 
 
 def absorb(
-    posterior: Posterior, x: Array, y: float, *, update_variance: bool = True
+    posterior: Posterior,
+    x: Array,
+    y: float | Array,
+    *,
+    likelihood: Likelihood = "gaussian",
+    update_variance: bool = True,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
@@ -212,7 +214,9 @@ def absorb(
     ----------
     posterior : Posterior
     x : ndarray, (D,)
-    y : float
+    y : float, or ndarray of shape (K,)
+        A value; labels of +1 and -1 for a probit; the index of a class if multinomial.
+    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
     update_variance : bool, default=True
         False leaves Eq. (7) out: the variances of the weights stay.
 
@@ -225,11 +229,14 @@ def absorb(
     m_w, v_w = posterior.m_w, posterior.v_w
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
         passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
-        evidence = log_Z(passed, y, posterior.noise_variance)
-        # d2 and v_out in units of the noise, as the quadrature needs them.
-        precision = posterior.alpha_noise / posterior.beta_noise
-        scaled = evidence.d2 * precision, evidence.v_out * precision
-        if not all(map(math.isfinite, (evidence.log_Z, *scaled))):
+        evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
+        finite = [evidence.log_Z]
+        if likelihood == "gaussian":
+            d2, v_out = float((y - passed.m_out[0]) ** 2), float(passed.v_out[0])
+            # In units of the noise, as the quadrature needs them.
+            precision = posterior.alpha_noise / posterior.beta_noise
+            finite += [d2 * precision, v_out * precision]
+        if not all(map(math.isfinite, finite)):
             return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
 
         gradient = backward(m_w, v_w, passed, evidence)
@@ -239,9 +246,9 @@ def absorb(
         else:
             updates = [(mean_update(m, v, d_m), v, 0) for m, v, d_m, _ in layers]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
-    alpha_new, beta_new, guarded = gamma_update(
-        posterior.alpha_noise, posterior.beta_noise, evidence.d2, evidence.v_out
-    )
+    alpha_new, beta_new, guarded = posterior.alpha_noise, posterior.beta_noise, False
+    if likelihood == "gaussian":
+        alpha_new, beta_new, guarded = gamma_update(alpha_new, beta_new, d2, v_out)
     return (
         replace(posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_new, beta_noise=beta_new),
         PassInfo(evidence.log_Z, 1, sum(n_undone), int(guarded), n_skipped=0),
@@ -254,6 +261,7 @@ def adf_pass(
     y: Array,
     order: Sequence[int] | Array,
     *,
+    likelihood: Likelihood = "gaussian",
     update_variance: bool = True,
     memory: Memory | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -264,10 +272,12 @@ def adf_pass(
     posterior : Posterior
     X : ndarray, (n, D)
         Standardised features.
-    y : ndarray, (n,)
-        Standardised targets.
+    y : ndarray, (n,) or (n, K)
+        Standardised targets; labels of +1 and -1 for probits, indices of classes if
+        multinomial.
     order : sequence of int
         Indices of the points, in the order in which to absorb them.
+    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
     update_variance : bool, default=True
         False leaves Eq. (7) out: the variances of the weights stay.
     memory : Memory, default=None
@@ -278,7 +288,9 @@ def adf_pass(
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
             posterior = give_back(posterior, memory, min(memory.every, len(order) - t))
-        posterior, info = absorb(posterior, X[i], float(y[i]), update_variance=update_variance)
+        posterior, info = absorb(
+            posterior, X[i], y[i], likelihood=likelihood, update_variance=update_variance
+        )
         infos.append(info)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
@@ -290,7 +302,7 @@ def adf_pass(
 
 
 def predict_moments(posterior: Posterior, X: Array) -> tuple[Array, Array]:
-    """Mean and variance, without the noise, of the network's output at each row.
+    """Mean and variance, without the noise, of the network's outputs at each row.
 
     Parameters
     ----------
@@ -299,7 +311,9 @@ def predict_moments(posterior: Posterior, X: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    mean, variance : ndarray, (n,)
+    mean, variance : ndarray, (n,), or (n, K) with several outputs
     """
     passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
+    if posterior.layer_sizes[-1] == 1:
+        return passed.m_out[:, 0], passed.v_out[:, 0]
     return passed.m_out, passed.v_out

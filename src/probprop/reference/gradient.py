@@ -27,10 +27,10 @@ def predict_gradient(posterior: Posterior, X: Array) -> tuple[Array, Array, Arra
     dmean_dX, dvariance_dX : ndarray, (n, D)
     """
     passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
-    one = np.ones_like(passed.m_out)[:, np.newaxis]  # (n, 1): the output layer has one unit
+    one = np.ones_like(passed.m_out)  # (n, 1): the output layer has one unit
     dmean_dX = to_features(posterior, passed, d_m_a=one, d_v_a=0.0 * one)
     dvariance_dX = to_features(posterior, passed, d_m_a=0.0 * one, d_v_a=one)
-    return passed.m_out, passed.v_out, dmean_dX, dvariance_dX
+    return passed.m_out[:, 0], passed.v_out[:, 0], dmean_dX, dvariance_dX
 
 
 def to_features(posterior: Posterior, passed: Forward, d_m_a: Array, d_v_a: Array) -> Array:
