@@ -1,4 +1,4 @@
-"""Fixtures of the tests of model files."""
+"""Fixtures that several files share: a model file, and labelled data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_multilabel_classification,
+)
+from sklearn.model_selection import train_test_split
 
+from labelled import Split, halves
 from model_files import fitted
 from probprop.regressor import PBPRegressor
 
@@ -27,3 +35,33 @@ def good(model: PBPRegressor, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def path(tmp_path: Path, good: Path) -> Path:
     """A copy of it, alone in its directory."""
     return Path(shutil.copy(good, tmp_path / "model.pbp"))
+
+
+# ---- Labels
+
+
+@pytest.fixture(scope="module")
+def cancer() -> Split:
+    return halves(load_breast_cancer)
+
+
+@pytest.fixture(scope="module")
+def wine() -> Split:
+    return halves(load_wine)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Split:
+    return halves(load_digits)
+
+
+@pytest.fixture(scope="module")
+def labels() -> Split:
+    X, y = make_multilabel_classification(400, 8, n_classes=4, random_state=0)
+    return train_test_split(X, y, test_size=0.5, random_state=0)
+
+
+@pytest.fixture(params=["cancer", "wine", "labels"])
+def split(request: pytest.FixtureRequest) -> Split:
+    """Two classes, three classes, four labels."""
+    return request.getfixturevalue(request.param)

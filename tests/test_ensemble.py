@@ -290,9 +290,9 @@ def test_the_automatic_choice_is_made_once_and_shared(diabetes, monkeypatch):
     auto = PBPRegressor(5, n_epochs="auto", memory="auto", random_state=3)
     single = clone(auto).fit(X, y)
     chosen = []
-    choose = probprop.regressor.choose
+    choose = probprop.estimator.choose
     monkeypatch.setattr(
-        probprop.regressor, "choose", lambda *args: chosen.append(choose(*args)) or chosen[-1]
+        probprop.estimator, "choose", lambda *args: chosen.append(choose(*args)) or chosen[-1]
     )
     ensemble = PBPEnsemble(auto, n_members=3, n_jobs=2).fit(X, y)
     assert len(chosen) == 1

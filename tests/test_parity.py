@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from probprop import _kernel
 from probprop.engine import ENGINES, cpu_level, cpu_levels
-from probprop.posterior import Posterior, initial_posterior
+from probprop.posterior import Memory, Posterior, initial_posterior
 from probprop.reference.gamma import gamma_increments, gamma_moments_by_quadrature
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
@@ -92,6 +92,52 @@ def test_one_epoch(
     moments = [e.predict_moments(reference[0], X) for e in (NATIVE, REFERENCE)]
     for a, b in zip(*moments, strict=True):
         np.testing.assert_allclose(a, b, rtol=RTOL[dtype], atol=1e-5 if dtype == "float32" else 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    likelihood=st.sampled_from(["probit", "multinomial"]),
+    K=st.integers(1, 12),
+    hidden=st.lists(st.integers(1, 20), min_size=0, max_size=3),
+    n=st.integers(1, 20),
+    capacity=st.none() | st.floats(1.0, 100.0),
+    seed=st.integers(0, 2**31 - 1),
+    dtype=st.sampled_from(["float64", "float32"]),
+)
+def test_one_epoch_of_labels(
+    likelihood: str,
+    K: int,
+    hidden: list[int],
+    n: int,
+    capacity: float | None,
+    seed: int,
+    dtype: str,
+) -> None:
+    random = np.random.RandomState(seed)
+    X, _ = data(n, 3, seed, dtype)
+    if likelihood == "probit":
+        y = random.choice([-1.0, 1.0], (n, K))
+    else:
+        K += 1
+        y = random.randint(K, size=n).astype(float)
+    before = start([3, *hidden, K], seed, dtype)
+    memory = None if capacity is None else Memory(capacity, 6.0, 6.0)
+    native, reference = (
+        engine.adf_pass(before, X, y, np.arange(n), likelihood=likelihood, memory=memory)
+        for engine in (NATIVE, REFERENCE)
+    )
+    assert_close(native[0], reference[0], RTOL[dtype])
+    assert native[1].log_Z_sum == pytest.approx(reference[1].log_Z_sum, rel=RTOL[dtype])
+    assert (native[1].n_guarded, native[1].n_skipped) == (0, 0)
+    assert reference[1].n_skipped == 0
+    moments = [e.predict_moments(reference[0], X) for e in (NATIVE, REFERENCE)]
+    for a, b in zip(*moments, strict=True):
+        assert a.shape == b.shape == ((n,) if K == 1 else (n, K))
+        np.testing.assert_allclose(a, b, rtol=RTOL[dtype], atol=1e-5 if dtype == "float32" else 0)
+    if likelihood == "multinomial":
+        m, v = (a.astype(float) for a in moments[1])
+        log_p = [e.class_log_probabilities(m, v) for e in (NATIVE, REFERENCE)]
+        np.testing.assert_allclose(*log_p, rtol=1e-9, atol=1e-12)
 
 
 # Every width around the vector lengths 2, 4, 8, 16 and the block lengths: padding and remainders.
@@ -176,15 +222,32 @@ def test_inputs_are_not_changed() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+THREE_CLASSES = {
+    "sizes": [3, 5, 3],
+    "m_w": np.zeros(38),
+    "v_w": np.ones(38),
+    "likelihood": "multinomial",
+}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sizes": [3, 5, 2]}, "one unit"),
+        ({"sizes": [3, 5, 2], "m_w": np.zeros(32), "v_w": np.ones(32)}, "one output"),
         ({"sizes": [3]}, "input and an output"),
         ({"sizes": [3, 0, 1]}, "needs a unit"),
         ({"m_w": np.zeros(7)}, "weights do not fit"),
         ({"X": np.zeros((4, 2))}, "columns"),
-        ({"y": np.zeros(3)}, "length"),
+        ({"y": np.zeros((3, 1))}, "length"),
+        ({"y": np.zeros((4, 2))}, "one output"),
+        ({"likelihood": "poisson"}, "gaussian, probit or multinomial"),
+        ({"likelihood": "probit"}, "1 or -1"),
+        ({"likelihood": "probit", "y": np.ones((4, 2))}, "a column per output"),
+        ({"likelihood": "multinomial"}, "two outputs or more"),
+        (THREE_CLASSES | {"y": np.full((4, 1), 3.0)}, "index of a class"),
+        (THREE_CLASSES | {"y": np.full((4, 1), 0.5)}, "index of a class"),
+        (THREE_CLASSES | {"y": np.full((4, 1), np.nan)}, "index of a class"),
+        (THREE_CLASSES | {"update_variance": False}, "only a Gaussian"),
         ({"order": np.array([4])}, "outside"),
         ({"order": np.array([-1])}, "outside"),
     ],
@@ -195,8 +258,9 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(change: dict[str, object], me
         "m_w": np.zeros(26),
         "v_w": np.ones(26),
         "X": np.zeros((4, 3)),
-        "y": np.zeros(4),
+        "y": np.zeros((4, 1)),
         "order": np.arange(4),
+        "likelihood": "gaussian",
         "alpha": 6.0,
         "beta": 6.0,
     }

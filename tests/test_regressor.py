@@ -225,10 +225,10 @@ def test_predict_shapes_and_agreement(diabetes, fitted):
 
 
 def test_prediction_blocks_do_not_show(diabetes, fitted, monkeypatch):
-    import probprop.regressor
+    import probprop.estimator
 
     whole = fitted.predict(diabetes[0], return_std=True)
-    monkeypatch.setattr(probprop.regressor, "_PREDICT_BLOCK", 100)
+    monkeypatch.setattr(probprop.estimator, "_PREDICT_BLOCK", 100)
     assert_array_equal(fitted.predict(diabetes[0], return_std=True), whole)
 
 

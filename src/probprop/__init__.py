@@ -16,6 +16,8 @@ except ModuleNotFoundError as error:
         "`pip install .` (it needs a C++17 compiler)."
     ) from error
 
+from probprop.class_predictive import ClassPredictive
+from probprop.classifier import PBPClassifier
 from probprop.ensemble import PBPEnsemble
 from probprop.persistence import ModelFileError, load
 from probprop.posterior import Epoch, Posterior
@@ -26,9 +28,11 @@ from probprop.sensitivity import Sensitivity
 
 __version__ = _version("probprop")
 __all__ = [
+    "ClassPredictive",
     "Epoch",
     "EvidenceSelection",
     "ModelFileError",
+    "PBPClassifier",
     "PBPEnsemble",
     "PBPRegressor",
     "Posterior",

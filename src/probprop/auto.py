@@ -1,7 +1,8 @@
 """The choice of epochs and memory on held-out rows: ``n_epochs="auto"``, ``memory="auto"``.
 
 Every memory is trained on the same parts of the data while the log-likelihood of the rest is
-watched. The best pair replaces the protocol of [PBP15] only where it is clearly better.
+watched. The best pair replaces the usual one, for a regression the protocol of [PBP15], only
+where it is clearly better.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from probprop.threads import map_in_threads
 from probprop.training import epochs
 
 if TYPE_CHECKING:
-    from probprop.regressor import PBPRegressor
+    from probprop.estimator import PBPEstimator
 
 MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
 """What ``memory="auto"`` chooses from."""
@@ -48,7 +49,7 @@ class Curve:
     n_epochs : tuple of int
         Where it was looked at.
     log_likelihood : tuple of float
-        Mean over the rows, in target units; as many.
+        Mean over the rows, of a density in target units or of labels; as many.
     """
 
     memory: float | None
@@ -92,19 +93,22 @@ class Watched:
     log_likelihood: FloatArray
 
 
-def choose(model: PBPRegressor, X: Array, y: Array, seed: int) -> Choice:
+def choose(model: PBPEstimator, X: Array, y: Array, seed: int) -> Choice:
     """Choose epochs and memory where the parameters of the model are ``"auto"``.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPEstimator
         With its parameters; it is not changed.
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, K)
     seed : int
         Of the parts and of all fits.
     """
-    memories = MEMORIES if model.memory == "auto" else (model.memory,)
+    if model.memory == "auto":
+        memories = sorted(MEMORIES, key=lambda m: m != model._usual_memory)  # that one first
+    else:
+        memories = [model.memory]
     usual = USUAL_EPOCHS if model.n_epochs == "auto" else model.n_epochs
     if len(y) < _FEWEST_ROWS:
         return Choice(usual, memories[0])
@@ -160,7 +164,7 @@ def validation_parts(n: int, seed: int) -> list[tuple[Array, Array]]:
 
 
 def held_out_scores(
-    model: PBPRegressor,
+    model: PBPEstimator,
     X: Array,
     y: Array,
     parts: Sequence[tuple[Array, Array]],
@@ -173,9 +177,9 @@ def held_out_scores(
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPEstimator
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, K)
     parts : sequence of (rows to train on, rows held out)
     memory : float or None
     checks : sequence of int
@@ -197,8 +201,7 @@ def held_out_scores(
             for posterior, _ in islice(training, n_epochs - done):  # noqa: B007
                 if stopped():
                     raise KeyboardInterrupt  # nobody waits for the scores
-            predictive = model._predictive(posterior, standardizer, X[held_out])
-            scores.append(predictive.logpdf(y[held_out]))
+            scores.append(model._held_out_log_p(posterior, standardizer, X[held_out], y[held_out]))
         done = n_epochs
         yield np.concatenate(scores)
 

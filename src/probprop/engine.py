@@ -64,14 +64,21 @@ class PredictGradient(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]: ...
 
 
+class ClassLogProbabilities(Protocol):
+    """The log of the probability of every class, from the moments of the outputs; all (n, K)."""
+
+    def __call__(self, m: FloatArray, v: FloatArray) -> FloatArray: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Engine:
-    """One implementation of the four operations training and prediction need."""
+    """One implementation of the five operations training and prediction need."""
 
     adf_pass: AdfPass
     refine_prior: RefinePrior
     predict_moments: PredictMoments
     predict_gradient: PredictGradient
+    class_log_probabilities: ClassLogProbabilities
 
 
 def cpu_level() -> str:
@@ -193,11 +200,13 @@ ENGINES: dict[str, Engine] = {
         _native_refine_prior,
         _native_predict_moments,
         _native_predict_gradient,
+        _kernel.class_log_probabilities,
     ),
     "reference": Engine(
         reference.adf_pass,
         reference.refine_prior,
         reference.predict_moments,
         reference.predict_gradient,
+        reference.class_log_probabilities,
     ),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,17 +22,23 @@ from probprop.standardize import Standardizer
 from probprop.validation import check_int, check_memory
 
 if TYPE_CHECKING:  # these import this module
+    from probprop.classifier import PBPClassifier
     from probprop.ensemble import PBPEnsemble
+    from probprop.estimator import PBPEstimator
     from probprop.regressor import PBPRegressor
     from probprop.table import TableModel
 
-Model: TypeAlias = "PBPRegressor | PBPEnsemble | TableModel"
+Model: TypeAlias = "PBPRegressor | PBPClassifier | PBPEnsemble | TableModel"
+Estimator = TypeVar("Estimator", bound="PBPEstimator")
 Parts = tuple[dict[str, Any], dict[str, Array]]  # header and arrays
 
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
 _CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
+_NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
+_CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
+_CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
 
 
@@ -45,7 +51,19 @@ def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
 
 def describe_regressor(model: PBPRegressor) -> Parts:
     """Return the header and the arrays of a fitted regressor."""
-    described = _describe_unfitted(model, "PBPRegressor")
+    return _describe_fitted(model, "PBPRegressor")
+
+
+def describe_classifier(model: PBPClassifier) -> Parts:
+    """Return the header and the arrays of a fitted classifier."""
+    header, arrays = _describe_fitted(model, "PBPClassifier")
+    dtype = "str" if model.classes_.dtype.kind == "U" else model.classes_.dtype.name
+    classes = {"dtype": dtype, "values": model.classes_.tolist()}
+    return header | {"classes_": classes, "multilabel_": model.multilabel_}, arrays
+
+
+def _describe_fitted(model: PBPEstimator, expected: str) -> Parts:
+    described = _describe_unfitted(model, expected)
     state = vars(model) | vars(model.posterior_) | vars(model.standardizer_)
     header = {
         **described,
@@ -64,7 +82,7 @@ def describe_regressor(model: PBPRegressor) -> Parts:
     return header, arrays
 
 
-def _describe_unfitted(model: PBPRegressor | PBPEnsemble, expected: str) -> dict[str, Any]:
+def _describe_unfitted(model: BaseEstimator, expected: str) -> dict[str, Any]:
     if (name := type(model).__name__) != expected:
         raise TypeError(f"{name} is another class; use pickle")
     parameters = model.get_params(deep=False)
@@ -83,12 +101,10 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, np.random.RandomState) else value
 
 
-def _rebuild_unfitted(header: dict[str, Any]) -> PBPRegressor:
-    from probprop.regressor import PBPRegressor
-
-    if field(header, "class", str) != "PBPRegressor":
+def _rebuild_unfitted(header: dict[str, Any], kind: type[Estimator]) -> Estimator:
+    if field(header, "class", str) != kind.__name__:
         raise ValueError("a part of the model is of a class that it cannot be made of")
-    model = PBPRegressor(**field(header, "parameters", dict))
+    model = kind(**field(header, "parameters", dict))
     if isinstance(model.hidden_layer_sizes, dict):
         model.hidden_layer_sizes = tuple(field(model.hidden_layer_sizes, "tuple", list))
     model._check_parameters()
@@ -98,14 +114,59 @@ def _rebuild_unfitted(header: dict[str, Any]) -> PBPRegressor:
 
 def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPRegressor:
     """Undo `describe_regressor`; TypeError and ValueError say why that is not possible."""
-    model = _rebuild_unfitted(header)
+    from probprop.regressor import PBPRegressor
+
+    model = _rebuild_unfitted(header, PBPRegressor)
+    _rebuild_fitted(model, header, arrays)
+    return model
+
+
+def _rebuild_classifier(header: dict[str, Any], arrays: dict[str, Array]) -> PBPClassifier:
+    """Undo `describe_classifier`; TypeError and ValueError say why that is not possible."""
+    from probprop.classifier import PBPClassifier
+
+    model = _rebuild_unfitted(header, PBPClassifier)
+    model.multilabel_ = field(header, "multilabel_", bool)
+    model.classes_ = _rebuild_classes(field(header, "classes_", dict))
+    if model.multilabel_ and model.classes_.tolist() != list(range(len(model.classes_))):
+        raise ValueError("classes_ are not the columns of a matrix of labels")
+    _rebuild_fitted(model, header, arrays)
+    q, scale = model.posterior_, model.standardizer_
+    found = q.alpha_noise, q.beta_noise, scale.y_mean, scale.y_scale
+    if found != (*model._noise_prior, 0.0, 1.0):
+        raise ValueError("the noise or the scale of the labels is not that of a classifier")
+    return model
+
+
+def _rebuild_classes(described: dict[str, Any]) -> Array:
+    dtype, values = field(described, "dtype", str), field(described, "values", list)
+    kind = _CLASS_KINDS.get(dtype)
+    if kind is None or len(values) < 2 or any(type(value) is not kind for value in values):
+        raise ValueError("classes_ are not two or more of one type")
+    if any(not one < other for one, other in pairwise(values)):
+        raise ValueError("classes_ are not sorted, or not all different")
+    if kind is float and not np.isfinite(values).all():
+        raise ValueError("classes_ are not all finite")
+    try:
+        with np.errstate(over="raise"):
+            classes = np.array(values, dtype)
+    except (OverflowError, FloatingPointError) as error:
+        raise ValueError(f"classes_ are not all of the dtype {dtype}") from error
+    if classes.tolist() != values:
+        raise ValueError(f"classes_ are not all of the dtype {dtype}")
+    return classes
+
+
+def _rebuild_fitted(model: PBPEstimator, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Undo `_describe_fitted` for a model that knows its parameters, and its classes if any."""
     q: dict[str, Any] = {k: field(header, k, float) for k in _ABOVE}
     if bad := [k for k, lowest in _ABOVE.items() if not lowest < q[k] < math.inf]:
         raise ValueError(f"{bad[0]} is {q[bad[0]]}")
     n_iter, n_seen = field(header, "n_iter_", int), field(header, "n_samples_seen_", int)
     sizes, weights = field(header, "layer_sizes", list), field(header, "weights_dtype", str)
-    if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != 1 or weights == "int64":
-        raise ValueError("the layers are not those of a regression network")
+    if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != model._n_outputs or weights == "int64":
+        kind = "regression" if model._likelihood == "gaussian" else "classification"
+        raise ValueError(f"the layers are not those of a {kind} network")
     expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
     expected |= {k: ("float64", (sizes[0],)) for k in ("x_mean", "x_scale")}
     for i, (n_in, n_out) in enumerate(pairwise(sizes)):
@@ -129,7 +190,6 @@ def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPR
     model.n_features_in_ = len(arrays["x_mean"])
     if names:
         model.feature_names_in_ = np.array(names, object)
-    return model
 
 
 def _describe_choice(choice: Choice) -> dict[str, Any]:
@@ -137,7 +197,7 @@ def _describe_choice(choice: Choice) -> dict[str, Any]:
     return {k: _plain(v) for k, v in vars(choice).items()} | {"curves": curves}
 
 
-def _rebuild_choice(header: dict[str, Any], model: PBPRegressor) -> Choice:
+def _rebuild_choice(header: dict[str, Any], model: PBPEstimator) -> Choice:
     """Undo `_describe_choice`; files from before there was a choice have the parameters."""
     if "choice_" not in header and not isinstance(model.n_epochs, str):
         return Choice(model.n_epochs, None)
@@ -193,10 +253,11 @@ def describe_ensemble(model: PBPEnsemble) -> Parts:
 def _rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
     """Undo `describe_ensemble`; TypeError and ValueError say why that is not possible."""
     from probprop.ensemble import PBPEnsemble
+    from probprop.regressor import PBPRegressor
 
     model = PBPEnsemble(**field(header, "parameters", dict))
     if isinstance(model.estimator, dict):
-        model.estimator = _rebuild_unfitted(model.estimator)
+        model.estimator = _rebuild_unfitted(model.estimator, PBPRegressor)
     model._check_parameters()
     check_random_state(model.random_state)
 
@@ -272,6 +333,7 @@ def class_inside(header: dict[str, Any]) -> str:
 
 REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
     "PBPRegressor": _rebuild_regressor,
+    "PBPClassifier": _rebuild_classifier,
     "PBPEnsemble": _rebuild_ensemble,
     "TableModel": _rebuild_table_model,
 }

@@ -26,6 +26,7 @@ from probprop.model_parts import (
     Model,
     Parts,
     class_inside,
+    describe_classifier,
     describe_ensemble,
     describe_regressor,
     describe_table_model,
@@ -34,6 +35,7 @@ from probprop.model_parts import (
 from probprop.posterior import Array
 
 if TYPE_CHECKING:  # these import this module
+    from probprop.classifier import PBPClassifier
     from probprop.ensemble import PBPEnsemble
     from probprop.regressor import PBPRegressor
     from probprop.table import TableModel
@@ -197,6 +199,11 @@ def save_regressor(model: PBPRegressor, path: _Path) -> None:
     _save(path, describe_regressor, model)
 
 
+def save_classifier(model: PBPClassifier, path: _Path) -> None:
+    """Write a fitted classifier to one file, as `save_regressor` does."""
+    _save(path, describe_classifier, model)
+
+
 def save_ensemble(model: PBPEnsemble, path: _Path) -> None:
     """Write a fitted ensemble to one file, its members as `save_regressor` does."""
     _save(path, describe_ensemble, model)
@@ -225,7 +232,7 @@ def load(path: _Path) -> Model:
     header, arrays = read_model(path)
     try:
         inside = class_inside(header)
-        if inside == "PBPRegressor":
+        if inside in ("PBPRegressor", "PBPClassifier"):
             return REBUILD[header["class"]](header, arrays)
     except (TypeError, ValueError) as error:
         raise _error(path, _DAMAGED, error) from error

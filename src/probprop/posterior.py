@@ -54,7 +54,7 @@ class Posterior:
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
-        """Units per layer from the input (bias excluded) to the single output."""
+        """Units per layer from the input (bias excluded) to the outputs."""
         return (self.m_w[0].shape[1] - 1, *(m.shape[0] for m in self.m_w))
 
     @property
@@ -163,7 +163,7 @@ class Epoch(NamedTuple):
     mean_log_Z: float
     """Mean of log Z over those points, in target units."""
     noise_variance: float
-    """E[1/gamma] after the pass, in target units squared."""
+    """E[1/gamma] after the pass, in target units squared; of a classifier 1, the probit's own."""
     prior_variance: float
     """E[1/lambda] after the pass."""
     n_undone: int
@@ -196,7 +196,7 @@ def initial_posterior(
     Parameters
     ----------
     layer_sizes : sequence of int
-        Units per layer: features, hidden layers, then 1.
+        Units per layer: features, hidden layers, outputs.
     noise_shape, noise_rate, prior_shape, prior_rate : float
         The Gamma hyperpriors of gamma and lambda.
     random_state : numpy.random.RandomState

@@ -14,7 +14,9 @@ _WIDTH = 24
 _SECONDS_BETWEEN = 0.1
 
 
-def progress_bar(n_epochs: int, stream: TextIO | None = None) -> Callable[[Epoch], None]:
+def progress_bar(
+    n_epochs: int, stream: TextIO | None = None, *, show_noise: bool = True
+) -> Callable[[Epoch], None]:
     """Return a callback that draws epoch, mean log Z, noise and the time left.
 
     On a terminal one line is redrawn; elsewhere a line is printed at every tenth.
@@ -24,6 +26,8 @@ def progress_bar(n_epochs: int, stream: TextIO | None = None) -> Callable[[Epoch
     n_epochs : int
         Epochs to come.
     stream : file-like, default sys.stderr
+    show_noise : bool, default=True
+        Off for a classifier, whose noise is not learned.
     """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
@@ -42,11 +46,11 @@ def progress_bar(n_epochs: int, stream: TextIO | None = None) -> Callable[[Epoch
         drawn = now
         filled = _WIDTH * done // n_epochs
         left = (now - start) / done * (n_epochs - done)
+        noise = f"noise std {epoch.noise_variance**0.5:.4g}, " if show_noise else ""
         line = (
             f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} "
             f"[{'#' * filled}{'.' * (_WIDTH - filled)}] "
-            f"mean log Z {epoch.mean_log_Z:.4f}, "
-            f"noise std {epoch.noise_variance**0.5:.4g}, {left:.1f} s left"
+            f"mean log Z {epoch.mean_log_Z:.4f}, {noise}{left:.1f} s left"
         )
         if out.isatty():
             out.write(f"\r{line}\x1b[K" + ("\n" if last else ""))

@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from itertools import islice
-from numbers import Integral
+from collections.abc import Sequence
 from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, check_scalar
+from sklearn.utils.validation import check_is_fitted
 
-from probprop import persistence, training
-from probprop.auto import Choice, choose
+from probprop import persistence
 from probprop.engine import ENGINES
-from probprop.posterior import Array, Epoch, FloatArray, Posterior
+from probprop.estimator import Callback, PBPEstimator
+from probprop.posterior import Array, Epoch, FloatArray, Likelihood, Posterior
 from probprop.predictive import Predictive
-from probprop.progress import progress_bar
 from probprop.sampled import SampledNetwork, sample_network
 from probprop.sensitivity import Sensitivity, sensitivity
 from probprop.standardize import Standardizer
 from probprop.training import warn_of_counts
 from probprop.validation import (
     check_above,
-    check_flag,
     check_inputs,
     check_int,
-    check_layer_sizes,
     check_magnitude,
-    check_memory,
-    check_n_epochs,
-    check_option,
-    check_refine_every,
     check_training_data,
 )
 
-Callback = Callable[[Epoch], bool | None]
 
-_PREDICT_BLOCK = 1 << 16  # rows standardised at a time
-
-
-class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorised Gaussian posterior; the precisions of the
@@ -187,43 +173,9 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._check_parameters()
-        before = vars(self).copy()
-        try:
-            rows, targets = check_training_data(self, X, y, reset=True)
-            self._fit(rows, targets, self._choose(rows, targets), callback)
-        except BaseException:  # Ctrl-C too
-            if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
-                self.__dict__ = before
-            raise
+        self._start_afresh(X, y, callback)
         warn_of_counts(self.history_)
         return self
-
-    def _choose(self, X: Array, y: Array) -> Choice:
-        """Return the epochs and the memory to train with, found on held-out rows if "auto"."""
-        if isinstance(self.n_epochs, str) or isinstance(self.memory, str):
-            # A copy draws the seed: with the usual choice the fit is the one without "auto".
-            random_state = deepcopy(check_random_state(self.random_state))
-            return choose(self, X, y, random_state.randint(2**31))
-        return Choice(self.n_epochs, self.memory)
-
-    def _fit(self, X: Array, y: Array, choice: Choice, callback: Callback | None) -> None:
-        """Train and publish what the last whole epoch left; also on Ctrl-C."""
-        random_state = check_random_state(self.random_state)
-        standardizer, epochs = training.epochs(self, X, y, choice.memory, random_state)
-        callbacks = [] if callback is None else [callback]
-        if self.verbose:
-            callbacks.append(progress_bar(choice.n_epochs))
-        done: tuple[Posterior, list[Epoch]] | None = None  # one name, so Ctrl-C can't part them
-        try:
-            for posterior, epoch in islice(epochs, choice.n_epochs):
-                done = posterior, [*([] if done is None else done[1]), epoch]
-                if any([c(epoch) for c in callbacks]):  # every one of them is called
-                    break
-        finally:
-            if done is not None:
-                posterior, history = done
-                self._publish(posterior, standardizer, history, history[0].sum_log_Z, len(y))
-                self.choice_ = choice
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
@@ -242,42 +194,9 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        first = not hasattr(self, "posterior_")
-        self._go_on(*check_training_data(self, X, y, reset=first))
+        self._go_on(*self._check_data(X, y, reset=not hasattr(self, "posterior_")))
         warn_of_counts(self.history_[-1:])
         return self
-
-    def _go_on(self, X: Array, y: Array) -> None:
-        """Make the pass of `partial_fit`."""
-        first = not hasattr(self, "posterior_")
-        history: list[Epoch] = []
-        log_evidence, n_seen = 0.0, 0
-        memory = None if isinstance(self.memory, str) else self.memory
-        if first:
-            random_state = check_random_state(self.random_state)
-            posterior, standardizer = training.start(self, X, y, random_state)
-        else:
-            posterior, standardizer = self.posterior_, self.standardizer_
-            history, log_evidence, n_seen = self.history_, self.log_evidence_, self.n_samples_seen_
-            if self.memory == "auto":
-                memory = self.choice_.memory
-        Xs = self._working_copy(standardizer, X)
-        ys = self._working_targets(standardizer, y)
-        posterior, passes, sweeps = training.train_epoch(
-            ENGINES[self.engine],
-            posterior,
-            Xs,
-            ys,
-            [np.arange(len(ys))],
-            refine=True,
-            memory=training.bound(self, memory, n_seen + len(ys)),
-        )
-        epoch = training.summarize(len(history) + 1, posterior, standardizer, passes, sweeps)
-        history.append(epoch)  # in place: a stream may make millions of calls
-        log_evidence += epoch.sum_log_Z
-        self._publish(posterior, standardizer, history, log_evidence, n_seen + len(ys))
-        if first:
-            self.choice_ = Choice(1, memory)
 
     def _publish(
         self,
@@ -287,14 +206,8 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         log_evidence: float,
         n_samples_seen: int,
     ) -> None:
-        self.posterior_ = posterior
-        self.standardizer_ = standardizer
-        self.history_ = history
-        self.log_evidence_ = log_evidence
-        self.n_samples_seen_ = n_samples_seen
-        self.n_iter_ = len(history)
+        super()._publish(posterior, standardizer, history, log_evidence, n_samples_seen)
         self.noise_variance_ = history[-1].noise_variance
-        self.prior_variance_ = posterior.prior_variance
 
     # ---- Prediction
 
@@ -344,12 +257,7 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _predictive(
         self, posterior: Posterior, standardizer: Standardizer, X: Array, student_t: bool = False
     ) -> Predictive:
-        moments = []
-        for start in range(0, X.shape[0], _PREDICT_BLOCK):
-            Xs = self._working_copy(standardizer, X[start : start + _PREDICT_BLOCK])
-            moments.append(ENGINES[self.engine].predict_moments(posterior, Xs))
-        mean = np.concatenate([m for m, _ in moments])
-        variance = np.concatenate([v for _, v in moments])
+        mean, variance = self._moments(posterior, standardizer, X)
         scale = standardizer.y_scale
         return Predictive(
             mean=mean * scale + standardizer.y_mean,
@@ -408,29 +316,30 @@ class PBPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         persistence.save_regressor(self, path)
 
-    # ---- Validation, once, here
+    # ---- What training asks
+
+    _likelihood: Likelihood = "gaussian"
+    _n_outputs: int = 1
+    _usual_memory = None
+
+    @property
+    def _noise_prior(self) -> tuple[float, float]:
+        return float(self.noise_shape), float(self.noise_rate)
 
     def _check_parameters(self) -> None:
-        check_layer_sizes(self.hidden_layer_sizes)
-        check_n_epochs(self.n_epochs)
-        check_memory(self.memory)
-        check_above("prior_shape", self.prior_shape, 1.0)
-        check_above("prior_rate", self.prior_rate, 0.0)
+        super()._check_parameters()
         check_above("noise_shape", self.noise_shape, 1.0)
         check_above("noise_rate", self.noise_rate, 0.0)
-        check_refine_every(self.refine_every)
-        check_flag("standardize", self.standardize)
-        check_option("dtype", self.dtype, ["float64", "float32"])
-        check_option("engine", self.engine, list(ENGINES))
-        check_scalar(self.verbose, "verbose", Integral, min_val=0)
 
-    def _working_copy(self, standardizer: Standardizer, X: Array) -> Array:
-        dtype = np.dtype(self.dtype)
-        Xs, largest = standardizer.transform_X(X, dtype)
-        check_magnitude("X", largest, dtype)
-        return Xs
+    def _check_data(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, FloatArray]:
+        return check_training_data(self, X, y, reset=reset)
 
     def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
         ys = standardizer.transform_y(y)
         check_magnitude("y", float(np.abs(ys).max()), np.dtype(self.dtype))
         return ys
+
+    def _held_out_log_p(
+        self, posterior: Posterior, standardizer: Standardizer, X: Array, y: Array
+    ) -> FloatArray:
+        return self._predictive(posterior, standardizer, X).logpdf(y)

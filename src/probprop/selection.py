@@ -18,7 +18,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state, check_X_y
 
 from probprop.posterior import Array, FloatArray
@@ -265,10 +265,11 @@ def _check(estimator: Any, candidates: Sequence[Params], evidence: str) -> list[
     """Return one clone of the estimator per candidate, with its parameters."""
     check_option("evidence", evidence, list(EVIDENCES))
     name = type(estimator).__name__
-    if not (hasattr(estimator, "predict_distribution") and hasattr(estimator, "random_state")):
+    has_both = hasattr(estimator, "predict_distribution") and hasattr(estimator, "random_state")
+    if not has_both or is_classifier(estimator):
         raise TypeError(
-            "estimator must be a PBPRegressor, or have 'predict_distribution' and "
-            f"'random_state'. Got {name} instead."
+            "estimator must be a PBPRegressor, or another regressor with "
+            f"'predict_distribution' and 'random_state'. Got {name} instead."
         )
     if evidence == "first_pass" and not isinstance(estimator, PBPRegressor):
         raise TypeError(f"evidence='first_pass' needs a PBPRegressor. Got {name} instead.")

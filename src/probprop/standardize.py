@@ -51,15 +51,15 @@ def identity_standardizer(n_features: int) -> Standardizer:
     return Standardizer(np.zeros(n_features), np.ones(n_features), 0.0, 1.0)
 
 
-def fit_standardizer(X: Array, y: Array) -> Standardizer:
+def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X and y.
 
-    A constant column, or a constant target, gets scale 1.
+    A constant column, or a constant target, gets scale 1. Without y the target is left as it is.
 
     Parameters
     ----------
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,), or None
 
     Returns
     -------
@@ -73,6 +73,8 @@ def fit_standardizer(X: Array, y: Array) -> Standardizer:
     (array([2., 7.]), array([1., 1.]), 2.0)
     """
     x_mean, x_scale = _moments(X)
+    if y is None:
+        return Standardizer(x_mean, x_scale, 0.0, 1.0)
     y_mean, y_scale = _moments(y.reshape(-1, 1))
     return Standardizer(x_mean, x_scale, float(y_mean[0]), float(y_scale[0]))
 

@@ -1,4 +1,4 @@
-"""The training of a PBPRegressor, epoch by epoch.
+"""The training of a `PBPEstimator`, epoch by epoch.
 
 An epoch is an ADF pass over the likelihood, then a refinement of the prior factors.
 """
@@ -18,6 +18,7 @@ from probprop.engine import ENGINES, Engine
 from probprop.posterior import (
     Array,
     Epoch,
+    Likelihood,
     Memory,
     PassInfo,
     Posterior,
@@ -28,7 +29,7 @@ from probprop.standardize import Standardizer, fit_standardizer, identity_standa
 from probprop.validation import check_layer_sizes, check_target_scale
 
 if TYPE_CHECKING:
-    from probprop.regressor import PBPRegressor
+    from probprop.estimator import PBPEstimator
 
 
 def train_epoch(
@@ -38,6 +39,7 @@ def train_epoch(
     y: Array,
     blocks: Iterable[Array],
     *,
+    likelihood: Likelihood = "gaussian",
     refine: bool,
     memory: Memory | None = None,
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
@@ -48,9 +50,11 @@ def train_epoch(
     engine : Engine
     posterior : Posterior
     X : ndarray of shape (n, n_features), standardised
-    y : ndarray of shape (n,), standardised
+    y : ndarray of shape (n,) or (n, K)
+        Targets as the likelihood takes them; of a Gaussian, standardised.
     blocks : iterable of ndarray of int
         The order of the points, cut where the prior factors are to be refined.
+    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
     refine : bool
         Whether to refine at all.
     memory : Memory, default=None
@@ -58,7 +62,9 @@ def train_epoch(
     """
     passes, sweeps = [], []
     for order in blocks:
-        posterior, passed = engine.adf_pass(posterior, X, y, order, memory=memory)
+        posterior, passed = engine.adf_pass(
+            posterior, X, y, order, likelihood=likelihood, memory=memory
+        )
         passes.append(passed)
         if refine:
             posterior, swept = engine.refine_prior(posterior)
@@ -67,54 +73,56 @@ def train_epoch(
 
 
 def start(
-    model: PBPRegressor, X: Array, y: Array, random_state: RandomState
+    model: PBPEstimator, X: Array, y: Array, random_state: RandomState
 ) -> tuple[Posterior, Standardizer]:
     """Return the posterior before any point, and the standardiser of these rows.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPEstimator
         With valid parameters.
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, K)
     random_state : RandomState
         Draws the initial means of the weights.
     """
+    noise_shape, noise_rate = model._noise_prior
     posterior = initial_posterior(
-        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), 1],
-        noise_shape=model.noise_shape,
-        noise_rate=model.noise_rate,
+        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), model._n_outputs],
+        noise_shape=noise_shape,
+        noise_rate=noise_rate,
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         random_state=random_state,
         dtype=np.dtype(model.dtype),
     )
     if model.standardize:
-        standardizer = fit_standardizer(X, y)
+        # Labels have no scale: only the targets of a regression are standardised.
+        standardizer = fit_standardizer(X, y if model._likelihood == "gaussian" else None)
     else:
         standardizer = identity_standardizer(X.shape[1])
     check_target_scale(standardizer.y_scale)
     return posterior, standardizer
 
 
-def bound(model: PBPRegressor, memory: float | None, n: int) -> Memory | None:
+def bound(model: PBPEstimator, memory: float | None, n: int) -> Memory | None:
     """Return the bound on the evidence, that of `memory` passes over n points."""
     if memory is None:
         return None
-    return Memory(memory * n, float(model.noise_shape), float(model.noise_rate))
+    return Memory(memory * n, *model._noise_prior)
 
 
 def epochs(
-    model: PBPRegressor, X: Array, y: Array, memory: float | None, random_state: RandomState
+    model: PBPEstimator, X: Array, y: Array, memory: float | None, random_state: RandomState
 ) -> tuple[Standardizer, Iterator[tuple[Posterior, Epoch]]]:
     """Return the standardiser of these rows, and the training, one epoch after another.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPEstimator
         With valid parameters; it is not changed.
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, K)
     memory : float or None
         In passes over these rows.
     random_state : RandomState
@@ -140,6 +148,7 @@ def epochs(
                 Xs,
                 ys,
                 np.array_split(random_state.permutation(len(y)), n_blocks),
+                likelihood=model._likelihood,
                 refine=every < 1 or n_iter % every == 0,
                 memory=bound(model, memory, len(y)),
             )

@@ -7,7 +7,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_scalar, validate_data
+from scipy.sparse import issparse
+from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
+from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop.posterior import Array, FloatArray
 
@@ -22,6 +24,62 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
         estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, reset=reset
     )
     return X, np.asarray(y, np.float64)  # which refuses text
+
+
+def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
+    X, y = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset
+    )
+    y = y.toarray() if issparse(y) else y
+    check_classification_targets(y)
+    if type_of_target(y) == "multilabel-indicator":
+        return X, y
+    return X, column_or_1d(y, warn=True)
+
+
+def check_classes(labels: Array) -> Array:
+    """Return the classes among the labels, (n,), sorted; there must be two or more."""
+    unique_labels(labels)  # refuses what is no label
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(
+            "y must have samples of at least 2 classes, but the data contains only one class: "
+            f"{classes.tolist()[0]!r}."
+        )
+    return classes
+
+
+def check_labels(labels: Array, classes: Array, multilabel: bool) -> FloatArray:
+    """Return the labels as the likelihood takes them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,) or (n, n_labels)
+    classes : ndarray of shape (n_classes,) or (n_labels,)
+        Sorted.
+    multilabel : bool
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, n_labels)
+        -1 and 1 for two classes and for a matrix of labels, otherwise the index of the class.
+    """
+    matrix = f"(n_samples, {len(classes)}), a matrix of labels"
+    wanted = matrix if multilabel else "(n_samples,), classes"
+    if labels.shape[1:] != ((len(classes),) if multilabel else ()):
+        raise ValueError(
+            f"y has the shape {labels.shape}, but must be {wanted} as on the first call."
+        )
+    if multilabel:
+        return np.where(labels == 0, -1.0, 1.0)
+    if len(both := unique_labels(classes, labels)) > len(classes):
+        unknown = np.setdiff1d(both, classes)
+        raise ValueError(
+            f"The target label(s) {unknown} in y do not exist in the initial classes {classes}"
+        )
+    index = np.searchsorted(classes, labels).astype(np.float64)
+    return 2.0 * index - 1.0 if len(classes) == 2 else index
 
 
 def check_inputs(estimator: Any, X: Any) -> Array:

@@ -7,6 +7,13 @@ kernel computes the same, and is tested against this.
 
 from probprop.reference.adf import adf_pass, predict_moments
 from probprop.reference.gradient import predict_gradient
+from probprop.reference.likelihood import class_log_probabilities
 from probprop.reference.prior import refine_prior
 
-__all__ = ["adf_pass", "predict_gradient", "predict_moments", "refine_prior"]
+__all__ = [
+    "adf_pass",
+    "class_log_probabilities",
+    "predict_gradient",
+    "predict_moments",
+    "refine_prior",
+]

@@ -22,7 +22,8 @@ from probprop.table.columns import Kind, booleans, check_no_missing, kind_of, nu
 from probprop.table.errors import TableError, check_names, columns_absent, listed
 
 if TYPE_CHECKING:
-    from probprop.regressor import Callback, PBPRegressor
+    from probprop.estimator import Callback
+from probprop.regressor import PBPRegressor
 
 
 class UnknownCategoryWarning(UserWarning):
