@@ -1,4 +1,5 @@
 // Compiled once per instruction set, with PROBPROP_LEVEL naming it and the flags to match.
+#include "adf.hpp"
 #include "classes.hpp"
 #include "gradient.hpp"
 

@@ -1,7 +1,8 @@
 // The forward pass over many rows: mean and variance of the network's output, without noise.
 #pragma once
 
-#include "adf.hpp"
+#include "backward.hpp"
+#include "kernel.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {

@@ -1,0 +1,318 @@
+// The way back through the network: gradients of log Z, and the updates of the weights they make.
+// The readable twin is src/probprop/reference/adf.py.
+//
+// The gradient of one point is of rank one, so nothing of weight size is ever stored: with
+// z_m = m_z/sqrt(n), z_v = v_z/n, z_e2 = (m_z^2 + v_z)/n of the input row and d_m, d_v of the
+// unit, dlogZ_dm_w = d_m z_m + 2 d_v m_w z_v and dlogZ_dv_w = d_v z_e2.
+#pragma once
+
+#include "forward.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+// What becomes of the weights: nothing (a prediction), Eq. (6) alone, or Eqs. (6)(7). It is a
+// template parameter, so that none of them pays for the others.
+enum class Update { none, mean, mean_and_variance };
+
+// The rare case: where v_new is not above the floor or not finite, the old m and v stay. Both
+// arrays hold n_vec vectors of m, then of v; they pass through memory so that in the ordinary
+// case all of it stays in registers. Returns how many weights were undone.
+template <typename T>
+static __attribute__((noinline, cold)) int undo(const T* old, T* updated, int n_vec) {
+    int undone = 0;
+    for (int i = 0; i < n_vec * Simd<T>::lanes; ++i) {
+        T& v_new = updated[n_vec * Simd<T>::lanes + i];
+        if (v_new > Simd<T>::v_floor && v_new < T(__builtin_inf())) continue;
+        updated[i] = old[i];
+        v_new = old[n_vec * Simd<T>::lanes + i];
+        ++undone;
+    }
+    return undone;
+}
+
+// Check n_vec updated vectors, undoing where needed.
+template <typename T, int n_vec>
+PROBPROP_INLINE int check_updates(const Vec<T>* m, const Vec<T>* v, Vec<T>* m_new, Vec<T>* v_new) {
+    Mask<T> good = all_lanes<T>;
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) good = lanes_within(v_new[b], Simd<T>::v_floor, good);
+    if (PROBPROP_LIKELY(good == all_lanes<T>)) return 0;
+    Vec<T> old[2 * n_vec], updated[2 * n_vec];
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        old[b] = m[b];
+        old[n_vec + b] = v[b];
+        updated[b] = m_new[b];
+        updated[n_vec + b] = v_new[b];
+    }
+    const int undone =
+        undo<T>(reinterpret_cast<const T*>(old), reinterpret_cast<T*>(updated), n_vec);
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        m_new[b] = updated[b];
+        v_new[b] = updated[n_vec + b];
+    }
+    return undone;
+}
+
+// ---- The first layer: its inputs have no variance, so (6)(7) are m + p d_m and v - p^2 c with
+// p = v x/sqrt(n), c = d_m^2 - 2 d_v. The update of one point and the forward of the next are
+// fused: the weights are read once and written once per point.
+
+// Apply the update of the point in x; then sum (13)(14) for the point in x_next.
+template <typename T, int n_vec, Update update>
+static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, const T* c_,
+                                 const T* x_next, const T* x2_next, T* m_a, T* v_a) {
+    constexpr int lanes = Simd<T>::lanes;
+    Vec<T> d_m[n_vec], c[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        d_m[b] = load(d_m_ + b * lanes);
+        c[b] = load(c_ + b * lanes);
+    }
+    int64_t undone = 0;
+    for (int row = 0; row < rows; ++row, w += 2 * n_vec * lanes) {
+        Vec<T> m[n_vec], v[n_vec];
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            m[b] = load(w + b * lanes);
+            v[b] = load(w + (n_vec + b) * lanes);
+        }
+        if constexpr (update == Update::mean) {
+            PROBPROP_UNROLL
+            for (int b = 0; b < n_vec; ++b) {
+                const Vec<T> p = v[b] * x[row];
+                store(w + b * lanes, m[b] = m[b] + p * d_m[b]);
+            }
+        } else if constexpr (update == Update::mean_and_variance) {
+            Vec<T> m_new[n_vec], v_new[n_vec];
+            PROBPROP_UNROLL
+            for (int b = 0; b < n_vec; ++b) {
+                const Vec<T> p = v[b] * x[row];
+                m_new[b] = m[b] + p * d_m[b];
+                v_new[b] = v[b] - (p * c[b]) * p;
+            }
+            undone += check_updates<T, n_vec>(m, v, m_new, v_new);
+            PROBPROP_UNROLL
+            for (int b = 0; b < n_vec; ++b) {
+                store(w + b * lanes, m[b] = m_new[b]);
+                store(w + (n_vec + b) * lanes, v[b] = v_new[b]);
+            }
+        }
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            sum_m[b] += m[b] * x_next[row];
+            sum_v[b] += v[b] * x2_next[row];
+        }
+    }
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        store(m_a + b * lanes, sum_m[b]);
+        store(v_a + b * lanes, sum_v[b]);
+    }
+    return undone;
+}
+
+template <typename T, Update update>
+static int64_t first_layer(Network<T>& net) {
+    HiddenLayer<T>& layer = net.hidden[0];
+    int64_t undone = 0;
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        const int first = layer.blocks[b].first * Simd<T>::lanes;
+#define PROBPROP_BLOCK(n)                                                                       \
+    undone += first_layer_block<T, n, update>(weight_at(layer, b, 0), layer.n_in + 1, net.x,    \
+                                              layer.d_m + first, layer.d_v + first, net.x_next, \
+                                              net.x2_next, layer.m_a + first, layer.v_a + first)
+        switch (layer.blocks[b].n_vec) {
+            case 1: PROBPROP_BLOCK(1); break;
+            case 2: PROBPROP_BLOCK(2); break;
+            case 3: PROBPROP_BLOCK(3); break;
+            default: PROBPROP_BLOCK(4);
+        }
+#undef PROBPROP_BLOCK
+    }
+    return undone;
+}
+
+// ---- The output unit and the layers between.
+
+// Gradients with respect to the outputs z of a layer become those of its activations, S(15)(16).
+template <typename T, bool first>
+PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& layer) {
+    constexpr int lanes = Simd<T>::lanes;
+    for (int i = 0; i < layer.n_vec; ++i) {
+        const int at = i * lanes;
+        const Vec<T> d_z_m = load(net.d_z_m + at), d_z_v = load(net.d_z_v + at);
+        Vec<T> d_m = d_z_m * load(layer.dm_dm + at) + d_z_v * load(layer.dv_dm + at);
+        Vec<T> d_v = d_z_m * load(layer.dm_dv + at) + d_z_v * load(layer.dv_dv + at);
+        if (i == layer.n_vec - 1) {
+            const Int<T> unit = is_unit<T>(i, layer.n_out);
+            d_m = unit ? d_m : Vec<T>{};
+            d_v = unit ? d_v : Vec<T>{};
+        }
+        store(layer.d_m + at, d_m);
+        store(layer.d_v + at, first ? d_m * d_m - T(2) * d_v : d_v);
+    }
+}
+
+// Update one output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs, or add
+// to them.
+template <typename T, Update update, bool add>
+PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<T>& in, T* out_m,
+                                             T* out_v, T d_m, T d_v) {
+    constexpr int lanes = Simd<T>::lanes;
+    const T inv_n = T(1) / T(net.out_n_in);
+    const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
+    const T d_v2 = T(2) * d_v;
+    int64_t undone = 0;
+    for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
+        const Vec<T> m = load(out_m + at), v = load(out_v + at);
+        const Vec<T> z_m = load(in.z_m + at);
+        if constexpr (update != Update::none) {
+            const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
+            Vec<T> m_new = m + p;
+            if constexpr (update == Update::mean_and_variance) {
+                Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
+                undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+                store(out_v + at, v_new);
+            }
+            store(out_m + at, m_new);
+        }
+        Vec<T> d_z_m = (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n;
+        Vec<T> d_z_v = d_v * (m * m + v) * inv_n;
+        if constexpr (add) {
+            d_z_m += load(net.d_z_m + at);
+            d_z_v += load(net.d_z_v + at);
+        }
+        store(net.d_z_m + at, d_z_m);
+        store(net.d_z_v + at, d_z_v);
+    }
+    return undone;
+}
+
+// The whole output layer, with the derivatives in d_m_out and d_v_out.
+template <typename T, Update update>
+PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2) {
+    const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
+    int64_t undone = output_unit_backward<T, update, false>(net, in, net.out_m, net.out_v,
+                                                            T(net.d_m_out[0]), T(net.d_v_out[0]));
+    const int stride = net.out_n_vec * Simd<T>::lanes;
+    for (int k = 1; k < net.n_out; ++k)
+        undone += output_unit_backward<T, update, true>(net, in, net.out_m + k * stride,
+                                                        net.out_v + k * stride, T(net.d_m_out[k]),
+                                                        T(net.d_v_out[k]));
+    return undone;
+}
+
+// Lane r of the result is the sum over the lanes of the vector at rows + r * lanes.
+template <typename T, int stride, size_t... lane>
+PROBPROP_INLINE Vec<T> add_pairs(Vec<T> a, Vec<T> b, LaneList<lane...>) {
+    constexpr int lanes = Simd<T>::lanes;
+    const Vec<T> low = __builtin_shufflevector(
+        a, b, (lane % (2 * stride) < stride ? int(lane) : int(lane) - stride + lanes)...);
+    const Vec<T> high = __builtin_shufflevector(
+        a, b, (lane % (2 * stride) < stride ? int(lane) + stride : int(lane) + lanes)...);
+    return low + high;
+}
+template <typename T, int stride>
+PROBPROP_INLINE Vec<T> sum_rows(const T* rows) {
+    constexpr int lanes = Simd<T>::lanes;
+    if constexpr (stride == 0) {
+        return load(rows);
+    } else {  // rows come in an order that makes lane r of the last addition row r
+        const Vec<T> a = sum_rows<T, stride / 2>(rows);
+        const Vec<T> b = sum_rows<T, stride / 2>(rows + stride * lanes);
+        return add_pairs<T, stride>(a, b, typename Lanes<lanes>::List{});
+    }
+}
+
+// Update one block of a middle layer, if asked, and sum, per input row, what the layer below needs:
+// g_m = sum d_m m + z_m (2 d_v) v, g_v = sum (2 d_v)(m^2 + v), with the weights as they were.
+template <typename T, int n_vec, bool add, Update update>
+static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T* z_e2,
+                            const T* d_m_, const T* d_v_, T* g_m, T* g_v) {
+    constexpr int lanes = Simd<T>::lanes;
+    Vec<T> d_m[n_vec], d_v2[n_vec];
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        d_m[b] = load(d_m_ + b * lanes);
+        d_v2[b] = T(2) * load(d_v_ + b * lanes);
+    }
+    int64_t undone = 0;
+    for (int row = 0; row < rows; ++row, w += 2 * n_vec * lanes) {
+        Vec<T> m[n_vec], v[n_vec], m_new[n_vec], v_new[n_vec];
+        Vec<T> sum_m = add ? load(g_m + row * lanes) : Vec<T>{};
+        Vec<T> sum_v = add ? load(g_v + row * lanes) : Vec<T>{};
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            m[b] = load(w + b * lanes);
+            v[b] = load(w + (n_vec + b) * lanes);
+            const Vec<T> d_v2_m = d_v2[b] * m[b], d_v2_v = d_v2[b] * v[b];
+            sum_m += d_m[b] * m[b];
+            sum_m += d_v2_v * z_m[row];
+            sum_v += d_v2_m * m[b];
+            sum_v += d_v2_v;
+            if constexpr (update != Update::none) {
+                const Vec<T> p = v[b] * (d_m[b] * z_m[row] + d_v2_m * z_v[row]);  // v dlogZ_dm_w
+                m_new[b] = m[b] + p;
+                if constexpr (update == Update::mean_and_variance)
+                    v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
+            }
+        }
+        if constexpr (update == Update::mean_and_variance)
+            undone += check_updates<T, n_vec>(m, v, m_new, v_new);
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            if constexpr (update != Update::none) store(w + b * lanes, m_new[b]);
+            if constexpr (update == Update::mean_and_variance)
+                store(w + (n_vec + b) * lanes, v_new[b]);
+        }
+        store(g_m + row * lanes, sum_m);
+        store(g_v + row * lanes, sum_v);
+    }
+    return undone;
+}
+
+template <typename T, Update update>
+static int64_t middle_backward(Network<T>& net, int l, const T* x2) {
+    constexpr int lanes = Simd<T>::lanes;
+    HiddenLayer<T>& layer = net.hidden[l];
+    const LayerInputs<T> in = inputs_of(net, l, x2);
+    const int rows = layer.n_in + 1;
+    int64_t undone = 0;
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        T* w = weight_at(layer, b, 0);
+        const T* d_m = layer.d_m + layer.blocks[b].first * lanes;
+        const T* d_v = layer.d_v + layer.blocks[b].first * lanes;
+#define PROBPROP_BLOCK(n)                                                                       \
+    undone += b == 0 ? middle_block<T, n, false, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m, \
+                                                         d_v, layer.g_m, layer.g_v)             \
+                     : middle_block<T, n, true, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m,  \
+                                                        d_v, layer.g_m, layer.g_v)
+        switch (layer.blocks[b].n_vec) {
+            case 1: PROBPROP_BLOCK(1); break;
+            case 2: PROBPROP_BLOCK(2); break;
+            case 3: PROBPROP_BLOCK(3); break;
+            default: PROBPROP_BLOCK(4);
+        }
+#undef PROBPROP_BLOCK
+    }
+    const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(rows)));
+    const T half_inv_n = T(0.5) / T(rows);
+    for (int row = 0; row < rows; row += lanes) {
+        store(net.d_z_m + row, sum_rows<T, lanes / 2>(layer.g_m + row * lanes) * inv_sqrt_n);
+        store(net.d_z_v + row, sum_rows<T, lanes / 2>(layer.g_v + row * lanes) * half_inv_n);
+    }
+    return undone;
+}
+
+template <typename U>
+PROBPROP_INLINE void swap(U& a, U& b) {
+    const U c = a;
+    a = b;
+    b = c;
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop
