@@ -1,4 +1,4 @@
-"""Fixtures that several files share: a model file, and labelled data."""
+"""Fixtures that several files share: a model file, and labelled data; Hypothesis settings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -17,6 +18,9 @@ from sklearn.model_selection import train_test_split
 from labelled import Split, halves
 from model_files import fitted
 from probprop.regressor import PBPRegressor
+
+settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
+settings.load_profile("probprop")
 
 
 @pytest.fixture(scope="module")

@@ -257,16 +257,26 @@ def test_the_noise_forgets():
     assert bounded < 0.25 * free
 
 
-# ---- The estimator
-
-
-def test_memory_none_is_as_before():
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("engine", [NATIVE, REFERENCE], ids=["native", "reference"])
+def test_a_share_that_rounds_to_nothing_is_no_memory(engine, dtype):
     X, y = data(40, 3)
-    q = start([3, 5, 1], 4)
-    without = NATIVE.adf_pass(q, X, y, np.arange(40))[0]
-    with_none = NATIVE.adf_pass(q, X, y, np.arange(40), memory=None)[0]
-    for a, b in zip(without.m_w + without.v_w, with_none.m_w + with_none.v_w, strict=True):
+    q = start([3, 5, 1], 4, dtype)
+    order = np.arange(40)
+    unbounded, info = engine.adf_pass(q, X.astype(dtype), y, order)
+    bounded, bounded_info = engine.adf_pass(
+        q, X.astype(dtype), y, order, memory=Memory(1e300, 6.0, 6.0)
+    )
+    for a, b in zip(bounded.m_w + bounded.v_w, unbounded.m_w + unbounded.v_w, strict=True):
         assert_array_equal(a, b)
+    assert (bounded.alpha_noise, bounded.beta_noise) == (
+        unbounded.alpha_noise,
+        unbounded.beta_noise,
+    )
+    assert bounded_info == info
+
+
+# ---- The estimator
 
 
 def test_fit_bounds_by_passes_over_its_rows():

@@ -281,7 +281,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         model. A `random_state` that is a RandomState instance comes back as None.
         """
         check_is_fitted(self)
-        persistence.save_classifier(self, path)
+        persistence.save(self, path)
 
     # ---- What training asks
 

@@ -259,7 +259,7 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model. A `random_state` that is a RandomState instance comes back as None.
         """
         check_is_fitted(self)
-        persistence.save_ensemble(self, path)
+        persistence.save(self, path)
 
     # ---- Validation and threads
 

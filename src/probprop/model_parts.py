@@ -49,12 +49,12 @@ def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
     return mapping[key]
 
 
-def describe_regressor(model: PBPRegressor) -> Parts:
+def _describe_regressor(model: PBPRegressor) -> Parts:
     """Return the header and the arrays of a fitted regressor."""
     return _describe_fitted(model, "PBPRegressor")
 
 
-def describe_classifier(model: PBPClassifier) -> Parts:
+def _describe_classifier(model: PBPClassifier) -> Parts:
     """Return the header and the arrays of a fitted classifier."""
     header, arrays = _describe_fitted(model, "PBPClassifier")
     dtype = "str" if model.classes_.dtype.kind == "U" else model.classes_.dtype.name
@@ -113,7 +113,7 @@ def _rebuild_unfitted(header: dict[str, Any], kind: type[Estimator]) -> Estimato
 
 
 def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPRegressor:
-    """Undo `describe_regressor`; TypeError and ValueError say why that is not possible."""
+    """Undo `_describe_regressor`; TypeError and ValueError say why that is not possible."""
     from probprop.regressor import PBPRegressor
 
     model = _rebuild_unfitted(header, PBPRegressor)
@@ -122,7 +122,7 @@ def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPR
 
 
 def _rebuild_classifier(header: dict[str, Any], arrays: dict[str, Array]) -> PBPClassifier:
-    """Undo `describe_classifier`; TypeError and ValueError say why that is not possible."""
+    """Undo `_describe_classifier`; TypeError and ValueError say why that is not possible."""
     from probprop.classifier import PBPClassifier
 
     model = _rebuild_unfitted(header, PBPClassifier)
@@ -238,10 +238,10 @@ def _feature_names(header: dict[str, Any], n_features: int) -> list[str]:
     return names
 
 
-def describe_ensemble(model: PBPEnsemble) -> Parts:
+def _describe_ensemble(model: PBPEnsemble) -> Parts:
     """Return the header and the arrays of a fitted ensemble: those of its members, numbered."""
     described = _describe_unfitted(model, "PBPEnsemble")
-    members = [describe_regressor(member) for member in model.estimators_]
+    members = [_describe_regressor(member) for member in model.estimators_]
     header = {
         **described,
         "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
@@ -251,7 +251,7 @@ def describe_ensemble(model: PBPEnsemble) -> Parts:
 
 
 def _rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
-    """Undo `describe_ensemble`; TypeError and ValueError say why that is not possible."""
+    """Undo `_describe_ensemble`; TypeError and ValueError say why that is not possible."""
     from probprop.ensemble import PBPEnsemble
     from probprop.regressor import PBPRegressor
 
@@ -285,9 +285,9 @@ def _members(header: dict[str, Any]) -> list[dict[str, Any]]:
     return members
 
 
-def describe_table_model(model: TableModel) -> Parts:
+def _describe_table_model(model: TableModel) -> Parts:
     """Return the header and the arrays of a model of a table."""
-    described, arrays = describe_regressor(model.regressor)
+    described, arrays = _describe_regressor(model.regressor)
     known = model.categories
     columns = [
         {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
@@ -298,7 +298,7 @@ def describe_table_model(model: TableModel) -> Parts:
 
 
 def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
-    """Undo `describe_table_model`; TypeError and ValueError say why that is not possible."""
+    """Undo `_describe_table_model`; TypeError and ValueError say why that is not possible."""
     from probprop.table.model import TableModel, build_encoder
 
     regressor = _rebuild_regressor(field(header, "regressor", dict), arrays)
@@ -331,6 +331,20 @@ def class_inside(header: dict[str, Any]) -> str:
     return inside
 
 
+def describe(model: Model) -> Parts:
+    """Return the header and the arrays of a fitted model."""
+    name = type(model).__name__
+    if name not in _DESCRIBE:
+        raise TypeError(f"{name} is another class; use pickle")
+    return _DESCRIBE[name](model)
+
+
+_DESCRIBE: dict[str, Callable[[Any], Parts]] = {
+    "PBPRegressor": _describe_regressor,
+    "PBPClassifier": _describe_classifier,
+    "PBPEnsemble": _describe_ensemble,
+    "TableModel": _describe_table_model,
+}
 REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
     "PBPRegressor": _rebuild_regressor,
     "PBPClassifier": _rebuild_classifier,

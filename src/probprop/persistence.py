@@ -15,9 +15,9 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -26,19 +26,10 @@ from probprop.model_parts import (
     Model,
     Parts,
     class_inside,
-    describe_classifier,
-    describe_ensemble,
-    describe_regressor,
-    describe_table_model,
+    describe,
     field,
 )
 from probprop.posterior import Array
-
-if TYPE_CHECKING:  # these import this module
-    from probprop.classifier import PBPClassifier
-    from probprop.ensemble import PBPEnsemble
-    from probprop.regressor import PBPRegressor
-    from probprop.table import TableModel
 
 FORMAT_VERSION = 1
 _Path = str | os.PathLike[str]
@@ -190,31 +181,12 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
 # ---- Estimators
 
 
-def save_regressor(model: PBPRegressor, path: _Path) -> None:
-    """Write a fitted regressor to one file.
+def save(model: Model, path: _Path) -> None:
+    """Write a fitted model to one file.
 
     Parameters come back as plain numbers, strings, lists and tuples; a RandomState comes back
     as None, since all that `partial_fit` and `predict` need is in the posterior.
     """
-    _save(path, describe_regressor, model)
-
-
-def save_classifier(model: PBPClassifier, path: _Path) -> None:
-    """Write a fitted classifier to one file, as `save_regressor` does."""
-    _save(path, describe_classifier, model)
-
-
-def save_ensemble(model: PBPEnsemble, path: _Path) -> None:
-    """Write a fitted ensemble to one file, its members as `save_regressor` does."""
-    _save(path, describe_ensemble, model)
-
-
-def save_table_model(model: TableModel, path: _Path) -> None:
-    """Write a model of a table to one file: the regressor, and what encodes its columns."""
-    _save(path, describe_table_model, model)
-
-
-def _save(path: _Path, describe: Callable[[Any], Parts], model: Any) -> None:
     try:
         header, arrays = describe(model)
         REBUILD[header["class"]](header, arrays)  # what could not be loaded is not saved

@@ -314,7 +314,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         model. A `random_state` that is a RandomState instance comes back as None.
         """
         check_is_fitted(self)
-        persistence.save_regressor(self, path)
+        persistence.save(self, path)
 
     # ---- What training asks
 

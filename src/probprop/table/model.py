@@ -145,7 +145,7 @@ class TableModel:
         The file is written beside `path` and renamed, so that a crash never leaves half a
         model.
         """
-        persistence.save_table_model(self, path)
+        persistence.save(self, path)
 
 
 def fit_table_model(
