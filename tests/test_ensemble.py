@@ -377,7 +377,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"estimator": "PBP"}, TypeError, "estimator must be an instance of PBPRegressor or None"),
+        ({"estimator": "PBP"}, TypeError, "estimator must be an instance of PBPRegressor or PBP"),
         ({"estimator": PBPRegressor}, TypeError, "estimator must be an instance of PBPRegressor"),
         ({"n_members": 0}, ValueError, "n_members == 0, must be >= 1"),
         ({"n_members": 2.0}, TypeError, "n_members must be an instance of int"),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import entr, log_ndtr, ndtr, ndtri
+from scipy.special import entr, log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import qmc
 
-from probprop.posterior import FloatArray
+from probprop.posterior import Array, FloatArray
 
 # H(Phi(f)) is close to log 2 exp(-f^2/(2 a)): both it and its tails have this width.
 _BUMP_VARIANCE = 0.5 * math.pi * math.log(2.0)
@@ -91,6 +91,95 @@ class ClassPredictive:
     def entropy_noise(self) -> FloatArray:
         """Expected entropy of the label given the outputs in nats: what stays random."""
         return self.entropy - self.entropy_model
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMixture:
+    """The predictive distribution of the labels of n rows by several networks: their mixture.
+
+    What the members agree on counts as random only where each of them says so: `entropy_model`
+    is what they do not know one by one, and what they disagree about.
+
+    Parameters
+    ----------
+    members : tuple of ClassPredictive
+        One or more, of the same rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_p = np.log([[0.1, 0.9]])
+    >>> sure = ClassPredictive(np.array([1.2816]), np.array([1e-9]), log_p)
+    >>> of_another_mind = ClassPredictive(-sure.mean, sure.std, log_p[:, ::-1])
+    >>> mixture = ClassMixture((sure, of_another_mind))
+    >>> mixture.proba, mixture.entropy.round(3), mixture.entropy_noise.round(3)
+    (array([[0.5, 0.5]]), array([0.693]), array([0.325]))
+    """
+
+    members: tuple[ClassPredictive, ...]
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether the columns are labels, any number of which may be there, and not classes."""
+        return self.members[0].multilabel
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of the outputs, (n,) or (n, n_outputs), in units of their noise."""
+        mean: FloatArray = np.mean([p.mean for p in self.members], axis=0)
+        return mean
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the outputs, as `mean`: that of the members and among them."""
+        within = np.mean([p.std**2 for p in self.members], axis=0)
+        std: FloatArray = np.sqrt(within + np.var([p.mean for p in self.members], axis=0))
+        return std
+
+    @cached_property
+    def log_proba(self) -> FloatArray:
+        """Log of the mean of the members' probabilities, as of `ClassPredictive`."""
+        return _log_mean([p.log_proba for p in self.members])
+
+    @property
+    def proba(self) -> FloatArray:
+        """Probabilities, (n, n_classes), each row summing to 1; or of each label, (n, n_labels)."""
+        return np.exp(self.log_proba)
+
+    @cached_property
+    def entropy(self) -> FloatArray:
+        """Entropy of the label in nats, (n,); for several labels that of each, (n, n_labels)."""
+        surprise = -self.proba * self.log_proba
+        if not self.multilabel:
+            total: FloatArray = surprise.sum(axis=1)
+            return total
+        log_absent = _log_mean([log_ndtr(-p.mean / np.hypot(1.0, p.std)) for p in self.members])
+        return surprise - np.exp(log_absent) * log_absent
+
+    @cached_property
+    def entropy_noise(self) -> FloatArray:
+        """Expected entropy of the label given network and outputs in nats: what stays random."""
+        noise: FloatArray = np.mean([p.entropy_noise for p in self.members], axis=0)
+        return noise
+
+    @property
+    def entropy_model(self) -> FloatArray:
+        """Mutual information of label, network and outputs in nats: what more data could remove."""
+        return np.maximum(0.0, self.entropy - self.entropy_noise)
+
+
+def _log_mean(logs: list[FloatArray]) -> FloatArray:
+    mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs))
+    return mean
+
+
+def most_probable(predictive: ClassPredictive | ClassMixture, classes: Array) -> Array:
+    """Return the most probable of the classes, (n,), or 0 and 1 for each label, (n, n_labels)."""
+    if predictive.multilabel:
+        there: Array = predictive.log_proba > math.log(0.5)
+        return there.astype(int)
+    predicted: Array = classes[predictive.log_proba.argmax(axis=1)]
+    return predicted
 
 
 def binary_entropy(z: FloatArray) -> FloatArray:

@@ -14,13 +14,19 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import persistence
-from probprop.class_predictive import ClassPredictive
+from probprop.class_predictive import ClassPredictive, most_probable
 from probprop.engine import ENGINES
 from probprop.estimator import Callback, PBPEstimator
 from probprop.posterior import Array, FloatArray, Likelihood, Posterior
 from probprop.standardize import Standardizer
 from probprop.training import warn_of_counts
-from probprop.validation import check_classes, check_inputs, check_labelled_data, check_labels
+from probprop.validation import (
+    check_inputs,
+    check_labelled_data,
+    check_labels,
+    check_same_classes,
+    first_classes,
+)
 
 
 class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
@@ -177,24 +183,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         first = not hasattr(self, "posterior_")
         rows, labels = check_labelled_data(self, X, y, reset=first)
         if first:
-            self._set_classes(labels, classes)
-        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
-            raise ValueError(
-                f"`classes={classes!r}` is not the same as on last call to partial_fit, was: "
-                f"{self.classes_!r}"
-            )
+            self.classes_, self.multilabel_ = first_classes(labels, classes)
+        else:
+            check_same_classes(classes, self.classes_)
         self._go_on(rows, check_labels(labels, self.classes_, self.multilabel_))
         warn_of_counts(self.history_[-1:])
         return self
-
-    def _set_classes(self, labels: Array, classes: ArrayLike | None) -> None:
-        self.multilabel_ = labels.ndim == 2
-        if self.multilabel_:
-            self.classes_ = np.arange(labels.shape[1])
-        elif classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        else:
-            self.classes_ = check_classes(np.asarray(classes))
 
     # ---- Prediction
 
@@ -210,12 +204,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,) or (n_samples, n_labels)
             Of `classes_`; or 0 and 1.
         """
-        log_proba = self.predict_log_proba(X)
-        if self.multilabel_:
-            there: Array = log_proba > np.log(0.5)
-            return there.astype(int)
-        predicted: Array = self.classes_[log_proba.argmax(axis=1)]
-        return predicted
+        return most_probable(self.predict_distribution(X), self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
@@ -300,7 +289,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     def _check_data(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, FloatArray]:
         rows, labels = check_labelled_data(self, X, y, reset=reset)
         if reset:
-            self._set_classes(labels, labels)
+            self.classes_, self.multilabel_ = first_classes(labels, labels)
         return rows, check_labels(labels, self.classes_, self.multilabel_)
 
     def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:

@@ -8,39 +8,60 @@ from contextlib import contextmanager
 from copy import copy
 from numbers import Integral
 from threading import Event
-from typing import Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop import persistence
+from probprop.class_predictive import ClassMixture, ClassPredictive, most_probable
+from probprop.classifier import PBPClassifier
 from probprop.mixture import Mixture
-from probprop.posterior import FloatArray
+from probprop.posterior import Array, FloatArray
+from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
 from probprop.sampled import SampledNetwork
 from probprop.threads import map_in_threads
 from probprop.training import warn_of_counts
-from probprop.validation import check_inputs, check_int, check_training_data
+from probprop.validation import (
+    check_inputs,
+    check_int,
+    check_labelled_data,
+    check_labels,
+    check_same_classes,
+    check_training_data,
+    first_classes,
+)
 
 T = TypeVar("T")
+Member = PBPRegressor | PBPClassifier
 
 
-class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """An ensemble of PBP regressors that differ only in their seeds.
+def _of_classifiers(ensemble: PBPEnsemble) -> bool:
+    return isinstance(ensemble.estimator, PBPClassifier)
+
+
+def _of_regressors(ensemble: PBPEnsemble) -> bool:
+    return not _of_classifiers(ensemble)
+
+
+class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
+    """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
     Another seed starts from other weights and takes the points in another order, and ends in
     another, equally good network. The predictive of the ensemble is the equal mixture of those
     of its members: where they disagree it is wider. It takes `n_members` times the work of
-    one fit, which threads share.
+    one fit, which threads share. To scikit-learn it is what `estimator` is.
 
     Parameters
     ----------
-    estimator : PBPRegressor, default=None
+    estimator : PBPRegressor or PBPClassifier, default=None
         The model whose clones are the members; None is ``PBPRegressor()``. Their progress bars
         are off.
     n_members : int, default=5
@@ -54,7 +75,7 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    estimators_ : list of PBPRegressor
+    estimators_ : list of PBPRegressor or PBPClassifier
         The members. The seed of each is its `random_state`.
     n_features_in_ : int
         Number of features.
@@ -63,7 +84,12 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_samples_seen_ : int
         Rows given to `fit` and `partial_fit`, each counted once.
     noise_variance_ : float
-        Mean over the members of the variance of the noise, in target units squared.
+        Mean over the members of the variance of the noise, in target units squared; of
+        regressors only.
+    classes_ : ndarray of shape (n_classes,)
+        As of `PBPClassifier`; of classifiers only.
+    multilabel_ : bool
+        Whether y was a matrix of labels; of classifiers only.
 
     Examples
     --------
@@ -76,11 +102,18 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ((42,), True)
     >>> [member.random_state for member in model.estimators_]
     [0, 209652396, 398764591]
+
+    >>> from sklearn.datasets import load_wine
+    >>> from probprop import PBPClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = PBPEnsemble(PBPClassifier((10,), n_epochs=10), n_members=3, random_state=0)
+    >>> model.fit(X, y).predict_proba(X[:5]).shape
+    (5, 3)
     """
 
     def __init__(
         self,
-        estimator: PBPRegressor | None = None,
+        estimator: Member | None = None,
         n_members: int = 5,
         *,
         n_jobs: int | None = None,
@@ -99,7 +132,7 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
 
         Returns
         -------
@@ -111,11 +144,11 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         with self._as_it_was_on_failure() as failed:
-            rows, targets = check_training_data(self, X, y, reset=True)
+            rows, targets = self._check_data(X, y, y, reset=True)
             members = self._new_members()
             choice = members[0]._choose(rows, targets)
 
-            def fit(member: PBPRegressor) -> None:
+            def fit(member: Member) -> None:
                 member._fit(rows, targets, choice, lambda epoch: failed.is_set())
 
             self._each(fit, members)
@@ -123,15 +156,17 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Go on with one pass over these rows in every member, in the order given.
 
-        As `PBPRegressor.partial_fit`; after a `fit` it goes on with the members there are.
+        As `partial_fit` of the members; after a `fit` it goes on with the members there are.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
+        classes : array-like of shape (n_classes,), default=None
+            All classes there will be, for classifiers: see `PBPClassifier.partial_fit`.
 
         Returns
         -------
@@ -144,20 +179,34 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         first = not hasattr(self, "estimators_")
         with self._as_it_was_on_failure():
-            rows, targets = check_training_data(self, X, y, reset=first)
+            rows, targets = self._check_data(X, y, classes, reset=first)
             members = self._new_members() if first else [_branch(m) for m in self.estimators_]
             self._each(lambda member: member._go_on(rows, targets), members)
             self.estimators_ = members
         warn_of_counts([member.history_[-1] for member in self.estimators_])
         return self
 
-    def _new_members(self) -> list[PBPRegressor]:
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, *, reset: bool
+    ) -> tuple[Array, FloatArray]:
+        """Return rows and targets as the members' `_fit` takes them; the names stay here."""
+        if _of_regressors(self):
+            return check_training_data(self, X, y, reset=reset)
+        rows, labels = check_labelled_data(self, X, y, reset=reset)
+        if reset:
+            self.classes_, self.multilabel_ = first_classes(labels, classes)
+        else:
+            check_same_classes(classes, self.classes_)
+        return rows, check_labels(labels, self.classes_, self.multilabel_)
+
+    def _new_members(self) -> list[Member]:
         estimator = PBPRegressor() if self.estimator is None else self.estimator
         seed = estimator.random_state if self.random_state is None else self.random_state
         seeds = member_seeds(seed, self.n_members)
         members = [clone(estimator).set_params(random_state=s, verbose=0) for s in seeds]
+        shared = {"n_features_in_", "classes_", "multilabel_"} & vars(self).keys()
         for member in members:
-            member.n_features_in_ = self.n_features_in_
+            vars(member).update({name: getattr(self, name) for name in shared})
         return members
 
     @contextmanager
@@ -174,32 +223,67 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # ---- Prediction
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> FloatArray: ...
+    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> Array: ...
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
     def predict(
         self, X: ArrayLike, return_std: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation.
+    ) -> Array | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target, or the most probable class or labels.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
+            Of regressors only.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,)
-            In target units.
+            In target units. Of classifiers what `PBPClassifier.predict` returns.
         std : ndarray of shape (n_samples,)
             Standard deviation of the target, in target units, with the noise and with the
             spread of the members; only with ``return_std=True``.
         """
         mixture = self.predict_distribution(X)
-        return (mixture.mean, mixture.std) if return_std else mixture.mean
+        if isinstance(mixture, Mixture):
+            return (mixture.mean, mixture.std) if return_std else mixture.mean
+        if return_std:
+            raise ValueError("return_std=True is for regressors: give False for classes.")
+        return most_probable(mixture, self.classes_)
 
-    def predict_distribution(self, X: ArrayLike) -> Mixture:
-        """Return the predictive distribution of the target for every row.
+    @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the probability of every class, or of each label to be there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Mean over the members, in the order of `classes_`.
+        """
+        return cast(ClassMixture, self.predict_distribution(X)).proba
+
+    @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the logarithms of the probabilities, exact where those are too small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            In the order of `classes_`.
+        """
+        return cast(ClassMixture, self.predict_distribution(X)).log_proba
+
+    def predict_distribution(self, X: ArrayLike) -> Mixture | ClassMixture:
+        """Return the predictive distribution of the target, or label, for every row.
 
         Parameters
         ----------
@@ -209,16 +293,38 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         Mixture
             With one component per member, the Gaussian of [PBP15] Eq. (12).
+        ClassMixture
+            The same of classifiers, with the entropy and its two parts.
         """
         check_is_fitted(self)
         rows = check_inputs(self, X)
         predicted = self._each(lambda m: m.predict_distribution(rows), self.estimators_)
+        if _of_classifiers(self):
+            return ClassMixture(tuple(cast(list[ClassPredictive], predicted)))
+        of_members = cast(list[Predictive], predicted)
         return Mixture(
-            means=np.array([p.mean for p in predicted]),
-            stds_model=np.array([p.std_model for p in predicted]),
-            stds_noise=np.array([p.std_noise for p in predicted]),
+            means=np.array([p.mean for p in of_members]),
+            stds_model=np.array([p.std_model for p in of_members]),
+            stds_noise=np.array([p.std_noise for p in of_members]),
         )
 
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        mixin = ClassifierMixin if _of_classifiers(self) else RegressorMixin
+        return float(mixin.score(self, X, y, sample_weight))
+
+    @available_if(_of_regressors)  # type: ignore[untyped-decorator]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
@@ -238,12 +344,14 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_int("n", n, 1)
         rng = check_random_state(random_state)
         drawn = rng.randint(len(self.estimators_), size=n)
-        return [self.estimators_[i].sample_functions(1, rng)[0] for i in drawn]
+        members = cast(list[PBPRegressor], self.estimators_)
+        return [members[i].sample_functions(1, rng)[0] for i in drawn]
 
     @property
     def noise_variance_(self) -> float:
         """Mean over the members of the variance of the noise, in target units squared."""
-        return float(np.mean([member.noise_variance_ for member in self.estimators_]))
+        members = cast(list[PBPRegressor], self.estimators_)  # of others there is no such attribute
+        return float(np.mean([member.noise_variance_ for member in members]))
 
     @property
     def n_samples_seen_(self) -> int:
@@ -264,9 +372,9 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # ---- Validation and threads
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.estimator, PBPRegressor | None):
+        if not isinstance(self.estimator, Member | None):
             raise TypeError(
-                f"estimator must be an instance of PBPRegressor or None, not "
+                "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
                 f"{type(self.estimator).__name__}."
             )
         if self.estimator is not None:
@@ -277,7 +385,14 @@ class PBPEnsemble(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if self.n_jobs == 0:
                 raise ValueError("n_jobs == 0, must be None or another int.")
 
-    def _each(self, call: Callable[[PBPRegressor], T], members: list[PBPRegressor]) -> list[T]:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        of_member = get_tags(PBPClassifier() if _of_classifiers(self) else PBPRegressor())
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
+            setattr(tags, name, getattr(of_member, name))
+        return tags
+
+    def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
         """Call it with every member, in threads: the engine releases the GIL."""
         return map_in_threads(call, members, min(effective_n_jobs(self.n_jobs), len(members)))
 
@@ -296,7 +411,7 @@ def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
     return (own + drawn)[:n_members]
 
 
-def _branch(member: PBPRegressor) -> PBPRegressor:
+def _branch(member: Member) -> Member:
     """Copy a member so far that `partial_fit` leaves the original as it is."""
     branch = copy(member)
     branch.history_ = [*member.history_]  # all else it replaces

@@ -39,6 +39,7 @@ _CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
+_NETWORKS = ("PBPRegressor", "PBPClassifier")  # what ensembles are made of
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
 
 
@@ -82,8 +83,8 @@ def _describe_fitted(model: PBPEstimator, expected: str) -> Parts:
     return header, arrays
 
 
-def _describe_unfitted(model: BaseEstimator, expected: str) -> dict[str, Any]:
-    if (name := type(model).__name__) != expected:
+def _describe_unfitted(model: BaseEstimator, *expected: str) -> dict[str, Any]:
+    if (name := type(model).__name__) not in expected:
         raise TypeError(f"{name} is another class; use pickle")
     parameters = model.get_params(deep=False)
     return {"class": name, "parameters": {k: _plain(value) for k, value in parameters.items()}}
@@ -92,7 +93,7 @@ def _describe_unfitted(model: BaseEstimator, expected: str) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON holds it: a tuple as a mapping, a RandomState as null."""
     if isinstance(value, BaseEstimator):
-        return _describe_unfitted(value, "PBPRegressor")
+        return _describe_unfitted(value, *_NETWORKS)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -238,10 +239,28 @@ def _feature_names(header: dict[str, Any], n_features: int) -> list[str]:
     return names
 
 
+def _describe_network(model: PBPRegressor | PBPClassifier) -> Parts:
+    """Return the header and the arrays of a fitted regressor or classifier."""
+    from probprop.classifier import PBPClassifier
+
+    if isinstance(model, PBPClassifier):
+        return _describe_classifier(model)
+    return _describe_regressor(model)
+
+
+def _rebuild_network(
+    header: dict[str, Any], arrays: dict[str, Array]
+) -> PBPRegressor | PBPClassifier:
+    """Undo `_describe_network`; TypeError and ValueError say why that is not possible."""
+    if field(header, "class", str) == "PBPClassifier":
+        return _rebuild_classifier(header, arrays)
+    return _rebuild_regressor(header, arrays)
+
+
 def _describe_ensemble(model: PBPEnsemble) -> Parts:
     """Return the header and the arrays of a fitted ensemble: those of its members, numbered."""
     described = _describe_unfitted(model, "PBPEnsemble")
-    members = [_describe_regressor(member) for member in model.estimators_]
+    members = [_describe_network(member) for member in model.estimators_]
     header = {
         **described,
         "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
@@ -252,27 +271,38 @@ def _describe_ensemble(model: PBPEnsemble) -> Parts:
 
 def _rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
     """Undo `_describe_ensemble`; TypeError and ValueError say why that is not possible."""
+    from probprop.classifier import PBPClassifier
     from probprop.ensemble import PBPEnsemble
     from probprop.regressor import PBPRegressor
 
     model = PBPEnsemble(**field(header, "parameters", dict))
+    kind: type[PBPRegressor | PBPClassifier] = PBPRegressor
     if isinstance(model.estimator, dict):
-        model.estimator = _rebuild_unfitted(model.estimator, PBPRegressor)
+        kind = PBPClassifier if model.estimator.get("class") == "PBPClassifier" else PBPRegressor
+        model.estimator = _rebuild_unfitted(model.estimator, kind)
     model._check_parameters()
     check_random_state(model.random_state)
 
     members = _members(header)
+    if any(field(member, "class", str) != kind.__name__ for member in members):
+        raise ValueError("a part of the model is of a class that it cannot be made of")
     own: dict[str, dict[str, Array]] = {str(i): {} for i in range(len(members))}
     for key, array in arrays.items():
         i, _, name = key.partition("/")
         if i not in own:
             raise ValueError(f"the array {key[:50]} is of no member")
         own[i][name] = array
-    model.estimators_ = [_rebuild_regressor(*p) for p in zip(members, own.values(), strict=True)]
-    model.n_features_in_ = model.estimators_[0].n_features_in_
+    model.estimators_ = [_rebuild_network(*p) for p in zip(members, own.values(), strict=True)]
+    first = model.estimators_[0]
+    model.n_features_in_ = first.n_features_in_
     for member in model.estimators_:  # only the ensemble knows names
         if member.n_features_in_ != model.n_features_in_ or hasattr(member, "feature_names_in_"):
             raise ValueError("the members do not have the same features")
+    if isinstance(first, PBPClassifier):
+        described = [(member.get("multilabel_"), member.get("classes_")) for member in members]
+        if any(other != described[0] for other in described):
+            raise ValueError("the members do not have the same classes")
+        model.classes_, model.multilabel_ = first.classes_, first.multilabel_
     if names := _feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
@@ -48,6 +49,30 @@ def check_classes(labels: Array) -> Array:
             f"{classes.tolist()[0]!r}."
         )
     return classes
+
+
+def first_classes(labels: Array, classes: ArrayLike | None) -> tuple[Array, bool]:
+    """Return the classes of the first call, and whether its labels are a matrix of them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,) or (n, n_labels)
+    classes : array-like, default=None
+        In which the classes are found; a matrix needs none, its classes are its columns.
+    """
+    if labels.ndim == 2:
+        return np.arange(labels.shape[1]), True
+    if classes is None:
+        raise ValueError("classes must be passed on the first call to partial_fit.")
+    return check_classes(np.asarray(classes)), False
+
+
+def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
+    """Refuse classes, where they are given, that are not those of the first call."""
+    if classes is not None and not np.array_equal(known, np.unique(classes)):
+        raise ValueError(
+            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
+        )
 
 
 def check_labels(labels: Array, classes: Array, multilabel: bool) -> FloatArray:
