@@ -213,7 +213,11 @@ def by_mpmath(m: FloatArray, v: FloatArray, c: int) -> Evidence:
             f = mpmath.npdf(z[c]) / s[c] * others / unit
             return [f * factor for factor in (1, *by_m, *by_v)]
 
-        Z, *by_moments = (mpmath.quad(lambda t, i=i: terms(t)[i], ends) for i in range(2 * K + 1))
+        def integral(i: int) -> mpmath.mpf:
+            # The integrands are smooth: this rule takes a third of the nodes of the usual one.
+            return mpmath.quad(lambda t: terms(t)[i], ends, method="gauss-legendre")
+
+        Z, *by_moments = map(integral, range(2 * K + 1))
         dlogZ = np.array([float(x / Z) for x in by_moments])
         return Evidence(float(mpmath.log(Z * unit)), dlogZ[:K], dlogZ[K:])
 

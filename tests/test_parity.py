@@ -278,7 +278,10 @@ def run_at_level(level: str, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif("PROBPROP_CPU_LEVEL" in os.environ, reason="already inside one level")
+outside = pytest.mark.skipif("PROBPROP_CPU_LEVEL" in os.environ, reason="already inside a level")
+
+
+@outside
 @pytest.mark.parametrize("level", cpu_levels()[1:])  # this process runs at the fastest
 def test_parity_at_every_level(level: str) -> None:
     here = Path(__file__).parent
@@ -291,12 +294,14 @@ def test_parity_at_every_level(level: str) -> None:
     assert " passed" in result.stdout
 
 
-@pytest.mark.parametrize("level", cpu_levels())
-def test_the_environment_chooses_the_level(level: str) -> None:
+@outside
+def test_the_environment_chooses_the_fastest_level_too() -> None:  # the others check their own
+    level = cpu_levels()[0]
     result = run_at_level(level, "-c", "import probprop.engine as e; print(e.cpu_level())")
     assert result.stdout.strip() == level, result.stderr
 
 
+@outside
 def test_an_unknown_level_is_refused_with_the_choices() -> None:
     result = run_at_level("v9", "-c", "import probprop")
     assert result.returncode != 0
@@ -304,8 +309,5 @@ def test_an_unknown_level_is_refused_with_the_choices() -> None:
     assert "generic" in result.stderr
 
 
-def test_without_the_variable_the_fastest_level_is_used() -> None:
-    if "PROBPROP_CPU_LEVEL" not in os.environ:
-        assert cpu_level() == cpu_levels()[0]
-    else:
-        assert cpu_level() == os.environ["PROBPROP_CPU_LEVEL"]
+def test_the_level_is_that_of_the_variable_or_the_fastest() -> None:
+    assert cpu_level() == os.environ.get("PROBPROP_CPU_LEVEL", cpu_levels()[0])

@@ -259,7 +259,7 @@ def test_ctrl_c_ends_it(tmp_path, n_jobs) -> None:
 import numpy as np
 from probprop import PBPRegressor, select
 random = np.random.RandomState(0)
-X, y = random.standard_normal((4000, 20)), random.standard_normal(4000)
+X, y = random.standard_normal((400, 20)), random.standard_normal(400)
 print("ready", flush=True)
 try:
     select(PBPRegressor(n_epochs=300), [{{}}] * 1000, X, y, n_jobs={n_jobs})
