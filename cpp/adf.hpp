@@ -25,22 +25,24 @@ PROBPROP_INLINE int64_t update_noise(double& alpha, double& beta, double d2, dou
 // log Z of a point, Eq. (12) or that of another likelihood; its derivatives by the moments of the
 // outputs are left in d_m_out and d_v_out. Not finite: the point cannot be absorbed.
 template <typename T, Likelihood likelihood>
-PROBPROP_INLINE double evidence(Network<T>& net, const double* y, double alpha, double beta) {
+PROBPROP_INLINE double evidence(Network<T>& net, const double* y, const double* alpha,
+                                const double* beta) {
     if constexpr (likelihood == Likelihood::probit)
         return log_Z_probit(net.m_out, net.v_out, y, net.n_out, net.d_m_out, net.d_v_out);
     if constexpr (likelihood == Likelihood::multinomial)
         return log_Z_multinomial(net.m_out, net.v_out, int(y[0]), net.n_out, net.d_m_out,
                                  net.d_v_out, net.scratch);
-    const double d = y[0] - net.m_out[0];
-    const double s = net.v_out[0] + beta / (alpha - 1.0);
-    const double d_m = d / s;
-    net.d_m_out[0] = d_m;
-    net.d_v_out[0] = 0.5 * (d_m * d_m - 1.0 / s);
-    const double precision = alpha / beta;  // the quadrature works in units of the noise
-    const bool finite =
-        __builtin_isfinite(d * d * precision) && __builtin_isfinite(net.v_out[0] * precision);
-    return PROBPROP_LIKELY(finite) ? -0.5 * (log(6.283185307179586 * s) + d * d / s)
-                                   : __builtin_nan("");
+    bool finite = true;
+    for (int k = 0; k < net.n_out; ++k) {
+        const double d = y[k] - net.m_out[k];
+        const double precision = alpha[k] / beta[k];  // the quadrature works in units of the noise
+        finite &=
+            __builtin_isfinite(d * d * precision) && __builtin_isfinite(net.v_out[k] * precision);
+        net.scratch[k] = beta[k] / (alpha[k] - 1.0);
+    }
+    if (!PROBPROP_LIKELY(finite)) return __builtin_nan("");
+    return log_Z_gaussian(net.m_out, net.v_out, y, net.scratch, net.n_out, net.d_m_out,
+                          net.d_v_out);
 }
 
 template <typename T, Update update, Likelihood likelihood>
@@ -62,20 +64,19 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     const int n_features = net.n_features;
     const int y_columns = likelihood == Likelihood::multinomial ? 1 : net.n_out;
     const T x_scale = T(1) / T(__builtin_sqrt(double(n_features + 1)));
-    double alpha = args.alpha, beta = args.beta;
+    const bool certain = args.X_var == nullptr;
+    // Shape and rate of the noise precisions; another likelihood has one pair, which stays.
+    const int n_noise = likelihood == Likelihood::gaussian ? net.n_out : 1;
+    double *alpha = args.alpha, *beta = args.beta;
     result = AdfResult{};
-    Status status = Status::ok;
 
     const auto row_of = [&](int64_t t) { return args.X + args.order[t] * n_features; };
-    if (args.n_points > 0) {
+    if (certain && args.n_points > 0) {
         set_point(row_of(0), n_features, x_scale, net.x_next, net.x2_next);
         if (net.n_hidden > 0) first_layer<T, Update::none>(net);
     }
     for (int64_t t = 0; t < args.n_points; ++t) {
-        if (t % args.poll_every == 0 && !args.keep_going(args.context)) {
-            status = Status::interrupted;
-            break;
-        }
+        if (t % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
         if (t + 3 < args.n_points) {
             const char* row = reinterpret_cast<const char*>(row_of(t + 3));
             for (size_t byte = 0; byte < static_cast<size_t>(n_features) * sizeof(T); byte += 64)
@@ -86,9 +87,16 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             const double share =
                 share_of(left < memory.every ? left : memory.every, memory.capacity);
             give_back(net, prior, T(share));
-            alpha = (1.0 - share) * alpha + share * memory.alpha;
-            beta = (1.0 - share) * beta + share * memory.beta;
-            if (net.n_hidden > 0) first_layer<T, Update::none>(net);  // with the new weights
+            for (int k = 0; k < n_noise; ++k) {
+                alpha[k] = (1.0 - share) * alpha[k] + share * memory.alpha;
+                beta[k] = (1.0 - share) * beta[k] + share * memory.beta;
+            }
+            if (certain && net.n_hidden > 0)
+                first_layer<T, Update::none>(net);  // with the new weights
+        }
+        if (!certain) {
+            const T* variances = args.X_var + args.order[t] * n_features;
+            uncertain_first_layer(net, row_of(t), variances, x_scale);
         }
         swap(net.x, net.x_next);
         finish_forward<T, true>(net, net.x2_next, net.m_out, net.v_out);
@@ -101,14 +109,20 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
                 through_activation<T, false>(net, net.hidden[l]);
                 result.n_undone += middle_backward<T, update>(net, l, net.x2_next);
             }
-            if (net.n_hidden > 0) through_activation<T, true>(net, net.hidden[0]);
-            if constexpr (likelihood == Likelihood::gaussian) {
-                const double d = y[0] - net.m_out[0];
-                result.n_guarded += update_noise(alpha, beta, d * d, net.v_out[0]);
+            if (net.n_hidden > 0 && certain) {
+                through_activation<T, true>(net, net.hidden[0]);
+            } else if (net.n_hidden > 0) {
+                through_activation<T, false>(net, net.hidden[0]);
+                result.n_undone += middle_backward<T, update>(net, 0, net.x2_next);
             }
+            if constexpr (likelihood == Likelihood::gaussian)
+                for (int k = 0; k < n_noise; ++k) {
+                    const double d = y[k] - net.m_out[k];
+                    result.n_guarded += update_noise(alpha[k], beta[k], d * d, net.v_out[k]);
+                }
         } else {  // the point is left out whole
             result.n_skipped += 1;
-            if (net.n_hidden > 0) {
+            if (net.n_hidden > 0 && certain) {
                 const size_t bytes = static_cast<size_t>(net.hidden[0].n_vec) * sizeof(Vec<T>);
                 memset(net.hidden[0].d_m, 0, bytes);
                 memset(net.hidden[0].d_v, 0, bytes);
@@ -116,14 +130,12 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         }
 
         // After the last point x_next is stale: the sums of that forward are not used.
-        if (t + 1 < args.n_points)
+        if (certain && t + 1 < args.n_points)
             set_point(row_of(t + 1), n_features, x_scale, net.x_next, net.x2_next);
-        if (net.n_hidden > 0) result.n_undone += first_layer<T, update>(net);
+        if (certain && net.n_hidden > 0) result.n_undone += first_layer<T, update>(net);
     }
-    if (status == Status::ok) copy_weights<T, false>(net, args.m_w, args.v_w);
-    result.alpha = alpha;
-    result.beta = beta;
-    return status;
+    copy_weights<T, false>(net, args.m_w, args.v_w);
+    return Status::ok;
 }
 
 template <typename T>

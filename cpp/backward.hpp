@@ -56,9 +56,10 @@ PROBPROP_INLINE int check_updates(const Vec<T>* m, const Vec<T>* v, Vec<T>* m_ne
     return undone;
 }
 
-// ---- The first layer: its inputs have no variance, so (6)(7) are m + p d_m and v - p^2 c with
-// p = v x/sqrt(n), c = d_m^2 - 2 d_v. The update of one point and the forward of the next are
-// fused: the weights are read once and written once per point.
+// ---- The first layer, where its inputs have no variance: (6)(7) are m + p d_m and v - p^2 c with
+// p = v x/sqrt(n), c = d_m^2 - 2 d_v. (With variances it is one of the layers between.) The update
+// of one point and the forward of the next are fused: the weights are read once and written once
+// per point.
 
 // Apply the update of the point in x; then sum (13)(14) for the point in x_next.
 template <typename T, int n_vec, Update update>

@@ -104,7 +104,7 @@ Likelihood check_targets(const std::string& likelihood, const In2<double>& y, in
     const double* values = y.data();
     const size_t columns = y.shape(1), n = y.shape(0) * columns;
     if (likelihood == "gaussian") {
-        check(n_outputs == 1 && columns == 1, "a Gaussian has one output");
+        check(columns == static_cast<size_t>(n_outputs), "y does not have a column per output");
         return Likelihood::gaussian;
     }
     if (likelihood == "probit") {
@@ -121,34 +121,49 @@ Likelihood check_targets(const std::string& likelihood, const In2<double>& y, in
     return Likelihood::multinomial;
 }
 
-using AdfReturn = std::tuple<double, double, double, int64_t, int64_t, int64_t>;
+template <typename T>
+const T* variances_of(const std::optional<In2<T>>& X_var, const In2<T>& X) {
+    if (!X_var) return nullptr;
+    check(X_var->shape(0) == X.shape(0) && X_var->shape(1) == X.shape(1),
+          "X and its variances differ in shape");
+    return X_var->data();
+}
+
+// alpha, beta, log_Z_sum, n_undone, n_guarded, n_skipped.
+using AdfReturn = std::tuple<Out1<double>, Out1<double>, double, int64_t, int64_t, int64_t>;
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
                                                  In1<T> v_w, In2<T> X, In2<double> y,
                                                  In1<int64_t> order, const std::string& likelihood,
-                                                 double alpha, double beta, bool update_variance,
-                                                 const std::optional<Memory<T>>& memory) {
+                                                 In1<double> alpha, In1<double> beta,
+                                                 bool update_variance,
+                                                 const std::optional<Memory<T>>& memory,
+                                                 const std::optional<In2<T>>& X_var) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
     check(X.shape(0) == y.shape(0), "X and y differ in length");
     const Likelihood kind = check_targets(likelihood, y, sizes.back());
     check(update_variance || kind == Likelihood::gaussian, "only a Gaussian can leave variances");
+    const size_t n_noise = kind == Likelihood::gaussian ? static_cast<size_t>(sizes.back()) : 1;
+    check(alpha.shape(0) == n_noise && beta.shape(0) == n_noise, "the noise does not fit sizes");
     for (size_t i = 0; i < order.shape(0); ++i)
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
+    Out1<double> alpha_new = copy_of(alpha), beta_new = copy_of(beta);
     AdfArgs<T> args = {sizes.data(),
                        static_cast<int>(sizes.size()) - 1,
                        m_new.data(),
                        v_new.data(),
                        X.data(),
+                       variances_of(X_var, X),
                        y.data(),
                        order.data(),
                        static_cast<int64_t>(order.shape(0)),
-                       alpha,
-                       beta,
+                       alpha_new.data(),
+                       beta_new.data(),
                        kind,
                        update_variance,
                        memory_args<T>(memory, n_weights),
@@ -166,14 +181,14 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
     }
     raise_unless_ok(status);
     return {m_new, v_new,
-            AdfReturn{result.alpha, result.beta, result.log_Z_sum, result.n_undone,
-                      result.n_guarded, result.n_skipped}};
+            AdfReturn{alpha_new, beta_new, result.log_Z_sum, result.n_undone, result.n_guarded,
+                      result.n_skipped}};
 }
 
 // The arguments of a prediction; the moments go to m and v, (n,).
 template <typename T>
 PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
-                            const In2<T>& X, double* m, double* v) {
+                            const In2<T>& X, const T* X_var, double* m, double* v) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -182,6 +197,7 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
             m_w.data(),
             v_w.data(),
             X.data(),
+            X_var,
             static_cast<int64_t>(X.shape(0)),
             m,
             v,
@@ -192,11 +208,13 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
 
 template <typename T>
 std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
-                                                       In1<T> v_w, In2<T> X) {
+                                                       In1<T> v_w, In2<T> X,
+                                                       const std::optional<In2<T>>& X_var) {
     check_sizes(sizes);
     const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
     Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
-    const PredictArgs<T> args = predict_args(sizes, m_w, v_w, X, m.data(), v.data());
+    const PredictArgs<T> args =
+        predict_args(sizes, m_w, v_w, X, variances_of(X_var, X), m.data(), v.data());
     Status status;
     {
         nb::gil_scoped_release no_gil;
@@ -217,7 +235,7 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
     const size_t n = X.shape(0), n_features = X.shape(1);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
-    const GradientArgs<T> args = {predict_args(sizes, m_w, v_w, X, m.data(), v.data()),
+    const GradientArgs<T> args = {predict_args<T>(sizes, m_w, v_w, X, nullptr, m.data(), v.data()),
                                   dm_dx.data(), dv_dx.data()};
     Status status;
     {
@@ -328,10 +346,11 @@ template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a,
           "likelihood"_a, "alpha"_a, "beta"_a, "update_variance"_a = true, "memory"_a = nb::none(),
+          "X_var"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
-          "Mean and variance of the network's output per row, without noise.");
+          "X_var"_a = nb::none(), "Mean and variance of the outputs per row, without noise.");
     m.def("predict_gradient", &predict_gradient<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
           "Those moments, (n,) each, and their derivatives by the entries of X, (n, D) each.");
     m.def("refine_prior", &refine<T>, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,

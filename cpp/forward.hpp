@@ -15,6 +15,17 @@ PROBPROP_INLINE void set_point(const T* row, int n_features, T scale, T* x, T* x
     for (int j = 0; j <= n_features; ++j) x2[j] = x[j] * x[j];
 }
 
+// The same for a point whose features have variances: variance/n and (x^2 + variance)/n as well.
+template <typename T>
+PROBPROP_INLINE void set_uncertain_point(const T* row, const T* variances, int n_features, T scale,
+                                         T* x, T* x_v, T* x_e2) {
+    set_point(row, n_features, scale, x, x_e2);
+    for (int j = 0; j < n_features; ++j) {
+        x_v[j] = variances[j] * scale * scale;
+        x_e2[j] += x_v[j];
+    }
+}
+
 // True in the lanes of vector `i` that hold real units.
 template <typename T>
 PROBPROP_INLINE Int<T> is_unit(int i, int n_units) {
@@ -77,23 +88,6 @@ static void linear_block(const T* w, int rows, const T* z_m, const T* z_v, const
     }
 }
 
-template <typename T>
-static void linear_layer(HiddenLayer<T>& layer, const HiddenLayer<T>& below) {
-    constexpr int lanes = Simd<T>::lanes;
-    const int rows = layer.n_in + 1;
-    for (int b = 0; b < layer.n_blocks; ++b) {
-        const T* w = weight_at(layer, b, 0);
-        T* m_a = layer.m_a + layer.blocks[b].first * lanes;
-        T* v_a = layer.v_a + layer.blocks[b].first * lanes;
-        switch (layer.blocks[b].n_vec) {
-            case 1: linear_block<T, 1>(w, rows, below.z_m, below.z_v, below.z_e2, m_a, v_a); break;
-            case 2: linear_block<T, 2>(w, rows, below.z_m, below.z_v, below.z_e2, m_a, v_a); break;
-            case 3: linear_block<T, 3>(w, rows, below.z_m, below.z_v, below.z_e2, m_a, v_a); break;
-            default: linear_block<T, 4>(w, rows, below.z_m, below.z_v, below.z_e2, m_a, v_a);
-        }
-    }
-}
-
 // What layer l reads (the output unit's is n_hidden): the layer below, or the point itself.
 template <typename T>
 struct LayerInputs {
@@ -101,9 +95,33 @@ struct LayerInputs {
 };
 template <typename T>
 PROBPROP_INLINE LayerInputs<T> inputs_of(const Network<T>& net, int l, const T* x2) {
-    if (l == 0) return {net.x, net.zero, x2};
+    if (l == 0) return {net.x, net.x_v, x2};
     const HiddenLayer<T>& below = net.hidden[l - 1];
     return {below.z_m, below.z_v, below.z_e2};
+}
+
+template <typename T>
+static void linear_layer(HiddenLayer<T>& layer, const LayerInputs<T>& in) {
+    constexpr int lanes = Simd<T>::lanes;
+    const int rows = layer.n_in + 1;
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        const T* w = weight_at(layer, b, 0);
+        T* m_a = layer.m_a + layer.blocks[b].first * lanes;
+        T* v_a = layer.v_a + layer.blocks[b].first * lanes;
+        switch (layer.blocks[b].n_vec) {
+            case 1: linear_block<T, 1>(w, rows, in.z_m, in.z_v, in.z_e2, m_a, v_a); break;
+            case 2: linear_block<T, 2>(w, rows, in.z_m, in.z_v, in.z_e2, m_a, v_a); break;
+            case 3: linear_block<T, 3>(w, rows, in.z_m, in.z_v, in.z_e2, m_a, v_a); break;
+            default: linear_block<T, 4>(w, rows, in.z_m, in.z_v, in.z_e2, m_a, v_a);
+        }
+    }
+}
+
+// Set the next point, whose features have variances, and sum (13)(14) of the first layer for it.
+template <typename T>
+static void uncertain_first_layer(Network<T>& net, const T* row, const T* variances, T scale) {
+    set_uncertain_point(row, variances, net.n_features, scale, net.x_next, net.x_v, net.x2_next);
+    if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.x_next, net.x_v, net.x2_next});
 }
 
 // From the first layer's activations to the means and variances of the outputs.
@@ -111,7 +129,7 @@ template <typename T, bool with_derivatives>
 PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double* m, double* v) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
-        if (l > 0) linear_layer(net.hidden[l], net.hidden[l - 1]);
+        if (l > 0) linear_layer(net.hidden[l], inputs_of(net, l, x2));
         activate<T, with_derivatives>(net.hidden[l]);
     }
     const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);

@@ -23,14 +23,15 @@ struct MemoryArgs {
 // Weights are flat: layers input to output, each (n_out, n_in + 1) row-major, bias last.
 template <typename T>
 struct AdfArgs {
-    const int* sizes;  // units per layer, n_layers + 1 of them; the last is 1 if Gaussian
+    const int* sizes;  // units per layer, n_layers + 1 of them
     int n_layers;
     T *m_w, *v_w;     // read, and written when the pass ends well
     const T* X;       // (n, sizes[0]) row-major
+    const T* X_var;   // variances of the entries of X; null: there are none
     const double* y;  // (n, sizes[n_layers]), or (n,) if multinomial
     const int64_t* order;
     int64_t n_points;
-    double alpha, beta;  // of the noise precision
+    double *alpha, *beta;  // of the noise precisions, one per output if Gaussian; read and written
     Likelihood likelihood;
     bool update_variance;  // Eq. (7) as well as Eq. (6); always, if not Gaussian
     MemoryArgs<T> memory;
@@ -40,7 +41,7 @@ struct AdfArgs {
 };
 
 struct AdfResult {
-    double alpha, beta, log_Z_sum;
+    double log_Z_sum;
     int64_t n_undone, n_guarded, n_skipped;
 };
 
@@ -50,6 +51,7 @@ struct PredictArgs {
     int n_layers;
     const T *m_w, *v_w;
     const T* X;
+    const T* X_var;  // null: no variances
     int64_t n_rows;
     double *m, *v;  // (n_rows, units of the output layer)
     int64_t poll_every;

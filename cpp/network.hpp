@@ -76,10 +76,10 @@ struct Network {
     T *out_m, *out_v;           // (n_out, out_n_vec * lanes)
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
-    double* scratch;            // of log_Z_multinomial
+    double* scratch;            // of log_Z_multinomial; the noise variances of a Gaussian
     T *x, *x_next;              // points as the first layer sees them: x/sqrt(n), bias last
-    T* x2_next;                 // x^2/n
-    T* zero;                    // the inputs have no variance
+    T* x2_next;                 // x^2/n, with its variance (x^2 + variance)/n
+    T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
 
@@ -137,7 +137,7 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(multinomial_scratch(net.n_out));
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
-    T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.zero};
+    T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
     net.d_z_m = arena.take<T>(widest + lanes);
     net.d_z_v = arena.take<T>(widest + lanes);

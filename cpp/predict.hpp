@@ -11,8 +11,13 @@ namespace PROBPROP_LEVEL {
 template <typename T, bool with_derivatives>
 PROBPROP_INLINE void forward_row(Network<T>& net, const PredictArgs<T>& args, int64_t i) {
     const T x_scale = T(1) / T(__builtin_sqrt(double(net.n_features + 1)));
-    set_point(args.X + i * net.n_features, net.n_features, x_scale, net.x_next, net.x2_next);
-    if (net.n_hidden > 0) first_layer<T, Update::none>(net);
+    const T* row = args.X + i * net.n_features;
+    if (args.X_var != nullptr) {
+        uncertain_first_layer(net, row, args.X_var + i * net.n_features, x_scale);
+    } else {
+        set_point(row, net.n_features, x_scale, net.x_next, net.x2_next);
+        if (net.n_hidden > 0) first_layer<T, Update::none>(net);
+    }
     swap(net.x, net.x_next);
     finish_forward<T, with_derivatives>(net, net.x2_next, args.m + i * net.n_out,
                                         args.v + i * net.n_out);

@@ -26,6 +26,7 @@ from probprop.auto import (
     out_of_patience,
     validation_parts,
 )
+from probprop.inputs import Inputs
 from probprop.training import epochs
 
 
@@ -39,6 +40,11 @@ def diabetes():
 def short(monkeypatch):
     """Make the longest training 50 epochs."""
     monkeypatch.setattr(probprop.auto, "_LONGEST", 50)
+
+
+def as_inputs(rows):
+    X, y = rows
+    return Inputs(X), y
 
 
 def auto(**params) -> PBPRegressor:
@@ -128,7 +134,7 @@ def test_the_held_out_part_of_a_very_large_set_stays_small():
 def test_held_out_scores_are_those_of_separate_fits(diabetes):
     X, y = diabetes
     parts = validation_parts(len(y), 5)
-    found = held_out_scores(auto(), X, y, parts, 3.0, [2, 5], seed=7)
+    found = held_out_scores(auto(), Inputs(X), y, parts, 3.0, [2, 5], seed=7)
     for scores, n_epochs in zip(found, [2, 5], strict=True):
         expected = []
         for train, held_out in parts:
@@ -141,7 +147,7 @@ def test_held_out_scores_are_those_of_separate_fits(diabetes):
 def test_training_ends_when_the_held_out_rows_get_no_better(diabetes):
     """A linear model has learned all there is after a few epochs."""
     model = auto(hidden_layer_sizes=(), memory=None)
-    (curve,) = choose(model, *diabetes, 0).curves
+    (curve,) = choose(model, *as_inputs(diabetes), 0).curves
     assert curve.n_epochs[-1] < 1000
     checks = len(curve.n_epochs)
     assert checks - np.argmax(curve.log_likelihood) == 5 or curve.n_epochs[-1] == 40
@@ -162,7 +168,7 @@ def test_the_bar_is_full_at_the_end_and_cleared(diabetes, monkeypatch):
 
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
-    choose(auto(verbose=1), *diabetes, 0)
+    choose(auto(verbose=1), *as_inputs(diabetes), 0)
     drawn = out.getvalue().split("\r")
     assert drawn[1].startswith("choosing epochs and memory [")
     assert drawn[-2] == f"choosing epochs and memory [{'#' * 24}]\x1b[K"
@@ -212,9 +218,9 @@ def test_only_what_is_auto_is_chosen(diabetes):
 
 @pytest.mark.usefixtures("short")
 def test_threads_do_not_change_the_choice(diabetes, monkeypatch):
-    found = choose(auto(), *diabetes, 1)
+    found = choose(auto(), *as_inputs(diabetes), 1)
     monkeypatch.setattr(probprop.auto.joblib, "effective_n_jobs", lambda n_jobs: 1)
-    assert choose(auto(), *diabetes, 1) == found
+    assert choose(auto(), *as_inputs(diabetes), 1) == found
 
 
 def test_too_few_rows_for_a_choice_get_the_usual_one():
@@ -285,5 +291,5 @@ def test_on_yacht_the_choice_is_far_better_than_the_usual_one(monkeypatch):
 
 
 def test_training_is_without_end(diabetes):
-    _, training = epochs(PBPRegressor(2), *diabetes, None, np.random.RandomState(0))
+    _, training = epochs(PBPRegressor(2), *as_inputs(diabetes), None, np.random.RandomState(0))
     assert [epoch.n_iter for _, epoch in islice(training, 50)] == list(range(1, 51))

@@ -173,9 +173,14 @@ class TestValidation:
     @pytest.mark.parametrize(
         ("means", "stds_model", "stds_noise", "match"),
         [
-            (np.zeros(3), np.zeros(3), np.ones(3), r"2-dimensional .* shapes \(3,\) and \(3,\)"),
+            (np.zeros(3), np.zeros(3), np.ones(3), r"same shape, .* shapes \(3,\) and \(3,\)"),
             (np.zeros((2, 3)), np.zeros((3, 2)), np.ones(2), r"\(2, 3\) and \(3, 2\) instead"),
-            (np.zeros((2, 3)), np.zeros((2, 3)), np.ones(3), r"one per row of 'means'. Got"),
+            (
+                np.zeros((2, 3)),
+                np.zeros((2, 3)),
+                np.ones(3),
+                r"one per component and target of 'means'. Got",
+            ),
             (np.zeros((0, 3)), np.zeros((0, 3)), np.ones(0), "one value or more"),
             (np.zeros((1, 1)), -np.ones((1, 1)), np.ones(1), r"\[0.0, inf\). Got -1.0 instead"),
             (np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), r"\(0.0, inf\). Got 0.0 instead"),

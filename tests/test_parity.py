@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,75 @@ def test_one_epoch_of_labels(
         np.testing.assert_allclose(*log_p, rtol=1e-9, atol=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    K=st.integers(1, 9),
+    hidden=st.lists(st.integers(1, 20), min_size=0, max_size=3),
+    n=st.integers(1, 20),
+    uncertain=st.booleans(),
+    update_variance=st.booleans(),
+    capacity=st.none() | st.floats(1.0, 100.0),
+    seed=st.integers(0, 2**31 - 1),
+    dtype=st.sampled_from(["float64", "float32"]),
+)
+def test_one_epoch_of_several_targets_and_uncertain_inputs(
+    K: int,
+    hidden: list[int],
+    n: int,
+    uncertain: bool,
+    update_variance: bool,
+    capacity: float | None,
+    seed: int,
+    dtype: str,
+) -> None:
+    random = np.random.RandomState(seed)
+    X, _ = data(n, 3, seed, dtype)
+    y = np.sin(X @ random.standard_normal((3, K))) + 0.1 * random.standard_normal((n, K))
+    X_var = random.chisquare(1, X.shape).astype(dtype) if uncertain else None
+    y = y[:, 0] if K == 1 else y
+    before = start([3, *hidden, K], seed, dtype)
+    if K > 1:
+        noise = random.uniform(2.0, 9.0, (2, K))
+        before = replace(before, alpha_noise=noise[0], beta_noise=noise[1])
+    memory = None if capacity is None else Memory(capacity, 6.0, 6.0)
+    options = {"update_variance": update_variance, "memory": memory, "X_var": X_var}
+    native, reference = (
+        engine.adf_pass(before, X, y, np.arange(n), **options) for engine in (NATIVE, REFERENCE)
+    )
+    assert_close(native[0], reference[0], RTOL[dtype])
+    assert native[1].log_Z_sum == pytest.approx(reference[1].log_Z_sum, rel=RTOL[dtype])
+    assert native[1].n_guarded == reference[1].n_guarded
+    moments = [e.predict_moments(reference[0], X, X_var) for e in (NATIVE, REFERENCE)]
+    for a, b in zip(*moments, strict=True):
+        assert a.shape == b.shape == ((n,) if K == 1 else (n, K))
+        np.testing.assert_allclose(a, b, rtol=RTOL[dtype], atol=1e-5 if dtype == "float32" else 0)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 9, 17, 33, 65, 130])
+def test_every_width_with_uncertain_inputs(width: int) -> None:
+    before = start([width, width, 1], width)
+    X, y = data(8, width, width, "float64")
+    X_var = np.random.RandomState(width).chisquare(1, X.shape)
+    native, reference = (
+        engine.adf_pass(before, X, y, np.arange(8), X_var=X_var)[0]
+        for engine in (NATIVE, REFERENCE)
+    )
+    assert_close(native, reference, RTOL["float64"])
+
+
+@pytest.mark.parametrize("hidden", [[], [7], [7, 5]])
+def test_inputs_without_variance_are_certain(hidden: list[int]) -> None:
+    before = start([3, *hidden, 1], 0)
+    X, y = data(20, 3, 0, "float64")
+    certain, zero = (
+        NATIVE.adf_pass(before, X, y, np.arange(20), X_var=X_var)[0]
+        for X_var in (None, np.zeros_like(X))
+    )
+    assert_close(zero, certain, 1e-12)
+    moments = [NATIVE.predict_moments(certain, X, X_var) for X_var in (None, np.zeros_like(X))]
+    np.testing.assert_allclose(*moments, rtol=1e-12)
+
+
 # Every width around the vector lengths 2, 4, 8, 16 and the block lengths: padding and remainders.
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130])
@@ -233,13 +303,15 @@ THREE_CLASSES = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sizes": [3, 5, 2], "m_w": np.zeros(32), "v_w": np.ones(32)}, "one output"),
+        ({"sizes": [3, 5, 2], "m_w": np.zeros(32), "v_w": np.ones(32)}, "column per output"),
         ({"sizes": [3]}, "input and an output"),
         ({"sizes": [3, 0, 1]}, "needs a unit"),
         ({"m_w": np.zeros(7)}, "weights do not fit"),
         ({"X": np.zeros((4, 2))}, "columns"),
         ({"y": np.zeros((3, 1))}, "length"),
-        ({"y": np.zeros((4, 2))}, "one output"),
+        ({"y": np.zeros((4, 2))}, "column per output"),
+        ({"alpha": np.ones(2)}, "noise does not fit"),
+        ({"X_var": np.ones((4, 2))}, "differ in shape"),
         ({"likelihood": "poisson"}, "gaussian, probit or multinomial"),
         ({"likelihood": "probit"}, "1 or -1"),
         ({"likelihood": "probit", "y": np.ones((4, 2))}, "a column per output"),
@@ -261,8 +333,8 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(change: dict[str, object], me
         "y": np.zeros((4, 1)),
         "order": np.arange(4),
         "likelihood": "gaussian",
-        "alpha": 6.0,
-        "beta": 6.0,
+        "alpha": np.array([6.0]),
+        "beta": np.array([6.0]),
     }
     with pytest.raises(ValueError, match=message):
         _kernel.adf_pass(**{**arguments, **change})

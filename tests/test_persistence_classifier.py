@@ -149,7 +149,7 @@ def test_classes_that_no_classifier_has(path: Path, dtype: Any, values: Any, rea
         ("layer_sizes", [3, 4, 1], "the layers are not those of a classification network"),
         ("alpha_noise", 6.0, "is not that of a classifier"),
         ("y_scale", 2.0, "is not that of a classifier"),
-        ("class", "PBPRegressor", "noise_shape|layers"),
+        ("class", "PBPRegressor", "noise_shape|alpha_noise"),
     ],
 )
 def test_a_header_that_does_not_fit(path: Path, key: str, value: Any, reason: str) -> None:

@@ -229,7 +229,17 @@ def test_networks_of_other_kinds(path: Path) -> None:
     header, arrays = read_model(path)
     two_outputs = {f"{kind}_1": np.ones((2, 5)) for kind in LAYERED}
     write_model(path, header | {"layer_sizes": [3, 4, 2]}, arrays | two_outputs)
-    refused(path, "not those of a regression network")
+    refused(path, "alpha_noise in the header is missing or not of type list")
+    for_each = {k: [2.0, 3.0] for k in ("alpha_noise", "beta_noise", "y_mean", "y_scale")}
+    short = header | {"layer_sizes": [3, 4, 2]} | for_each | {"y_mean": [1.0]}
+    write_model(path, short, arrays | two_outputs)
+    refused(path, "y_mean in the header does not have a number per target")
+    write_model(path, header | {"layer_sizes": [3, 4, 2]} | for_each, arrays | two_outputs)
+    refused(path, "do not fit together")  # the noise of the epochs is of one target
+    write_model(path, header | {"layer_sizes": [3, 4, 0]}, arrays)
+    refused(path, "layer_sizes")
+    write_model(path, header, arrays | {"missing_variance": np.full(3, 0.5)})
+    refused(path, "missing_variance has values that no fitted model has")
     whole = {k: np.ones(a.shape, int) for k, a in arrays.items() if k[:3] in ("m_w", "v_w")}
     write_model(path, header | {"weights_dtype": "int64"}, arrays | whole)
     refused(path, "not those of a regression network")

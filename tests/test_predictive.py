@@ -331,7 +331,9 @@ class TestErrors:
             Predictive(MEAN, STD_MODEL, **noise)
 
     def test_rows_do_not_fit(self) -> None:
-        with pytest.raises(ValueError, match=r"same length. Got shapes \(4,\) and \(3,\) instead"):
+        with pytest.raises(
+            ValueError, match=r"same shape, .* Got shapes \(4,\) and \(3,\) instead"
+        ):
             Predictive(MEAN, STD_MODEL[:3], 1.0, 6.0)
         with pytest.raises(ValueError, match=r"'std_model' .* Got -3.0 instead"):
             Predictive(MEAN, np.array([0.0, -3.0, np.nan, 1.0]), 1.0, 6.0)

@@ -17,6 +17,7 @@ import joblib
 import numpy as np
 from numpy.random import RandomState
 
+from probprop.inputs import Inputs
 from probprop.posterior import Array, FloatArray
 from probprop.progress import ChoiceBar
 from probprop.threads import map_in_threads
@@ -93,14 +94,14 @@ class Watched:
     log_likelihood: FloatArray
 
 
-def choose(model: PBPEstimator, X: Array, y: Array, seed: int) -> Choice:
+def choose(model: PBPEstimator, X: Inputs, y: Array, seed: int) -> Choice:
     """Choose epochs and memory where the parameters of the model are ``"auto"``.
 
     Parameters
     ----------
     model : PBPEstimator
         With its parameters; it is not changed.
-    X : ndarray of shape (n, n_features)
+    X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
     seed : int
         Of the parts and of all fits.
@@ -165,7 +166,7 @@ def validation_parts(n: int, seed: int) -> list[tuple[Array, Array]]:
 
 def held_out_scores(
     model: PBPEstimator,
-    X: Array,
+    X: Inputs,
     y: Array,
     parts: Sequence[tuple[Array, Array]],
     memory: float | None,
@@ -178,7 +179,7 @@ def held_out_scores(
     Parameters
     ----------
     model : PBPEstimator
-    X : ndarray of shape (n, n_features)
+    X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
     parts : sequence of (rows to train on, rows held out)
     memory : float or None

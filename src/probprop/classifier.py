@@ -17,10 +17,12 @@ from probprop import persistence
 from probprop.class_predictive import ClassPredictive, most_probable
 from probprop.engine import ENGINES
 from probprop.estimator import Callback, PBPEstimator
+from probprop.inputs import Inputs
 from probprop.posterior import Array, FloatArray, Likelihood, Posterior
 from probprop.standardize import Standardizer
 from probprop.training import warn_of_counts
 from probprop.validation import (
+    check_input_std,
     check_inputs,
     check_labelled_data,
     check_labels,
@@ -55,6 +57,10 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     standardize : bool, default=True
         Whether features are brought to zero mean and unit variance. Without it the data should
         be on that scale already.
+    missing : {"error", "marginalize"}, default="error"
+        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        the mean and the variance of its feature in the training data. Without `standardize`
+        these are 0 and 1.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the weights. float32 is faster and predicts the same.
     engine : {"native", "reference"}, default="native"
@@ -116,6 +122,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         prior_rate: float = 6.0,
         refine_every: float = 1,
         standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
@@ -128,6 +135,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         self.prior_rate = prior_rate
         self.refine_every = refine_every
         self.standardize = standardize
+        self.missing = missing
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
@@ -135,7 +143,14 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(self, X: ArrayLike, y: ArrayLike, callback: Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        callback: Callback | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
         """Start afresh and make `n_epochs` passes over the data.
 
         Parameters
@@ -145,6 +160,9 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
             Classes, as numbers, strings or bools; or a matrix of 0 and 1, a column per label.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature; or what
+            broadcasts to that shape. None: the entries are known.
 
         Returns
         -------
@@ -156,11 +174,18 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._check_parameters()
-        self._start_afresh(X, y, callback)
+        self._start_afresh(X, y, X_std, callback)
         warn_of_counts(self.history_)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
 
         The first call standardises by its own rows and every later call by those same means
@@ -174,6 +199,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), default=None
             All classes there will be. The first call needs them, unless y is a matrix of
             labels; later calls may leave them out.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -186,60 +213,71 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
             self.classes_, self.multilabel_ = first_classes(labels, classes)
         else:
             check_same_classes(classes, self.classes_)
-        self._go_on(rows, check_labels(labels, self.classes_, self.multilabel_))
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        self._go_on(inputs, check_labels(labels, self.classes_, self.multilabel_))
         warn_of_counts(self.history_[-1:])
         return self
 
     # ---- Prediction
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Array:
         """Predict the most probable class, or the labels more probable than not.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_labels)
             Of `classes_`; or 0 and 1.
         """
-        return most_probable(self.predict_distribution(X), self.classes_)
+        return most_probable(self.predict_distribution(X, X_std=X_std), self.classes_)
 
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             In the order of `classes_`.
         """
-        return self.predict_distribution(X).proba
+        return self.predict_distribution(X, X_std=X_std).proba
 
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the logarithms of the probabilities, exact where those are too small.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             In the order of `classes_`.
         """
-        return self.predict_distribution(X).log_proba
+        return self.predict_distribution(X, X_std=X_std).log_proba
 
-    def predict_distribution(self, X: ArrayLike) -> ClassPredictive:
+    def predict_distribution(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+    ) -> ClassPredictive:
         """Return the predictive distribution of the label for every row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -247,10 +285,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
             Moments of the outputs, probabilities, and the entropy with its two parts.
         """
         check_is_fitted(self)
-        return self._predictive(self.posterior_, self.standardizer_, check_inputs(self, X))
+        rows = check_inputs(self, X)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return self._predictive(self.posterior_, self.standardizer_, inputs)
 
     def _predictive(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
     ) -> ClassPredictive:
         moments = self._moments(posterior, standardizer, X)
         mean, variance = (a.astype(np.float64) for a in moments)
@@ -282,21 +322,23 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     def _likelihood(self) -> Likelihood:
         return "probit" if self.multilabel_ or len(self.classes_) == 2 else "multinomial"
 
-    @property
-    def _n_outputs(self) -> int:
+    def _n_outputs(self, y: Array) -> int:
         return 1 if len(self.classes_) == 2 and not self.multilabel_ else len(self.classes_)
 
-    def _check_data(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, FloatArray]:
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
+    ) -> tuple[Inputs, FloatArray]:
         rows, labels = check_labelled_data(self, X, y, reset=reset)
         if reset:
             self.classes_, self.multilabel_ = first_classes(labels, labels)
-        return rows, check_labels(labels, self.classes_, self.multilabel_)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return inputs, check_labels(labels, self.classes_, self.multilabel_)
 
     def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
         return y
 
     def _held_out_log_p(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array, y: Array
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
     ) -> FloatArray:
         predictive = self._predictive(posterior, standardizer, X)
         if self._likelihood == "multinomial":

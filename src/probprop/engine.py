@@ -23,8 +23,9 @@ INFORMATIVE_RATIO = 8.0
 class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
-    y is (n,), or (n, K) for probits of several outputs. Without `update_variance` the variances
-    of the weights stay as they are. With a `memory` q gives evidence back as it absorbs more.
+    y is (n,), or (n, K) for Gaussians or probits of several outputs. Without `update_variance`
+    the variances of the weights stay as they are. With a `memory` q gives evidence back as it
+    absorbs more. `X_var`, (n, D), has the variances of the entries of X.
     """
 
     def __call__(  # noqa: D102
@@ -37,6 +38,7 @@ class AdfPass(Protocol):
         likelihood: Likelihood = "gaussian",
         update_variance: bool = True,
         memory: Memory | None = None,
+        X_var: Array | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
 
 
@@ -52,7 +54,7 @@ class PredictMoments(Protocol):
     """Mean and variance (without noise) of the outputs for every row of X, (n,) or (n, K)."""
 
     def __call__(  # noqa: D102
-        self, posterior: Posterior, X: Array
+        self, posterior: Posterior, X: Array, X_var: Array | None = None
     ) -> tuple[FloatArray, FloatArray]: ...
 
 
@@ -116,6 +118,7 @@ def _native_adf_pass(
     likelihood: Likelihood = "gaussian",
     update_variance: bool = True,
     memory: Memory | None = None,
+    X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
     m_w, v_w, observed = _kernel.adf_pass(
         list(posterior.layer_sizes),
@@ -125,18 +128,19 @@ def _native_adf_pass(
         np.ascontiguousarray(y, np.float64).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
         likelihood,
-        posterior.alpha_noise,
-        posterior.beta_noise,
+        np.atleast_1d(np.asarray(posterior.alpha_noise, np.float64)),
+        np.atleast_1d(np.asarray(posterior.beta_noise, np.float64)),
         update_variance,
         None if memory is None else _kernel_memory(memory, posterior),
+        None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype),
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
     posterior_new = replace(
         posterior,
         m_w=_layers(m_w, posterior.m_w),
         v_w=_layers(v_w, posterior.v_w),
-        alpha_noise=alpha_noise,
-        beta_noise=beta_noise,
+        alpha_noise=alpha_noise if len(alpha_noise) > 1 else float(alpha_noise[0]),
+        beta_noise=beta_noise if len(beta_noise) > 1 else float(beta_noise[0]),
     )
     return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
 
@@ -173,12 +177,15 @@ def _native_refine_prior(
     return posterior_new, SweepInfo(n_skipped, n_uninformative)
 
 
-def _native_predict_moments(posterior: Posterior, X: Array) -> tuple[FloatArray, FloatArray]:
+def _native_predict_moments(
+    posterior: Posterior, X: Array, X_var: Array | None = None
+) -> tuple[FloatArray, FloatArray]:
     mean, variance = _kernel.predict_moments(
         list(posterior.layer_sizes),
         _flat(posterior.m_w),
         _flat(posterior.v_w),
         np.ascontiguousarray(X, posterior.dtype),
+        None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype),
     )
     if posterior.layer_sizes[-1] == 1:
         return mean[:, 0], variance[:, 0]

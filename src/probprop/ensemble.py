@@ -22,20 +22,23 @@ from sklearn.utils.validation import check_is_fitted, check_scalar
 from probprop import persistence
 from probprop.class_predictive import ClassMixture, ClassPredictive, most_probable
 from probprop.classifier import PBPClassifier
+from probprop.inputs import Inputs
 from probprop.mixture import Mixture
-from probprop.posterior import Array, FloatArray
+from probprop.posterior import Array, FloatArray, PerTarget
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
 from probprop.sampled import SampledNetwork
 from probprop.threads import map_in_threads
 from probprop.training import warn_of_counts
 from probprop.validation import (
+    check_input_std,
     check_inputs,
     check_int,
     check_labelled_data,
     check_labels,
+    check_n_targets,
+    check_regression_data,
     check_same_classes,
-    check_training_data,
     first_classes,
 )
 
@@ -83,7 +86,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         Names of the features, where X had string column names. The members take arrays.
     n_samples_seen_ : int
         Rows given to `fit` and `partial_fit`, each counted once.
-    noise_variance_ : float
+    n_outputs_ : int
+        Number of targets; of regressors only.
+    noise_variance_ : float, or ndarray of shape (n_outputs,)
         Mean over the members of the variance of the noise, in target units squared; of
         regressors only.
     classes_ : ndarray of shape (n_classes,)
@@ -126,13 +131,16 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
         """Start afresh and fit every member.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
+        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
+            labels
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -144,7 +152,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         with self._as_it_was_on_failure() as failed:
-            rows, targets = self._check_data(X, y, y, reset=True)
+            rows, targets = self._check_data(X, y, X_std, y, reset=True)
             members = self._new_members()
             choice = members[0]._choose(rows, targets)
 
@@ -156,7 +164,14 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
         """Go on with one pass over these rows in every member, in the order given.
 
         As `partial_fit` of the members; after a `fit` it goes on with the members there are.
@@ -164,9 +179,12 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
+        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
+            labels
         classes : array-like of shape (n_classes,), default=None
             All classes there will be, for classifiers: see `PBPClassifier.partial_fit`.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -179,7 +197,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         first = not hasattr(self, "estimators_")
         with self._as_it_was_on_failure():
-            rows, targets = self._check_data(X, y, classes, reset=first)
+            rows, targets = self._check_data(X, y, X_std, classes, reset=first)
             members = self._new_members() if first else [_branch(m) for m in self.estimators_]
             self._each(lambda member: member._go_on(rows, targets), members)
             self.estimators_ = members
@@ -187,17 +205,27 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_data(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None, *, reset: bool
-    ) -> tuple[Array, FloatArray]:
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_std: ArrayLike | None,
+        classes: ArrayLike | None,
+        *,
+        reset: bool,
+    ) -> tuple[Inputs, FloatArray]:
         """Return rows and targets as the members' `_fit` takes them; the names stay here."""
         if _of_regressors(self):
-            return check_training_data(self, X, y, reset=reset)
+            rows, targets = check_regression_data(self, X, y, reset=reset)
+            if not reset:
+                check_n_targets(targets, self.n_outputs_)
+            return Inputs(rows, check_input_std(X_std, rows)), targets
         rows, labels = check_labelled_data(self, X, y, reset=reset)
         if reset:
             self.classes_, self.multilabel_ = first_classes(labels, classes)
         else:
             check_same_classes(classes, self.classes_)
-        return rows, check_labels(labels, self.classes_, self.multilabel_)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return inputs, check_labels(labels, self.classes_, self.multilabel_)
 
     def _new_members(self) -> list[Member]:
         estimator = PBPRegressor() if self.estimator is None else self.estimator
@@ -223,11 +251,19 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     # ---- Prediction
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> Array: ...
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
     def predict(
-        self, X: ArrayLike, return_std: bool = False
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = ...,
+        *,
+        X_std: ArrayLike | None = ...,
+    ) -> Array: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
     ) -> Array | tuple[FloatArray, FloatArray]:
         """Predict the mean of the target, or the most probable class or labels.
 
@@ -236,6 +272,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
             Of regressors only.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -245,7 +283,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             Standard deviation of the target, in target units, with the noise and with the
             spread of the members; only with ``return_std=True``.
         """
-        mixture = self.predict_distribution(X)
+        mixture = self.predict_distribution(X, X_std=X_std)
         if isinstance(mixture, Mixture):
             return (mixture.mean, mixture.std) if return_std else mixture.mean
         if return_std:
@@ -253,41 +291,49 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         return most_probable(mixture, self.classes_)
 
     @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Mean over the members, in the order of `classes_`.
         """
-        return cast(ClassMixture, self.predict_distribution(X)).proba
+        return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
 
     @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the logarithms of the probabilities, exact where those are too small.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             In the order of `classes_`.
         """
-        return cast(ClassMixture, self.predict_distribution(X)).log_proba
+        return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
 
-    def predict_distribution(self, X: ArrayLike) -> Mixture | ClassMixture:
+    def predict_distribution(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+    ) -> Mixture | ClassMixture:
         """Return the predictive distribution of the target, or label, for every row.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -298,7 +344,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = check_inputs(self, X)
-        predicted = self._each(lambda m: m.predict_distribution(rows), self.estimators_)
+        std = check_input_std(X_std, rows)
+        predicted = self._each(lambda m: m.predict_distribution(rows, X_std=std), self.estimators_)
         if _of_classifiers(self):
             return ClassMixture(tuple(cast(list[ClassPredictive], predicted)))
         of_members = cast(list[Predictive], predicted)
@@ -348,10 +395,16 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         return [members[i].sample_functions(1, rng)[0] for i in drawn]
 
     @property
-    def noise_variance_(self) -> float:
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        return cast(list[PBPRegressor], self.estimators_)[0].n_outputs_
+
+    @property
+    def noise_variance_(self) -> PerTarget:
         """Mean over the members of the variance of the noise, in target units squared."""
         members = cast(list[PBPRegressor], self.estimators_)  # of others there is no such attribute
-        return float(np.mean([member.noise_variance_ for member in members]))
+        mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
+        return mean if mean.ndim else float(mean)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -387,9 +440,12 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        of_member = get_tags(PBPClassifier() if _of_classifiers(self) else PBPRegressor())
+        of_member = get_tags(
+            self.estimator if isinstance(self.estimator, Member) else PBPRegressor()
+        )
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
             setattr(tags, name, getattr(of_member, name))
+        tags.input_tags.allow_nan = of_member.input_tags.allow_nan
         return tags
 
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:

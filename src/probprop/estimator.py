@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import islice
 from numbers import Integral
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import RandomState
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_scalar
 from probprop import training
 from probprop.auto import Choice, choose
 from probprop.engine import ENGINES
+from probprop.inputs import Inputs
 from probprop.posterior import Array, Epoch, FloatArray, Likelihood, Posterior
 from probprop.progress import progress_bar
 from probprop.standardize import Standardizer
@@ -52,6 +53,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     prior_rate: float
     refine_every: float
     standardize: bool
+    missing: Literal["error", "marginalize"]
     dtype: Literal["float64", "float32"]
     engine: Literal["native", "reference"]
     random_state: int | RandomState | None
@@ -66,10 +68,9 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _likelihood(self) -> Likelihood:
         """What the targets are to the outputs."""
 
-    @property
     @abstractmethod
-    def _n_outputs(self) -> int:
-        """Units of the last layer."""
+    def _n_outputs(self, y: Array) -> int:
+        """Return the units of the last layer for these targets."""
 
     @property
     @abstractmethod
@@ -77,8 +78,10 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Shape and rate of the Gamma of the noise precision."""
 
     @abstractmethod
-    def _check_data(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, FloatArray]:
-        """Return X, (n, n_features), and the targets, (n,) or (n, K), as arrays of finite floats.
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
+    ) -> tuple[Inputs, FloatArray]:
+        """Return the inputs, (n, n_features), and the targets, (n,) or (n, K), as finite floats.
 
         With `reset` the features, and the classes, are those of these rows.
         """
@@ -89,24 +92,26 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _held_out_log_p(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array, y: Array
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
     ) -> FloatArray:
         """Return log p(y_n | x_n) of rows that the posterior has not seen, (n,)."""
 
     # ---- Training
 
-    def _start_afresh(self, X: ArrayLike, y: ArrayLike, callback: Callback | None) -> None:
+    def _start_afresh(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, callback: Callback | None
+    ) -> None:
         """Do what `fit` does; on failure before a whole epoch, put the estimator back."""
         before = vars(self).copy()
         try:
-            rows, targets = self._check_data(X, y, reset=True)
+            rows, targets = self._check_data(X, y, X_std, reset=True)
             self._fit(rows, targets, self._choose(rows, targets), callback)
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                 self.__dict__ = before
             raise
 
-    def _choose(self, X: Array, y: Array) -> Choice:
+    def _choose(self, X: Inputs, y: Array) -> Choice:
         """Return the epochs and the memory to train with, found on held-out rows if "auto"."""
         if isinstance(self.n_epochs, str) or isinstance(self.memory, str):
             # A copy draws the seed: with the usual choice the fit is the one without "auto".
@@ -114,7 +119,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             return choose(self, X, y, random_state.randint(2**31))
         return Choice(self.n_epochs, self.memory)
 
-    def _fit(self, X: Array, y: Array, choice: Choice, callback: Callback | None) -> None:
+    def _fit(self, X: Inputs, y: Array, choice: Choice, callback: Callback | None) -> None:
         """Train and publish what the last whole epoch left; also on Ctrl-C."""
         random_state = check_random_state(self.random_state)
         standardizer, epochs = training.epochs(self, X, y, choice.memory, random_state)
@@ -134,7 +139,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self._publish(posterior, standardizer, history, history[0].sum_log_Z, len(y))
                 self.choice_ = choice
 
-    def _go_on(self, X: Array, y: Array) -> None:
+    def _go_on(self, X: Inputs, y: Array) -> None:
         """Make the pass of `partial_fit`."""
         first = not hasattr(self, "posterior_")
         history: list[Epoch] = []
@@ -148,7 +153,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             history, log_evidence, n_seen = self.history_, self.log_evidence_, self.n_samples_seen_
             if self.memory == "auto":
                 memory = self.choice_.memory
-        Xs = self._working_copy(standardizer, X)
+        Xs, X_var = self._working_copy(standardizer, X)
         ys = self._working_targets(standardizer, y)
         posterior, passes, sweeps = training.train_epoch(
             ENGINES[self.engine],
@@ -156,6 +161,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             Xs,
             ys,
             [np.arange(len(ys))],
+            X_var=X_var,
             likelihood=self._likelihood,
             refine=True,
             memory=training.bound(self, memory, n_seen + len(ys)),
@@ -186,13 +192,13 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     # ---- Prediction
 
     def _moments(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
     ) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
         moments = []
         for start in range(0, X.shape[0], _PREDICT_BLOCK):
-            Xs = self._working_copy(standardizer, X[start : start + _PREDICT_BLOCK])
-            moments.append(ENGINES[self.engine].predict_moments(posterior, Xs))
+            copy = self._working_copy(standardizer, X[start : start + _PREDICT_BLOCK])
+            moments.append(ENGINES[self.engine].predict_moments(posterior, *copy))
         mean = np.concatenate([m for m, _ in moments])
         return mean, np.concatenate([v for _, v in moments])
 
@@ -210,12 +216,32 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_above("prior_rate", self.prior_rate, 0.0)
         check_refine_every(self.refine_every)
         check_flag("standardize", self.standardize)
+        check_option("missing", self.missing, ["error", "marginalize"])
         check_option("dtype", self.dtype, ["float64", "float32"])
         check_option("engine", self.engine, list(ENGINES))
         check_scalar(self.verbose, "verbose", Integral, min_val=0)
 
-    def _working_copy(self, standardizer: Standardizer, X: Array) -> Array:
+    def _working_copy(self, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
+        """Return means and variances, None if all are 0, of the standardised features, (n, D).
+
+        A missing entry has the mean and the variance of its feature in the training data.
+        """
         dtype = np.dtype(self.dtype)
-        Xs, largest = standardizer.transform_X(X, dtype)
+        Xs, largest = standardizer.transform_X(X.X, dtype)
         check_magnitude("X", largest, dtype)
-        return Xs
+        X_var = None
+        if X.std is not None:
+            X_var, largest = standardizer.transform_std(X.std, dtype)
+            check_magnitude("X_std", largest, dtype)
+        if self.missing == "marginalize" and (missing := X.missing()) is not None:
+            variance = (
+                1.0 if standardizer.missing_variance is None else standardizer.missing_variance
+            )
+            Xs[missing] = 0.0
+            X_var = np.where(missing, variance, 0.0 if X_var is None else X_var).astype(dtype)
+        return Xs, X_var
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalize"
+        return tags

@@ -19,7 +19,7 @@ from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 from sklearn.utils import check_random_state
 
-from probprop.posterior import FloatArray
+from probprop.posterior import FloatArray, PerTarget
 from probprop.predictive import check_open_range
 
 IntArray = NDArray[np.intp]
@@ -34,12 +34,13 @@ class Mixture:
 
     Parameters
     ----------
-    means : ndarray of shape (S, n)
-        Mean of the target in each component, in target units.
-    stds_model : ndarray of shape (S, n)
+    means : ndarray of shape (S, n) or (S, n, K)
+        Mean of the target in each component, in target units. Where there are K targets, all
+        shapes below end with K, and each target has a mixture of its own.
+    stds_model : ndarray of shape (S, n) or (S, n, K)
         Standard deviation of the network output inside each component, in target units;
         0 where a component is one network.
-    stds_noise : ndarray of shape (S,)
+    stds_noise : ndarray of shape (S,) or (S, K)
         Standard deviation of the noise in each component, in target units; above 0.
 
     Examples
@@ -61,15 +62,16 @@ class Mixture:
     stds_noise: FloatArray
 
     def __post_init__(self) -> None:
-        if self.means.ndim != 2 or self.stds_model.shape != self.means.shape:
+        if self.means.ndim not in (2, 3) or self.stds_model.shape != self.means.shape:
             raise ValueError(
-                "'means' and 'stds_model' must be 2-dimensional arrays of the same shape. "
+                "'means' and 'stds_model' must be arrays of the same shape, (S, n) or (S, n, K). "
                 f"Got shapes {self.means.shape} and {self.stds_model.shape} instead."
             )
-        if self.stds_noise.shape != self.means.shape[:1] or self.stds_noise.size == 0:
+        expected = self.means.shape[:1] + self.means.shape[2:]
+        if self.stds_noise.shape != expected or self.stds_noise.size == 0:
             raise ValueError(
-                "'stds_noise' must be a 1-dimensional array with one value or more, one per row "
-                f"of 'means'. Got shapes {self.stds_noise.shape} and {self.means.shape} instead."
+                "'stds_noise' must have one value or more, one per component and target of "
+                f"'means'. Got shapes {self.stds_noise.shape} and {self.means.shape} instead."
             )
         bad = self.stds_model[~((self.stds_model >= 0.0) & (self.stds_model < np.inf))]
         if bad.size:
@@ -104,9 +106,10 @@ class Mixture:
         return std
 
     @property
-    def std_noise(self) -> float:
+    def std_noise(self) -> PerTarget:
         """Standard deviation of the noise, in target units: the root of its mean variance."""
-        return float(np.hypot.reduce(self.stds_noise) / np.sqrt(len(self.stds_noise)))
+        std: FloatArray = np.hypot.reduce(self.stds_noise, axis=0) / np.sqrt(len(self.stds_noise))
+        return std if std.ndim else float(std)
 
     @property
     def std(self) -> FloatArray:
@@ -122,7 +125,7 @@ class Mixture:
     @property
     def var_noise(self) -> FloatArray:
         """Variance of the noise, in target units squared; shape (n,), the same in every row."""
-        return np.full(self.means.shape[1], self.std_noise**2)
+        return np.full(self.means.shape[1:], np.square(self.std_noise))
 
     @property
     def var(self) -> FloatArray:
@@ -261,17 +264,19 @@ class Mixture:
         (3, 1)
         """
         rng = check_random_state(random_state)
-        n_components, n = self.means.shape
+        n_components, n = self.means.shape[:2]
         component, row = rng.randint(n_components, size=(n_samples, n)), np.arange(n)
         std = np.hypot(self.stds_model[component, row], self.stds_noise[component])
-        draws: FloatArray = self.means[component, row] + std * rng.standard_normal(component.shape)
+        draws: FloatArray = self.means[component, row] + std * rng.standard_normal(std.shape)
         return draws
 
     def _broadcast(self, y: ArrayLike) -> tuple[FloatArray, IntArray]:
-        """Return y in its shape against (n,), and which row each of its flat entries is of."""
-        y, columns = np.broadcast_arrays(
-            np.asarray(y, dtype=np.float64), np.arange(self.means.shape[1])
-        )
+        """Return y in its shape against (n,), and which row each of its flat entries is of.
+
+        With K targets, n K rows: every target of every row.
+        """
+        rows = np.arange(self.means[0].size).reshape(self.means.shape[1:])
+        y, columns = np.broadcast_arrays(np.asarray(y, dtype=np.float64), rows)
         return y, columns.ravel()
 
     def _blocks(self, columns: IntArray) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -282,19 +287,26 @@ class Mixture:
         step = max(1, _BLOCK_ENTRIES // max(1, len(columns)))
         for start in range(0, len(self.means), step):
             block = slice(start, start + step)
-            std_model = self.stds_model[block].take(columns, axis=1)
-            std: FloatArray = np.hypot(std_model, self.stds_noise[block, np.newaxis])
-            yield self.means[block].take(columns, axis=1), std
+            mean, std_model = (
+                a[block].reshape(-1, self.means[0].size).take(columns, axis=1)
+                for a in (self.means, self.stds_model)
+            )
+            # Flat entries have their targets in turn.
+            targets = self.stds_noise[block].reshape(len(mean), -1)
+            std_noise = targets.take(columns % targets.shape[1], axis=1)
+            std: FloatArray = np.hypot(std_model, std_noise)
+            yield mean, std
 
     def _quantile(self, tail: FloatArray, sign: FloatArray) -> FloatArray:
         """The targets with probability `tail` below (sign 1) or above (sign -1) them.
 
         `tail` is at most 1/2; the shape of both, then (n,), is that of the result.
         """
-        shape = (*tail.shape, self.means.shape[1])
-        columns = np.tile(np.arange(shape[-1]), tail.size)
-        tail, sign = np.repeat(tail, shape[-1]), np.repeat(sign, shape[-1])
-        centre, unit = self.mean, self.std  # the search is in u = (y - centre) / unit
+        shape, n = (*tail.shape, *self.means.shape[1:]), self.means[0].size
+        columns = np.tile(np.arange(n), tail.size)
+        tail, sign = np.repeat(tail, n), np.repeat(sign, n)
+        # The search is in u = (y - centre) / unit.
+        centre, unit = self.mean.ravel(), self.std.ravel()
 
         def log_excess(
             u: FloatArray, tail: FloatArray, sign: FloatArray, columns: IntArray
@@ -318,5 +330,5 @@ class Mixture:
             args=(tail, sign, columns),
             tolerances={"xatol": _QUANTILE_ERROR},
         )
-        quantiles: FloatArray = centre + unit * root.x.reshape(shape)
+        quantiles: FloatArray = self.mean + self.std * root.x.reshape(shape)
         return quantiles

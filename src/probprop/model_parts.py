@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from probprop.auto import Choice, Curve
-from probprop.posterior import Array, Epoch, Posterior
+from probprop.posterior import Array, Epoch, FloatArray, Posterior
 from probprop.standardize import Standardizer
 from probprop.validation import check_int, check_memory
 
@@ -35,12 +35,14 @@ Parts = tuple[dict[str, Any], dict[str, Array]]  # header and arrays
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
+_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale")  # with several, a list each
 _CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _NETWORKS = ("PBPRegressor", "PBPClassifier")  # what ensembles are made of
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
+# noise_variance has a column per target where there are several.
 
 
 def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
@@ -74,10 +76,12 @@ def _describe_fitted(model: PBPEstimator, expected: str) -> Parts:
         "n_iter_": model.n_iter_,
         "n_samples_seen_": model.n_samples_seen_,
         "choice_": _describe_choice(model.choice_),
-        **{k: float(state[k]) for k in _ABOVE},
+        **{k: _plain(state[k]) for k in _ABOVE},  # numbers, or lists of one per target
     }
     arrays = {f"{k}_{i}": array for k in _LAYERED for i, array in enumerate(state[k])}
     arrays |= {"x_mean": state["x_mean"], "x_scale": state["x_scale"]}
+    if state["missing_variance"] is not None:
+        arrays["missing_variance"] = state["missing_variance"]
     for k, dtype in _HISTORY.items():
         arrays[f"history_{k}"] = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
     return header, arrays
@@ -113,12 +117,19 @@ def _rebuild_unfitted(header: dict[str, Any], kind: type[Estimator]) -> Estimato
     return model
 
 
+def _last_size(header: dict[str, Any]) -> int:
+    """Return the units of the output layer, one or more."""
+    sizes = field(header, "layer_sizes", list)
+    check_int("the last of layer_sizes", sizes[-1] if sizes else None, 1)
+    return int(sizes[-1])
+
+
 def _rebuild_regressor(header: dict[str, Any], arrays: dict[str, Array]) -> PBPRegressor:
     """Undo `_describe_regressor`; TypeError and ValueError say why that is not possible."""
     from probprop.regressor import PBPRegressor
 
     model = _rebuild_unfitted(header, PBPRegressor)
-    _rebuild_fitted(model, header, arrays)
+    _rebuild_fitted(model, header, arrays, _last_size(header))
     return model
 
 
@@ -131,7 +142,7 @@ def _rebuild_classifier(header: dict[str, Any], arrays: dict[str, Array]) -> PBP
     model.classes_ = _rebuild_classes(field(header, "classes_", dict))
     if model.multilabel_ and model.classes_.tolist() != list(range(len(model.classes_))):
         raise ValueError("classes_ are not the columns of a matrix of labels")
-    _rebuild_fitted(model, header, arrays)
+    _rebuild_fitted(model, header, arrays, model._n_outputs(model.classes_))
     q, scale = model.posterior_, model.standardizer_
     found = q.alpha_noise, q.beta_noise, scale.y_mean, scale.y_scale
     if found != (*model._noise_prior, 0.0, 1.0):
@@ -158,18 +169,30 @@ def _rebuild_classes(described: dict[str, Any]) -> Array:
     return classes
 
 
-def _rebuild_fitted(model: PBPEstimator, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+def _rebuild_fitted(
+    model: PBPEstimator, header: dict[str, Any], arrays: dict[str, Array], n_outputs: int
+) -> None:
     """Undo `_describe_fitted` for a model that knows its parameters, and its classes if any."""
-    q: dict[str, Any] = {k: field(header, k, float) for k in _ABOVE}
-    if bad := [k for k, lowest in _ABOVE.items() if not lowest < q[k] < math.inf]:
-        raise ValueError(f"{bad[0]} is {q[bad[0]]}")
+    several = model._likelihood == "gaussian" and n_outputs > 1
+    q: dict[str, Any] = {}
+    for k, lowest in _ABOVE.items():
+        q[k] = (
+            _per_target(header, k, n_outputs)
+            if several and k in _OF_TARGETS
+            else field(header, k, float)
+        )
+        if not np.all((q[k] > lowest) & (q[k] < math.inf)):
+            raise ValueError(f"{k} is {q[k]}")
     n_iter, n_seen = field(header, "n_iter_", int), field(header, "n_samples_seen_", int)
     sizes, weights = field(header, "layer_sizes", list), field(header, "weights_dtype", str)
-    if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != model._n_outputs or weights == "int64":
+    if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != n_outputs or weights == "int64":
         kind = "regression" if model._likelihood == "gaussian" else "classification"
         raise ValueError(f"the layers are not those of a {kind} network")
     expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
-    expected |= {k: ("float64", (sizes[0],)) for k in ("x_mean", "x_scale")}
+    if several:
+        expected["history_noise_variance"] = ("float64", (n_iter, sizes[-1]))
+    of_features = ["x_mean", "x_scale", *({"missing_variance"} & arrays.keys())]
+    expected |= {k: ("float64", (sizes[0],)) for k in of_features}
     for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         expected |= {f"{k}_{i}": (weights, (n_out, n_in + 1)) for k in ("m_w", "v_w")}
         expected |= {f"{k}_{i}": ("float64", (n_out, n_in + 1)) for k in _LAYERED[2:]}
@@ -179,18 +202,32 @@ def _rebuild_fitted(model: PBPEstimator, header: dict[str, Any], arrays: dict[st
         lowest = 0.0 if k.startswith(("v_w", "x_scale")) else -math.inf
         if a.size == 0 or not (np.isfinite(a) & (a > lowest)).all():
             raise ValueError(f"{k} has values that no fitted model has")
+    missing_variance = arrays.get("missing_variance")
+    if missing_variance is not None and not {*missing_variance.tolist()} <= {0.0, 1.0}:
+        raise ValueError("missing_variance has values that no fitted model has")
     names = _feature_names(header, sizes[0])
 
     y_mean, y_scale, log_evidence = (q.pop(k) for k in ("y_mean", "y_scale", "log_evidence_"))
     q |= {k: tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _LAYERED}
-    standardizer = Standardizer(arrays["x_mean"], arrays["x_scale"], y_mean, y_scale)
-    columns = [arrays[f"history_{k}"].tolist() for k in _HISTORY]
-    history = [Epoch(*row) for row in zip(*columns, strict=True)]
+    standardizer = Standardizer(
+        arrays["x_mean"], arrays["x_scale"], y_mean, y_scale, missing_variance
+    )
+    columns = {k: arrays[f"history_{k}"].tolist() for k in _HISTORY}
+    if several:
+        columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
+    history = [Epoch(*row) for row in zip(*columns.values(), strict=True)]
     model._publish(Posterior(**q), standardizer, history, log_evidence, n_seen)
     model.choice_ = _rebuild_choice(header, model)
     model.n_features_in_ = len(arrays["x_mean"])
     if names:
         model.feature_names_in_ = np.array(names, object)
+
+
+def _per_target(header: dict[str, Any], key: str, n: int) -> FloatArray:
+    values = field(header, key, list)
+    if len(values) != n or any(type(value) is not float for value in values):
+        raise ValueError(f"{key} in the header does not have a number per target")
+    return np.array(values)
 
 
 def _describe_choice(choice: Choice) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float64]
+PerTarget = float | FloatArray
+"""A number with one target, an array of shape (K,) with several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +32,9 @@ class Posterior:
     ----------
     m_w, v_w : tuple of ndarray
         Means and variances of the weights, float64 or float32.
-    alpha_noise, beta_noise : float
-        Shape and rate of the Gamma of the noise precision gamma.
+    alpha_noise, beta_noise : float, or ndarray of shape (K,)
+        Shape and rate of the Gamma of the noise precision gamma; with several targets, of
+        each.
     alpha_prior, beta_prior : float
         Shape and rate of the Gamma of the prior precision lambda.
     v_hat_nat : tuple of ndarray
@@ -44,8 +47,8 @@ class Posterior:
 
     m_w: tuple[Array, ...]
     v_w: tuple[Array, ...]
-    alpha_noise: float
-    beta_noise: float
+    alpha_noise: PerTarget
+    beta_noise: PerTarget
     alpha_prior: float
     beta_prior: float
     v_hat_nat: tuple[FloatArray, ...]
@@ -63,7 +66,7 @@ class Posterior:
         return self.m_w[0].dtype
 
     @property
-    def noise_variance(self) -> float:
+    def noise_variance(self) -> PerTarget:
         """E[1/gamma] = beta/(alpha - 1), in standardised target units squared."""
         return self.beta_noise / (self.alpha_noise - 1.0)
 
@@ -162,8 +165,9 @@ class Epoch(NamedTuple):
     """Points absorbed in this pass."""
     mean_log_Z: float
     """Mean of log Z over those points, in target units."""
-    noise_variance: float
-    """E[1/gamma] after the pass, in target units squared; of a classifier 1, the probit's own."""
+    noise_variance: float | tuple[float, ...]
+    """E[1/gamma] after the pass, in target units squared, with several targets of each; of a
+    classifier 1, the probit's own."""
     prior_variance: float
     """E[1/lambda] after the pass."""
     n_undone: int
@@ -176,6 +180,13 @@ class Epoch(NamedTuple):
     """Prior factors left as they were because their cavity was not a distribution."""
 
     @property
+    def noise_std(self) -> tuple[float, ...]:
+        """Root of the variance of the noise, in target units: a value per target."""
+        variances = self.noise_variance
+        each = (variances,) if isinstance(variances, float) else variances
+        return tuple(math.sqrt(variance) for variance in each)
+
+    @property
     def sum_log_Z(self) -> float:
         """Sum of log Z over the points of the pass, in target units."""
         return self.mean_log_Z * self.n_points
@@ -184,8 +195,8 @@ class Epoch(NamedTuple):
 def initial_posterior(
     layer_sizes: Sequence[int],
     *,
-    noise_shape: float,
-    noise_rate: float,
+    noise_shape: PerTarget,
+    noise_rate: PerTarget,
     prior_shape: float,
     prior_rate: float,
     random_state: np.random.RandomState,
@@ -197,8 +208,10 @@ def initial_posterior(
     ----------
     layer_sizes : sequence of int
         Units per layer: features, hidden layers, outputs.
-    noise_shape, noise_rate, prior_shape, prior_rate : float
-        The Gamma hyperpriors of gamma and lambda.
+    noise_shape, noise_rate : float, or ndarray of shape (K,)
+        The Gamma prior of gamma, of each with several targets.
+    prior_shape, prior_rate : float
+        The Gamma hyperprior of lambda.
     random_state : numpy.random.RandomState
         Draws one standard normal per weight, layer by layer.
     dtype : numpy.dtype
@@ -216,8 +229,8 @@ def initial_posterior(
     return Posterior(
         m_w=m_w,
         v_w=tuple(np.full(s, v_prior, dtype) for s in shapes),
-        alpha_noise=float(noise_shape),
-        beta_noise=float(noise_rate),
+        alpha_noise=noise_shape,
+        beta_noise=noise_rate,
         alpha_prior=float(prior_shape),
         beta_prior=float(prior_rate),
         v_hat_nat=tuple(np.full(s, 1.0 / v_prior) for s in shapes),

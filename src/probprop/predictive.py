@@ -8,6 +8,7 @@ the step out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from probprop import student_t as gauss_t
-from probprop.posterior import FloatArray
+from probprop.posterior import FloatArray, PerTarget
 
 KNOWN_NOISE = 1e12
 """The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
@@ -32,13 +33,15 @@ class Predictive:
 
     Parameters
     ----------
-    mean : ndarray of shape (n,)
-        Mean of the target, in target units.
-    std_model : ndarray of shape (n,)
+    mean : ndarray of shape (n,) or (n, K)
+        Mean of the target, in target units. Where there are K targets, all shapes below end
+        with K: each target of each row has its own distribution, and their joint log density
+        is the sum over the targets.
+    std_model : ndarray of shape (n,) or (n, K)
         Standard deviation of the network output under q, in target units; 0 or more.
-    std_noise : float
+    std_noise : float, or ndarray of shape (K,)
         sqrt(E[1/gamma]) = sqrt(beta/(alpha - 1)), in target units; above 0.
-    alpha_noise : float
+    alpha_noise : float, or ndarray of shape (K,)
         Shape alpha of the Gamma of the noise precision gamma; above 1.
     student_t : bool, default=False
         False: the Gaussian of [PBP15] Eq. (12), with variance std_model^2 + std_noise^2.
@@ -64,16 +67,22 @@ class Predictive:
 
     mean: FloatArray
     std_model: FloatArray
-    std_noise: float
-    alpha_noise: float
+    std_noise: PerTarget
+    alpha_noise: PerTarget
     student_t: bool = False
 
     def __post_init__(self) -> None:
-        if self.mean.ndim != 1 or self.std_model.shape != self.mean.shape:
+        if self.mean.ndim not in (1, 2) or self.std_model.shape != self.mean.shape:
             raise ValueError(
-                "'mean' and 'std_model' must be 1-dimensional arrays of the same length. "
+                "'mean' and 'std_model' must be arrays of the same shape, (n,) or (n, K). "
                 f"Got shapes {self.mean.shape} and {self.std_model.shape} instead."
             )
+        for name in ("std_noise", "alpha_noise"):
+            if (shape := np.shape(getattr(self, name))) != self.mean.shape[1:]:
+                raise ValueError(
+                    f"{name!r} must have a value per target, the shape {self.mean.shape[1:]}. "
+                    f"Got {shape} instead."
+                )
         bad = self.std_model[~((self.std_model >= 0.0) & (self.std_model < np.inf))]
         if bad.size:
             raise ValueError(
@@ -91,7 +100,7 @@ class Predictive:
     @property
     def var_noise(self) -> FloatArray:
         """Variance of the noise, in target units squared; shape (n,), the same in every row."""
-        return np.full(self.mean.shape, self.std_noise**2)
+        return np.full(self.mean.shape, np.square(self.std_noise))
 
     @property
     def var(self) -> FloatArray:
@@ -127,7 +136,7 @@ class Predictive:
         """
         z = self._standardise(y)
         if self.student_t:
-            log_p = gauss_t.logpdf(z, self._log_ratio(), self.alpha_noise)
+            log_p = self._per_target(gauss_t.logpdf, z)
         else:
             with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
                 log_p = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi)
@@ -156,7 +165,7 @@ class Predictive:
         """
         z = self._standardise(y)
         if self.student_t:
-            cdf: FloatArray = np.exp(gauss_t.log_sf(-z, self._log_ratio(), self.alpha_noise))
+            cdf: FloatArray = np.exp(self._per_target(gauss_t.log_sf, -z))
         else:
             cdf = ndtr(z)
         return cdf
@@ -184,7 +193,7 @@ class Predictive:
         """
         q = np.asarray(q, dtype=np.float64)
         check_open_range("q", " of Predictive.quantile", q, 0.0, 1.0)
-        q = q[..., np.newaxis]
+        q = q.reshape(q.shape + (1,) * self.mean.ndim)
         half_width = self._half_width(np.minimum(q, 1.0 - q))
         return self.mean + np.where(q < 0.5, -half_width, half_width)
 
@@ -236,7 +245,7 @@ class Predictive:
         (3, 2)
         """
         rng = check_random_state(random_state)
-        shape = (n_samples, len(self.mean))
+        shape = (n_samples, *self.mean.shape)
         if self.student_t:
             # Student-t with 2 alpha degrees of freedom has variance alpha/(alpha - 1).
             alpha = self.alpha_noise
@@ -258,15 +267,29 @@ class Predictive:
             log_ratio: FloatArray = np.log(self.std_model) - np.log(self.std_noise)
         return log_ratio
 
+    def _per_target(
+        self, function: Callable[[FloatArray, FloatArray, float], FloatArray], z: FloatArray
+    ) -> FloatArray:
+        """Apply a function of `student_t` to z, which broadcasts against (n,) or (n, K).
+
+        The functions take one alpha.
+        """
+        log_ratio = self._log_ratio()
+        if isinstance(self.alpha_noise, float):
+            return function(z, log_ratio, self.alpha_noise)
+        z = np.broadcast_to(z, np.broadcast_shapes(z.shape, self.mean.shape))
+        each = [
+            function(z[..., k], log_ratio[:, k], float(alpha))
+            for k, alpha in enumerate(self.alpha_noise)
+        ]
+        return np.stack(each, axis=-1)
+
     def _half_width(self, tail: FloatArray) -> FloatArray:
         """Distance from the mean with probability `tail` beyond it, in target units.
 
         `tail` is at most 1/2 and broadcasts against (n,).
         """
-        if self.student_t:
-            z = gauss_t.isf(tail, self._log_ratio(), self.alpha_noise)
-        else:
-            z = -ndtri(tail)
+        z = self._per_target(gauss_t.isf, tail) if self.student_t else -ndtri(tail)
         return self.std * z
 
 

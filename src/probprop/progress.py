@@ -14,6 +14,18 @@ _WIDTH = 24
 _SECONDS_BETWEEN = 0.1
 
 
+def noise_text(epoch: Epoch) -> str:
+    """Return the standard deviation of the noise, of up to three targets.
+
+    Examples
+    --------
+    >>> noise_text(Epoch(1, 9, -1.0, (4.0, 0.25), 1.0, 0, 0, 0, 0))
+    '2, 0.5'
+    """
+    shown = ", ".join(f"{std:.4g}" for std in epoch.noise_std[:3])
+    return shown + (", ..." if len(epoch.noise_std) > 3 else "")
+
+
 def progress_bar(
     n_epochs: int, stream: TextIO | None = None, *, show_noise: bool = True
 ) -> Callable[[Epoch], None]:
@@ -46,7 +58,7 @@ def progress_bar(
         drawn = now
         filled = _WIDTH * done // n_epochs
         left = (now - start) / done * (n_epochs - done)
-        noise = f"noise std {epoch.noise_variance**0.5:.4g}, " if show_noise else ""
+        noise = f"noise std {noise_text(epoch)}, " if show_noise else ""
         line = (
             f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} "
             f"[{'#' * filled}{'.' * (_WIDTH - filled)}] "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from probprop import persistence
 from probprop.engine import ENGINES
 from probprop.estimator import Callback, PBPEstimator
-from probprop.posterior import Array, Epoch, FloatArray, Likelihood, Posterior
+from probprop.inputs import Inputs
+from probprop.posterior import Array, Epoch, FloatArray, Likelihood, PerTarget, Posterior
 from probprop.predictive import Predictive
 from probprop.sampled import SampledNetwork, sample_network
 from probprop.sensitivity import Sensitivity, sensitivity
@@ -24,10 +25,13 @@ from probprop.standardize import Standardizer
 from probprop.training import warn_of_counts
 from probprop.validation import (
     check_above,
+    check_input_std,
     check_inputs,
     check_int,
     check_magnitude,
-    check_training_data,
+    check_n_targets,
+    check_regression_data,
+    n_targets,
 )
 
 
@@ -65,6 +69,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     standardize : bool, default=True
         Whether features and target are brought to zero mean and unit variance. Without it the
         data should be on that scale already.
+    missing : {"error", "marginalize"}, default="error"
+        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        the mean and the variance of its feature in the training data. Without `standardize`
+        these are 0 and 1.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the weights. float32 is about twice as fast and predicts the same.
     engine : {"native", "reference"}, default="native"
@@ -91,8 +99,11 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X had string column names.
-    noise_variance_ : float
-        Posterior mean of the variance of the noise, in target units squared.
+    n_outputs_ : int
+        Number of targets.
+    noise_variance_ : float, or ndarray of shape (n_outputs,)
+        Posterior mean of the variance of the noise, in target units squared; with several
+        targets, of each.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -132,6 +143,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         noise_rate: float = 6.0,
         refine_every: float = 1,
         standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
@@ -146,6 +158,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.noise_rate = noise_rate
         self.refine_every = refine_every
         self.standardize = standardize
+        self.missing = missing
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
@@ -153,15 +166,26 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(self, X: ArrayLike, y: ArrayLike, callback: Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        callback: Callback | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
         """Start afresh and make `n_epochs` passes over the data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several targets share the hidden layers; each has its own noise.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature; or what
+            broadcasts to that shape. None: the entries are known.
 
         Returns
         -------
@@ -173,11 +197,11 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._check_parameters()
-        self._start_afresh(X, y, callback)
+        self._start_afresh(X, y, X_std, callback)
         warn_of_counts(self.history_)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
 
         The first call standardises by its own rows and every later call by those same means
@@ -187,14 +211,16 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        self._go_on(*self._check_data(X, y, reset=not hasattr(self, "posterior_")))
+        self._go_on(*self._check_data(X, y, X_std, reset=not hasattr(self, "posterior_")))
         warn_of_counts(self.history_[-1:])
         return self
 
@@ -207,16 +233,26 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         n_samples_seen: int,
     ) -> None:
         super()._publish(posterior, standardizer, history, log_evidence, n_samples_seen)
-        self.noise_variance_ = history[-1].noise_variance
+        self.n_outputs_ = posterior.layer_sizes[-1]
+        last = history[-1].noise_variance
+        self.noise_variance_: PerTarget = last if isinstance(last, float) else np.array(last)
 
     # ---- Prediction
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> FloatArray: ...
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
     def predict(
-        self, X: ArrayLike, return_std: bool = False
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = ...,
+        *,
+        X_std: ArrayLike | None = ...,
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Predict the mean of the target and, if asked, its standard deviation.
 
@@ -224,19 +260,23 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,)
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             In target units.
-        std : ndarray of shape (n_samples,)
+        std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Standard deviation of the target, noise included, in target units; only with
             ``return_std=True``.
         """
-        predictive = self.predict_distribution(X)
+        predictive = self.predict_distribution(X, X_std=X_std)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_distribution(self, X: ArrayLike, *, student_t: bool = False) -> Predictive:
+    def predict_distribution(
+        self, X: ArrayLike, *, student_t: bool = False, X_std: ArrayLike | None = None
+    ) -> Predictive:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
         Parameters
@@ -245,6 +285,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
             Gaussian with the same mean and variance.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
@@ -252,17 +294,18 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = check_inputs(self, X)
-        return self._predictive(self.posterior_, self.standardizer_, rows, student_t)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return self._predictive(self.posterior_, self.standardizer_, inputs, student_t)
 
     def _predictive(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array, student_t: bool = False
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, student_t: bool = False
     ) -> Predictive:
         mean, variance = self._moments(posterior, standardizer, X)
         scale = standardizer.y_scale
         return Predictive(
             mean=mean * scale + standardizer.y_mean,
             std_model=np.sqrt(variance) * scale,
-            std_noise=float(np.sqrt(posterior.noise_variance)) * scale,
+            std_noise=np.sqrt(posterior.noise_variance) * scale,
             alpha_noise=posterior.alpha_noise,
             student_t=student_t,
         )
@@ -281,9 +324,16 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             (n_samples, n_features), in target units per unit of the feature.
         """
         check_is_fitted(self)
-        Xs = self._working_copy(self.standardizer_, check_inputs(self, X))
+        self._check_one_target("predict_gradient")
+        Xs, X_var = self._working_copy(self.standardizer_, Inputs(check_inputs(self, X)))
+        if X_var is not None:
+            raise ValueError(
+                "X contains NaN, where predict_gradient has no gradient: give rows without "
+                "missing entries."
+            )
         moments = ENGINES[self.engine].predict_gradient(self.posterior_, Xs)
-        return sensitivity(*moments, self.posterior_.noise_variance, self.standardizer_)
+        noise_variance = float(self.posterior_.noise_variance)
+        return sensitivity(*moments, noise_variance, self.standardizer_)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -301,6 +351,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
+        self._check_one_target("sample_functions")
         check_int("n", n, 1)
         rng = check_random_state(random_state)
         return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
@@ -319,8 +370,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     # ---- What training asks
 
     _likelihood: Likelihood = "gaussian"
-    _n_outputs: int = 1
     _usual_memory = None
+
+    def _n_outputs(self, y: Array) -> int:
+        return n_targets(y)
 
     @property
     def _noise_prior(self) -> tuple[float, float]:
@@ -331,8 +384,20 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         check_above("noise_shape", self.noise_shape, 1.0)
         check_above("noise_rate", self.noise_rate, 0.0)
 
-    def _check_data(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, FloatArray]:
-        return check_training_data(self, X, y, reset=reset)
+    def _check_one_target(self, method: str) -> None:
+        if self.n_outputs_ > 1:
+            raise ValueError(
+                f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
+                "for each target."
+            )
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
+    ) -> tuple[Inputs, FloatArray]:
+        rows, targets = check_regression_data(self, X, y, reset=reset)
+        if not reset:
+            check_n_targets(targets, self.n_outputs_)
+        return Inputs(rows, check_input_std(X_std, rows)), targets
 
     def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
         ys = standardizer.transform_y(y)
@@ -340,6 +405,12 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         return ys
 
     def _held_out_log_p(
-        self, posterior: Posterior, standardizer: Standardizer, X: Array, y: Array
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
     ) -> FloatArray:
-        return self._predictive(posterior, standardizer, X).logpdf(y)
+        log_p = self._predictive(posterior, standardizer, X).logpdf(y)
+        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -87,7 +87,7 @@ def sensitivity(
     """
     std = np.sqrt(variance)
     dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
-    y_scale, x_scale = standardizer.y_scale, standardizer.x_scale
+    y_scale, x_scale = float(standardizer.y_scale), standardizer.x_scale
     return Sensitivity(
         mean=mean * y_scale + standardizer.y_mean,
         std_model=std * y_scale,

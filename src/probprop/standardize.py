@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probprop.posterior import Array, FloatArray
+from probprop.posterior import Array, FloatArray, PerTarget
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
@@ -21,28 +21,43 @@ class Standardizer:
     ----------
     x_mean, x_scale : ndarray of shape (n_features,)
         In the units of each feature.
-    y_mean, y_scale : float
-        In target units.
+    y_mean, y_scale : float, or ndarray of shape (K,)
+        In target units; with several targets, of each.
+    missing_variance : ndarray of shape (n_features,), default=None
+        Variance of an entry that is missing, in units of x_scale squared: 1, or 0 in a constant
+        column. None is 1 for all.
     """
 
     x_mean: FloatArray
     x_scale: FloatArray
-    y_mean: float
-    y_scale: float
+    y_mean: PerTarget
+    y_scale: PerTarget
+    missing_variance: FloatArray | None = None
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return a standardised copy of X in the given dtype, and its largest magnitude."""
+        """Return a standardised copy of X in the given dtype, and its largest magnitude.
+
+        What is missing stays so.
+        """
         out = np.empty(X.shape, dtype)
         largest = 0.0
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             for rows in _row_blocks(X):
                 block = (X[rows] - self.x_mean) / self.x_scale
-                largest = max(largest, block.max(), -block.min())
+                extremes = np.fmax.reduce(block, axis=None), -np.fmin.reduce(block, axis=None)
+                largest = max(largest, *extremes)
                 out[rows] = block
         return out, largest
 
+    def transform_std(self, std: FloatArray, dtype: np.dtype[Any]) -> tuple[Array, float]:
+        """Return the variances of standardised features, and the largest standard deviation."""
+        with np.errstate(over="ignore"):
+            scaled = std / self.x_scale
+            variance: Array = (scaled**2).astype(dtype)
+        return variance, float(scaled.max())
+
     def transform_y(self, y: Array) -> FloatArray:
-        """Return the standardised targets, shape (n,)."""
+        """Return the standardised targets, shape (n,) or (n, K)."""
         return (np.asarray(y, np.float64) - self.y_mean) / self.y_scale
 
 
@@ -54,12 +69,14 @@ def identity_standardizer(n_features: int) -> Standardizer:
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X and y.
 
-    A constant column, or a constant target, gets scale 1. Without y the target is left as it is.
+    A constant column, or a constant target, gets scale 1, a column that is missing whole an
+    infinite one. Without y the target is left as it is.
 
     Parameters
     ----------
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,), or None
+        NaN where an entry is missing.
+    y : ndarray of shape (n,) or (n, K), or None
 
     Returns
     -------
@@ -72,11 +89,14 @@ def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     >>> s.x_mean, s.x_scale, s.y_scale
     (array([2., 7.]), array([1., 1.]), 2.0)
     """
-    x_mean, x_scale = _moments(X)
+    x_mean, x_scale, x_constant = _moments(X)
+    missing_variance = np.where(x_constant, 0.0, 1.0)
     if y is None:
-        return Standardizer(x_mean, x_scale, 0.0, 1.0)
-    y_mean, y_scale = _moments(y.reshape(-1, 1))
-    return Standardizer(x_mean, x_scale, float(y_mean[0]), float(y_scale[0]))
+        return Standardizer(x_mean, x_scale, 0.0, 1.0, missing_variance)
+    y_mean, y_scale, _ = _moments(y.reshape(len(y), -1))
+    if y.ndim == 1:
+        return Standardizer(x_mean, x_scale, float(y_mean[0]), float(y_scale[0]), missing_variance)
+    return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
 
 
 def _row_blocks(X: Array) -> list[slice]:
@@ -84,26 +104,33 @@ def _row_blocks(X: Array) -> list[slice]:
     return [slice(i, i + step) for i in range(0, X.shape[0], step)]
 
 
-def _moments(X: Array) -> tuple[FloatArray, FloatArray]:
-    """Mean and scale per column, in two passes over blocks of rows.
+def _moments(X: Array) -> tuple[FloatArray, FloatArray, Array]:
+    """Mean and scale per column and whether it is constant, in two passes over blocks of rows.
 
     The columns are divided by their largest magnitude first: values at 1e150 would
     overflow when squared, and values at 1e-200 would vanish. A block is summed in C order
     whatever the order of X, so that a frame and its array give the same bits.
     """
-    n = X.shape[0]
+    n: Any = X.shape[0]  # or of each column
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    total, empty = np.sum, np.zeros(X.shape[1], bool)
+    if np.isnan(low).any():  # entries are missing: the moments are those of the others
+        total, n = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
+        empty = n == 0
+        n = np.maximum(1, n)
+        low, high = (np.where(empty, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
     size = np.maximum(np.abs(low), np.abs(high))
     unit = np.where(size > 0.0, size, 1.0)
     mean = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
-        mean += (np.ascontiguousarray(X[rows]) / unit).sum(axis=0) / n
+        mean += total(np.ascontiguousarray(X[rows]) / unit, axis=0) / n
     variance = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
-        variance += ((np.ascontiguousarray(X[rows]) / unit - mean) ** 2).sum(axis=0) / n
+        variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
     spread = np.sqrt(variance)
     constant = spread < _CONSTANT
     # What is left of a constant column is rounding, about 1e-16 of its size: scale 1 keeps
     # that negligible up to a size of 1e12, and a scale of 1e-12 of the size does beyond.
     scale = np.where(constant, np.maximum(1.0, _CONSTANT * unit), spread * unit)
-    return np.where(low == high, low, mean * unit), scale
+    scale[empty] = np.inf  # a column without any value says nothing, whatever it has later
+    return np.where(low == high, low, mean * unit), scale, constant

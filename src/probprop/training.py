@@ -15,12 +15,14 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop.engine import ENGINES, Engine
+from probprop.inputs import Inputs
 from probprop.posterior import (
     Array,
     Epoch,
     Likelihood,
     Memory,
     PassInfo,
+    PerTarget,
     Posterior,
     SweepInfo,
     initial_posterior,
@@ -39,6 +41,7 @@ def train_epoch(
     y: Array,
     blocks: Iterable[Array],
     *,
+    X_var: Array | None = None,
     likelihood: Likelihood = "gaussian",
     refine: bool,
     memory: Memory | None = None,
@@ -54,6 +57,8 @@ def train_epoch(
         Targets as the likelihood takes them; of a Gaussian, standardised.
     blocks : iterable of ndarray of int
         The order of the points, cut where the prior factors are to be refined.
+    X_var : ndarray of shape (n, n_features), default=None
+        Variances of the entries of X; None: they are known.
     likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
     refine : bool
         Whether to refine at all.
@@ -63,7 +68,7 @@ def train_epoch(
     passes, sweeps = [], []
     for order in blocks:
         posterior, passed = engine.adf_pass(
-            posterior, X, y, order, likelihood=likelihood, memory=memory
+            posterior, X, y, order, likelihood=likelihood, memory=memory, X_var=X_var
         )
         passes.append(passed)
         if refine:
@@ -73,7 +78,7 @@ def train_epoch(
 
 
 def start(
-    model: PBPEstimator, X: Array, y: Array, random_state: RandomState
+    model: PBPEstimator, X: Inputs, y: Array, random_state: RandomState
 ) -> tuple[Posterior, Standardizer]:
     """Return the posterior before any point, and the standardiser of these rows.
 
@@ -81,14 +86,19 @@ def start(
     ----------
     model : PBPEstimator
         With valid parameters.
-    X : ndarray of shape (n, n_features)
+    X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
     random_state : RandomState
         Draws the initial means of the weights.
     """
+    noise_shape: PerTarget
+    noise_rate: PerTarget
     noise_shape, noise_rate = model._noise_prior
+    n_outputs = model._n_outputs(y)
+    if model._likelihood == "gaussian" and n_outputs > 1:
+        noise_shape, noise_rate = (np.full(n_outputs, a) for a in (noise_shape, noise_rate))
     posterior = initial_posterior(
-        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), model._n_outputs],
+        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), n_outputs],
         noise_shape=noise_shape,
         noise_rate=noise_rate,
         prior_shape=model.prior_shape,
@@ -98,7 +108,7 @@ def start(
     )
     if model.standardize:
         # Labels have no scale: only the targets of a regression are standardised.
-        standardizer = fit_standardizer(X, y if model._likelihood == "gaussian" else None)
+        standardizer = fit_standardizer(X.X, y if model._likelihood == "gaussian" else None)
     else:
         standardizer = identity_standardizer(X.shape[1])
     check_target_scale(standardizer.y_scale)
@@ -113,7 +123,7 @@ def bound(model: PBPEstimator, memory: float | None, n: int) -> Memory | None:
 
 
 def epochs(
-    model: PBPEstimator, X: Array, y: Array, memory: float | None, random_state: RandomState
+    model: PBPEstimator, X: Inputs, y: Array, memory: float | None, random_state: RandomState
 ) -> tuple[Standardizer, Iterator[tuple[Posterior, Epoch]]]:
     """Return the standardiser of these rows, and the training, one epoch after another.
 
@@ -121,7 +131,7 @@ def epochs(
     ----------
     model : PBPEstimator
         With valid parameters; it is not changed.
-    X : ndarray of shape (n, n_features)
+    X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
     memory : float or None
         In passes over these rows.
@@ -135,7 +145,7 @@ def epochs(
         Without end.
     """
     posterior, standardizer = start(model, X, y, random_state)
-    Xs = model._working_copy(standardizer, X)
+    Xs, X_var = model._working_copy(standardizer, X)
     ys = model._working_targets(standardizer, y)
     every = model.refine_every
     n_blocks = 1 if every >= 1 else min(len(y), round(1 / every))
@@ -148,6 +158,7 @@ def epochs(
                 Xs,
                 ys,
                 np.array_split(random_state.permutation(len(y)), n_blocks),
+                X_var=X_var,
                 likelihood=model._likelihood,
                 refine=every < 1 or n_iter % every == 0,
                 memory=bound(model, memory, len(y)),
@@ -167,12 +178,15 @@ def summarize(
     """Bring what an epoch observed into target units and one record."""
     n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
     log_Z_sum = math.fsum(p.log_Z_sum for p in passes)
+    noise_variance = posterior.noise_variance * standardizer.y_scale**2
     return Epoch(
         n_iter=n_iter,
         n_points=n_absorbed,
-        # A density of the standardised target, divided by the scale, is one of the target.
-        mean_log_Z=log_Z_sum / max(1, n_absorbed) - math.log(standardizer.y_scale),
-        noise_variance=posterior.noise_variance * standardizer.y_scale**2,
+        # A density of standardised targets, divided by their scales, is one of the targets.
+        mean_log_Z=log_Z_sum / max(1, n_absorbed) - float(np.log(standardizer.y_scale).sum()),
+        noise_variance=noise_variance
+        if isinstance(noise_variance, float)
+        else tuple(noise_variance.tolist()),
         prior_variance=posterior.prior_variance,
         n_undone=sum(p.n_undone for p in passes),
         n_guarded=sum(p.n_guarded for p in passes),

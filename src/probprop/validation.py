@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
-from probprop.posterior import Array, FloatArray
+from probprop.posterior import Array, FloatArray, PerTarget
 
 # How far from the training mean a value may lie, in standard deviations. Fourth powers of the
 # inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow.
@@ -27,11 +28,92 @@ def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
     return X, np.asarray(y, np.float64)  # which refuses text
 
 
-def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
-    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
+def check_regression_data(
+    estimator: Any, X: Any, y: Any, *, reset: bool
+) -> tuple[Array, FloatArray]:
+    """Return X, (n, n_features), and y, (n,) or (n, K) with K of 2 or more, as floats.
+
+    X is finite but for entries that may be missing, by the estimator's tag.
+    """
     X, y = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], multi_output=True, reset=reset
+        estimator,
+        X,
+        y,
+        dtype=[np.float64, np.float32],
+        multi_output=True,
+        y_numeric=True,
+        ensure_all_finite=_finite(estimator),
+        reset=reset,
     )
+    check_columns(X, reset)
+    y = np.asarray(y, np.float64)  # which refuses text
+    return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
+
+
+def n_targets(y: Array) -> int:
+    """Return K for targets of shape (n, K), 1 for (n,)."""
+    return 1 if y.ndim == 1 else int(y.shape[1])
+
+
+def check_n_targets(y: Array, expected: int) -> None:
+    """Refuse rows that have more or fewer targets than those before."""
+    if n_targets(y) != expected:
+        raise ValueError(
+            f"y has {n_targets(y)} target(s) in each row, but the model was fitted on {expected}."
+        )
+
+
+def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
+    """Return the standard deviations of the entries of X, (n, n_features), or None."""
+    if X_std is None:
+        return None
+    std = np.asarray(X_std, np.float64)
+    try:
+        std = np.broadcast_to(std, X.shape)
+    except ValueError:
+        raise ValueError(
+            f"X_std must have the shape of X, {X.shape}, or one that broadcasts to it, such as "
+            f"({X.shape[1]},). Got {std.shape} instead."
+        ) from None
+    known = std if np.isfinite(X).all() else np.where(np.isnan(X), 0.0, std)
+    bad = known[~((known >= 0.0) & (known < np.inf))]
+    if bad.size:
+        raise ValueError(
+            "X_std must be an array with values in the range [0.0, inf), in the units of each "
+            f"feature. Got {float(bad[0])} instead."
+        )
+    return known
+
+
+def check_columns(X: Array, reset: bool) -> None:
+    """Refuse to learn from a column that has no value at all."""
+    if reset and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+        raise ValueError(
+            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
+            "about them. Leave them out."
+        )
+
+
+def _finite(estimator: Any) -> bool | str:
+    """Return what scikit-learn is told of NaN."""
+    return "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+
+
+def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1.
+
+    X is finite but for entries that may be missing, by the estimator's tag.
+    """
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=[np.float64, np.float32],
+        multi_output=True,
+        ensure_all_finite=_finite(estimator),
+        reset=reset,
+    )
+    check_columns(X, reset)
     y = y.toarray() if issparse(y) else y
     check_classification_targets(y)
     if type_of_target(y) == "multilabel-indicator":
@@ -108,8 +190,17 @@ def check_labels(labels: Array, classes: Array, multilabel: bool) -> FloatArray:
 
 
 def check_inputs(estimator: Any, X: Any) -> Array:
-    """Return X, (n, n_features), with the features the estimator was fitted on."""
-    checked: Array = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    """Return X, (n, n_features), with the features the estimator was fitted on.
+
+    X is finite but for entries that may be missing, by the estimator's tag.
+    """
+    checked: Array = validate_data(
+        estimator,
+        X,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=_finite(estimator),
+        reset=False,
+    )
     return checked
 
 
@@ -124,11 +215,12 @@ def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-def check_target_scale(y_scale: float) -> None:
+def check_target_scale(y_scale: PerTarget) -> None:
     """Refuse targets whose variance no float could hold."""
-    if not 1e-152 < y_scale < 1e152:
+    scales = np.atleast_1d(y_scale)
+    if len(bad := scales[~((scales > 1e-152) & (scales < 1e152))]):
         raise ValueError(
-            f"y has a standard deviation of {y_scale:.3g}, whose square is outside the range of "
+            f"y has a standard deviation of {bad[0]:.3g}, whose square is outside the range of "
             "floats. Divide y by a constant first."
         )
 

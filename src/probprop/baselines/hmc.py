@@ -185,7 +185,7 @@ class HMCRegressor(Baseline):
         self.draws_: Draws = jax.device_get(draws)
         self.standardizer_ = standardizer
         self.noise_variance_ = float(np.mean(1.0 / self.draws_.noise_precision))
-        self.noise_variance_ *= standardizer.y_scale**2
+        self.noise_variance_ *= float(standardizer.y_scale) ** 2
         self.prior_variance_ = float(np.mean(1.0 / self.draws_.prior_precision))
         self._diagnose(Xs[:: -(-len(Xs) // _ROWS_CHECKED)])
         return self

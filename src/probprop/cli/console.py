@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probprop.posterior import Epoch
+from probprop.progress import noise_text
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Terminal:
             task = progress.add_task(text if first is None else first, total=total, noise="")
 
             def advance(epoch: Epoch) -> None:
-                noise_std = f"noise std {epoch.noise_variance**0.5:.4g}"
+                noise_std = f"noise std {noise_text(epoch)}"
                 progress.update(
                     task,
                     description=text,

@@ -161,7 +161,7 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     new = old.update(frame)
     save_model(new, model)
     fitted = new.regressor
-    noise = show("noise std", fitted.noise_variance_**0.5)
+    noise = ", ".join(show("noise std", std) for std in fitted.history_[-1].noise_std)
     terminal_of(context).say(
         f"updated {model} with {plural(len(frame), 'row')}: {fitted.n_samples_seen_:,} rows seen "
         f"in {fitted.n_iter_:,} passes; noise std {noise}"

@@ -24,6 +24,7 @@ from probprop.experiments.experiment import (
     text,
 )
 from probprop.experiments.job import Job, Row
+from probprop.inputs import Inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,14 +68,14 @@ def watch(
     """
     model = methods.find(job.method).make(job)
     start = time.perf_counter()
-    standardizer, run = training.epochs(model, X, y, job.memory, RandomState(job.seed))
+    standardizer, run = training.epochs(model, Inputs(X), y, job.memory, RandomState(job.seed))
     seconds = time.perf_counter() - start
     points = []
     for before, n in pairwise([0, *n_epochs]):
         start = time.perf_counter()
         *_, (posterior, _) = islice(run, n - before)
         seconds += time.perf_counter() - start
-        predictive = model._predictive(posterior, standardizer, X_test)
+        predictive = model._predictive(posterior, standardizer, Inputs(X_test))
         scores = metrics.summary(y_test, predictive)
         points.append(
             {

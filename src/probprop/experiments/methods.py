@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from probprop.experiments.job import Job, Row
+from probprop.inputs import Inputs
 from probprop.mixture import Mixture
 from probprop.posterior import Array, Epoch, Posterior
 from probprop.predictive import KNOWN_NOISE, Predictive
@@ -84,10 +85,10 @@ class SecondBiasPBP(PBPRegressor):
 
     ones: Sequence[int] = ()
 
-    def _working_copy(self, standardizer: Standardizer, X: Array) -> Array:
-        Xs = super()._working_copy(standardizer, X)
+    def _working_copy(self, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
+        Xs, X_var = super()._working_copy(standardizer, X)
         Xs[:, list(self.ones)] = 1.0
-        return Xs
+        return Xs, X_var
 
 
 def _pbp(job: Job) -> PBPRegressor:

@@ -67,7 +67,7 @@ def log_Z(posterior: Posterior, x: Array, y: float) -> LogZ:
     std = float(np.sqrt(variance[0] + posterior.noise_variance))
     z = (y - float(mean[0])) / std
     log_ratio = 0.5 * float(np.log(variance[0] / posterior.noise_variance))
-    exact = student_t.logpdf(z, log_ratio, posterior.alpha_noise)
+    exact = student_t.logpdf(z, log_ratio, float(posterior.alpha_noise))
     gaussian = -0.5 * (z * z + np.log(2.0 * np.pi))
     return LogZ(float(exact) - float(np.log(std)), float(gaussian) - float(np.log(std)))
 

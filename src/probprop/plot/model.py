@@ -68,7 +68,7 @@ def training_curve(
     twin = ax.twinx()
     epochs = np.array([epoch.n_iter for epoch in history])
     log_Z = np.array([epoch.mean_log_Z for epoch in history])
-    std_noise = np.sqrt([epoch.noise_variance for epoch in history])
+    std_noise = np.array([epoch.noise_std for epoch in history])  # a line per target
     lines = ax.plot(epochs, log_Z, "o-", color=BLUE, label="mean log Z (left)")
     lines += twin.plot(epochs, std_noise, "s--", color=VERMILLION, label="noise std (right)")
     for line in lines:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from probprop.posterior import Array, Likelihood, Memory, PassInfo, Posterior
+from probprop.posterior import Array, Likelihood, Memory, PassInfo, PerTarget, Posterior
 from probprop.reference.gamma import gamma_update
 from probprop.reference.likelihood import Evidence, gaussian, multinomial, probit
 from probprop.reference.memory import give_back
@@ -46,7 +46,9 @@ def with_bias_unit(m_b: Array, v_b: Array) -> tuple[Array, Array]:
     return np.concatenate([m_b, one], axis=-1), np.concatenate([v_b, 0.0 * one], axis=-1)
 
 
-def forward(m_w: Sequence[Array], v_w: Sequence[Array], x: Array) -> Forward:
+def forward(
+    m_w: Sequence[Array], v_w: Sequence[Array], x: Array, x_var: Array | None = None
+) -> Forward:
     """Propagate moments through the network, [PBP15] Eqs. (13) to (17).
 
     Parameters
@@ -55,8 +57,10 @@ def forward(m_w: Sequence[Array], v_w: Sequence[Array], x: Array) -> Forward:
         Means and variances of the weights, layer by layer.
     x : ndarray, (..., D)
         Standardised features, of the dtype of the weights.
+    x_var : ndarray, (..., D), default=None
+        Their variances; none if they are known.
     """
-    m_z, v_z = with_bias_unit(x, np.zeros_like(x))
+    m_z, v_z = with_bias_unit(x, np.zeros_like(x) if x_var is None else x_var)
     inputs, relu = [(m_z, v_z)], []
     for m, v in zip(m_w[:-1], v_w[:-1], strict=True):
         relu.append(relu_moments(*linear_moments(m, v, m_z, v_z)))
@@ -67,7 +71,7 @@ def forward(m_w: Sequence[Array], v_w: Sequence[Array], x: Array) -> Forward:
     return Forward(means, variances, tuple(relu), m_out, v_out)
 
 
-def log_Z(likelihood: Likelihood, passed: Forward, y: Array, noise_variance: float) -> Evidence:
+def log_Z(likelihood: Likelihood, passed: Forward, y: Array, noise_variance: PerTarget) -> Evidence:
     """Evaluate log Z of one point for a likelihood; [PBP15] Eq. (12) is the Gaussian one.
 
     Parameters
@@ -77,7 +81,7 @@ def log_Z(likelihood: Likelihood, passed: Forward, y: Array, noise_variance: flo
         Of one point.
     y : ndarray, (K,), or (1,) if multinomial
         Values, labels of +1 and -1, or the index of the class.
-    noise_variance : float
+    noise_variance : float, or ndarray of shape (K,)
         Of a Gaussian.
     """
     m, v = np.asarray(passed.m_out, np.float64), np.asarray(passed.v_out, np.float64)
@@ -145,7 +149,11 @@ def backward(
 
 
 def gradients(
-    posterior: Posterior, x: Array, y: float | Array, likelihood: Likelihood = "gaussian"
+    posterior: Posterior,
+    x: Array,
+    y: float | Array,
+    likelihood: Likelihood = "gaussian",
+    x_var: Array | None = None,
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
@@ -155,6 +163,8 @@ def gradients(
     x : ndarray, (D,)
     y : float, or ndarray of shape (K,)
     likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
+    x_var : ndarray, (D,), default=None
+        Variances of the entries of x.
 
     Returns
     -------
@@ -162,7 +172,7 @@ def gradients(
     dlogZ_dm_w, dlogZ_dv_w : tuple of ndarray, each (n_out, n_in + 1)
     """
     m_w, v_w = posterior.m_w, posterior.v_w
-    passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
+    passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
     evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
@@ -207,6 +217,7 @@ def absorb(
     *,
     likelihood: Likelihood = "gaussian",
     update_variance: bool = True,
+    x_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
@@ -219,6 +230,8 @@ def absorb(
     likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
     update_variance : bool, default=True
         False leaves Eq. (7) out: the variances of the weights stay.
+    x_var : ndarray, (D,), default=None
+        Variances of the entries of x.
 
     Returns
     -------
@@ -228,15 +241,15 @@ def absorb(
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
-        passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
+        passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
         evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
-        finite = [evidence.log_Z]
+        finite = math.isfinite(evidence.log_Z)
         if likelihood == "gaussian":
-            d2, v_out = float((y - passed.m_out[0]) ** 2), float(passed.v_out[0])
+            d2, v_out = (y - passed.m_out) ** 2, passed.v_out
             # In units of the noise, as the quadrature needs them.
             precision = posterior.alpha_noise / posterior.beta_noise
-            finite += [d2 * precision, v_out * precision]
-        if not all(map(math.isfinite, finite)):
+            finite &= bool(np.isfinite([d2 * precision, v_out * precision]).all())
+        if not finite:
             return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
 
         gradient = backward(m_w, v_w, passed, evidence)
@@ -246,13 +259,45 @@ def absorb(
         else:
             updates = [(mean_update(m, v, d_m), v, 0) for m, v, d_m, _ in layers]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
-    alpha_new, beta_new, guarded = posterior.alpha_noise, posterior.beta_noise, False
+    noise, n_guarded = (posterior.alpha_noise, posterior.beta_noise), 0
     if likelihood == "gaussian":
-        alpha_new, beta_new, guarded = gamma_update(alpha_new, beta_new, d2, v_out)
+        noise, n_guarded = noise_update(*noise, d2, v_out)
     return (
-        replace(posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_new, beta_noise=beta_new),
-        PassInfo(evidence.log_Z, 1, sum(n_undone), int(guarded), n_skipped=0),
+        replace(posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=noise[0], beta_noise=noise[1]),
+        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, n_skipped=0),
     )
+
+
+def noise_update(
+    alpha: PerTarget, beta: PerTarget, d2: Array, v: Array
+) -> tuple[tuple[PerTarget, PerTarget], int]:
+    """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
+
+    The outputs are independent under q, so each one's Z is that of its own target.
+
+    Parameters
+    ----------
+    alpha, beta : float, or ndarray of shape (K,)
+    d2, v : ndarray, (K,)
+        Squared residuals and variances of the outputs.
+
+    Returns
+    -------
+    alpha_new, beta_new : float, or ndarray of shape (K,)
+    n_guarded : int
+        How many were made by quadrature.
+    """
+    targets = zip(np.atleast_1d(alpha), np.atleast_1d(beta), d2, v, strict=True)
+    alphas, betas, guarded = zip(
+        *(gamma_update(*map(float, target)) for target in targets), strict=True
+    )
+    if len(alphas) == 1:
+        return (alphas[0], betas[0]), sum(guarded)
+    return (np.array(alphas), np.array(betas)), sum(guarded)
+
+
+def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:
+    return np.asarray(x, dtype), None if x_var is None else np.asarray(x_var, dtype)
 
 
 def adf_pass(
@@ -264,6 +309,7 @@ def adf_pass(
     likelihood: Likelihood = "gaussian",
     update_variance: bool = True,
     memory: Memory | None = None,
+    X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
 
@@ -273,8 +319,8 @@ def adf_pass(
     X : ndarray, (n, D)
         Standardised features.
     y : ndarray, (n,) or (n, K)
-        Standardised targets; labels of +1 and -1 for probits, indices of classes if
-        multinomial.
+        Standardised targets, (n, K) if there are several; labels of +1 and -1 for probits,
+        indices of classes if multinomial.
     order : sequence of int
         Indices of the points, in the order in which to absorb them.
     likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
@@ -283,13 +329,20 @@ def adf_pass(
     memory : Memory, default=None
         Bounds the evidence q holds: some is given back before new points are absorbed. None
         is the algorithm of [PBP15].
+    X_var : ndarray, (n, D), default=None
+        Variances of the entries of X; None: they are known.
     """
     infos = []
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
             posterior = give_back(posterior, memory, min(memory.every, len(order) - t))
         posterior, info = absorb(
-            posterior, X[i], y[i], likelihood=likelihood, update_variance=update_variance
+            posterior,
+            X[i],
+            y[i],
+            likelihood=likelihood,
+            update_variance=update_variance,
+            x_var=None if X_var is None else X_var[i],
         )
         infos.append(info)
     return posterior, PassInfo(
@@ -301,19 +354,23 @@ def adf_pass(
     )
 
 
-def predict_moments(posterior: Posterior, X: Array) -> tuple[Array, Array]:
+def predict_moments(
+    posterior: Posterior, X: Array, X_var: Array | None = None
+) -> tuple[Array, Array]:
     """Mean and variance, without the noise, of the network's outputs at each row.
 
     Parameters
     ----------
     posterior : Posterior
     X : ndarray, (n, D)
+    X_var : ndarray, (n, D), default=None
+        Variances of its entries.
 
     Returns
     -------
     mean, variance : ndarray, (n,), or (n, K) with several outputs
     """
-    passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
+    passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, X, X_var))
     if posterior.layer_sizes[-1] == 1:
         return passed.m_out[:, 0], passed.v_out[:, 0]
     return passed.m_out, passed.v_out

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
 
-from probprop.posterior import FloatArray
+from probprop.posterior import FloatArray, PerTarget
 
 _DROP = 40.0  # at either end f is down by exp(-40) or more
 _WIDEN = 8.0  # steps in t grow like a + (t - L)/8
@@ -37,9 +37,7 @@ class Evidence(NamedTuple):
     dlogZ_dv: FloatArray  # (K,)
 
 
-def gaussian(
-    m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: float | FloatArray
-) -> Evidence:
+def gaussian(m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: PerTarget) -> Evidence:
     """Evaluate the sum of log N(y_k | m_k, v_k + noise_variance_k), [PBP15] Eq. (12).
 
     Parameters

@@ -44,7 +44,10 @@ def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) 
     units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
     n_weights = sum(m.size for m in q.m_w)
     plural = "" if n_in == 1 else "s"
-    noise = _std_and_interval(q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)
+    noises = zip(
+        *map(np.atleast_1d, (q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)), strict=True
+    )
+    noise = "; ".join(_std_and_interval(*map(float, each)) for each in noises)
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
     named = ", ".join(feature_names[:_MAX_NAMES])
     if len(feature_names) > _MAX_NAMES:
