@@ -50,10 +50,10 @@ fig.colorbar(shades, ax=axes, label="nats")
 # It is not everywhere. With little alcohol the network is sure, wines or not: far from a border its
 # outputs grow as fast as their standard deviations. Three points:
 
-points = {"among the wines": [13.0, 2.0], "far, near a border": [14.5, 10.0], "far left": [8.5, 2.0]}
+points = {"among the wines": [13.0, 2.0], "far, at a border": [14.5, 10.0], "far left": [8.5, 2.0]}
 for words, point in points.items():
     p = model.predict_distribution([point])
     print(
-        f"{words:18} entropy {p.entropy[0]:.2f} = {p.entropy_noise[0]:.2f} random "
+        f"{words:16} entropy {p.entropy[0]:.2f} = {p.entropy_noise[0]:.2f} random "
         f"+ {p.entropy_model[0]:.2f} not known"
     )
