@@ -55,6 +55,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     ax.invert_yaxis()  # in the order of the table
     ax.grid(color="0.92")
     ax.set_xscale("symlog", linthresh=_LINEAR, linscale=0.7)
+    ax.margins(x=0.08)
     ax.xaxis.set_minor_locator(NullLocator())
     low, high = ax.get_xlim()
     ticks = [tick for tick in _TICKS if low <= tick <= high]
