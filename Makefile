@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench scale docs sanitize stub clean
+.PHONY: demo test lint format bench scale fashion docs sanitize stub clean
 
 demo: $(INSTALLED)
 	$(BIN)/probprop demo
@@ -29,6 +29,9 @@ bench: $(INSTALLED)
 
 scale: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale
+
+fashion: $(INSTALLED)
+	$(BIN)/python -m benchmarks.fashion
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

@@ -14,12 +14,19 @@ the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's
 """
 
 from probprop.experiments import methods, report
-from probprop.experiments.benchmark import cost
 from probprop.experiments.experiment import Column, Experiment, Selection
 from probprop.experiments.job import Job, Row
 from probprop.experiments.registry import EXPERIMENTS
 from probprop.experiments.results import ResultsError, read_results
-from probprop.experiments.runner import JobError, finished, run, run_job, unfinished
+from probprop.experiments.runner import (
+    JobError,
+    check,
+    cost,
+    finished,
+    run,
+    run_job,
+    unfinished,
+)
 
 __all__ = [
     "EXPERIMENTS",
@@ -30,6 +37,7 @@ __all__ = [
     "ResultsError",
     "Row",
     "Selection",
+    "check",
     "cost",
     "finished",
     "methods",

@@ -193,7 +193,7 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
             "hidden": "-".join(str(n) for n in hidden),
             "n_epochs": n_epochs,
             "n_splits": len(same),
-            "splits": _ranges(sorted(row["split"] for row in same)),
+            "splits": ranges(sorted(row["split"] for row in same)),
             "rmse_max": max(row["rmse"] for row in same),  # shows a fit that went astray
             "total_seconds": sum(row["seconds"] for row in same),
         }
@@ -205,7 +205,7 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
     return records
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
     """Return sorted numbers as text: 0 to 4, 7."""
     starts = [n for n in numbers if n - 1 not in numbers]
     ends = [n for n in numbers if n + 1 not in numbers]

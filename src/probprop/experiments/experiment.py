@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from probprop.experiments import methods
 from probprop.experiments.job import Job, Row
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ class Experiment:
     figures : callable
         From rows to pairs of a Matplotlib figure and what it shows in words; drawn only
         where they are wanted.
+    check : callable
+        Refuses jobs that cannot be run here, before any of them is.
+    cost : callable or None, default=None
+        From a job to its work in weight updates of PBP; None is that on the benchmark sets.
     """
 
     name: str
@@ -95,6 +100,8 @@ class Experiment:
     notes: Callable[[Sequence[Record]], list[str]] = lambda records: []
     summaries: Callable[[Sequence[Record]], list[tuple[str, Table]]] = lambda records: []
     figures: Callable[[Sequence[Row]], list[tuple[Figure, str]]] = lambda rows: []
+    check: Callable[[Iterable[Job]], None] = methods.check
+    cost: Callable[[Job], float] | None = None
 
 
 def number(key: str, digits: int = 4) -> Callable[[Record], str]:

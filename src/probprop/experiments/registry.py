@@ -5,6 +5,7 @@ from __future__ import annotations
 from probprop.experiments import (
     active,
     auto,
+    classification,
     deep,
     epochs,
     evidence,
@@ -17,6 +18,17 @@ from probprop.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (table1, deep, active, toy, t_approximation, epochs, auto, evidence, field)
+    for module in (
+        table1,
+        deep,
+        active,
+        toy,
+        t_approximation,
+        epochs,
+        auto,
+        evidence,
+        field,
+        classification,
+    )
 }
 """What `probprop reproduce` can be asked for."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from probprop.experiments import methods
+from probprop.experiments import benchmark
 from probprop.experiments.job import Job, Row
 from probprop.experiments.registry import EXPERIMENTS
 from probprop.experiments.results import StrPath, appending, read_results
@@ -106,7 +106,7 @@ def run(
     """
     wanted = list({job.key: job for job in jobs}.values())
     failed: list[_Outcome] = []
-    methods.check(wanted if force else unfinished(wanted, results_path))
+    check(wanted if force else unfinished(wanted, results_path))
     with appending(results_path, [job.key for job in wanted] if force else ()) as file:
         for outcome in _outcomes(unfinished(wanted, results_path), n_jobs):
             if outcome.row is None:
@@ -119,6 +119,30 @@ def run(
         raise JobError(_explain(failed, len(wanted))) from RuntimeError(failed[0].details)
     found = read_results(results_path)
     return [found[job.key] for job in wanted]
+
+
+def check(jobs: Iterable[Job]) -> None:
+    """Refuse jobs that cannot be run here, before any of them is.
+
+    Raises
+    ------
+    ValueError
+        A method cannot be run, or its data cannot be had.
+    """
+    by_experiment: dict[str, list[Job]] = {}
+    for job in jobs:
+        by_experiment.setdefault(job.experiment, []).append(job)
+    for name, group in by_experiment.items():
+        if name in EXPERIMENTS:  # `run_job` says which there are
+            EXPERIMENTS[name].check(group)
+
+
+def cost(job: Job) -> float:
+    """Return the work in a job, to foresee the time it takes: in weight updates of PBP."""
+    experiment = EXPERIMENTS.get(job.experiment)
+    if experiment is None or experiment.cost is None:
+        return benchmark.cost(job)
+    return experiment.cost(job)
 
 
 def unfinished(jobs: Sequence[Job], results_path: StrPath) -> list[Job]:

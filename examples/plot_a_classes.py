@@ -1,0 +1,59 @@
+"""
+Classes: what is random, and what is not known
+==============================================
+
+A prediction can be open for two reasons: the classes overlap there, or there were no rows there.
+``PBPClassifier`` tells the two apart.
+"""
+
+# %%
+# Wines of three growers, and two of their chemical measurements, so that everything can be drawn.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import ListedColormap
+from sklearn.datasets import load_wine
+
+from probprop import PBPClassifier
+
+wine = load_wine()
+columns = [wine.feature_names.index(name) for name in ("alcohol", "malic_acid")]
+X, y = wine.data[:, columns], wine.target
+model = PBPClassifier(random_state=0).fit(X, y)
+
+# %%
+# A grid that reaches well beyond the wines. At each point the entropy of the grower is the sum of
+# ``entropy_noise``, which would stay if the network were known, and ``entropy_model``, which more
+# wines could remove.
+
+across, up = np.meshgrid(np.linspace(8.0, 18.0, 70), np.linspace(-5.0, 12.0, 70))
+predicted = model.predict_distribution(np.column_stack([across.ravel(), up.ravel()]))
+
+colours = ["#0072B2", "#D55E00", "#009E73"]
+fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
+best = predicted.proba.argmax(axis=1).reshape(across.shape)
+axes[0].pcolormesh(across, up, best, cmap=ListedColormap(colours), alpha=0.3, linewidth=0)
+axes[0].set(title="the most probable grower", ylabel="malic acid")
+for ax, name in zip(axes[1:], ["entropy_noise", "entropy_model"], strict=True):
+    nats = getattr(predicted, name).reshape(across.shape)
+    shades = ax.pcolormesh(across, up, nats, cmap="Greys", vmin=0.0, vmax=1.0)
+    ax.set_title(name)
+for ax in axes:
+    for grower, colour in enumerate(colours):
+        ax.scatter(*X[y == grower].T, s=14, color=colour, edgecolor="white", linewidth=0.5)
+    ax.set_xlabel("alcohol")
+fig.colorbar(shades, ax=axes, label="nats")
+
+# %%
+# Among the wines the growers overlap, and no further wine would change that. Where there are none,
+# it is the network that is not known: the doubt opens like a fan along the borders between growers.
+# It is not everywhere. With little alcohol the network is sure, wines or not: far from a border its
+# outputs grow as fast as their standard deviations. Three points:
+
+points = {"among the wines": [13.0, 2.0], "far, at a border": [14.5, 10.0], "far left": [8.5, 2.0]}
+for words, point in points.items():
+    p = model.predict_distribution([point])
+    print(
+        f"{words:16} entropy {p.entropy[0]:.2f} = {p.entropy_noise[0]:.2f} random "
+        f"+ {p.entropy_model[0]:.2f} not known"
+    )
