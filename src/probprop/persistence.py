@@ -210,7 +210,7 @@ def save_ensemble(model: PBPEnsemble, path: _Path) -> None:
 
 
 def save_table_model(model: TableModel, path: _Path) -> None:
-    """Write a model of a table to one file: the regressor, and what encodes its columns."""
+    """Write a model of a table to one file: the estimator, and what encodes its columns."""
     _save(path, describe_table_model, model)
 
 
@@ -232,8 +232,7 @@ def load(path: _Path) -> Model:
     header, arrays = read_model(path)
     try:
         inside = class_inside(header)
-        # Tables of classifiers are not made yet.
-        if inside == "PBPRegressor" or (inside in REBUILD and header["class"] != "TableModel"):
+        if inside in ("PBPRegressor", "PBPClassifier"):
             return REBUILD[header["class"]](header, arrays)
     except (TypeError, ValueError) as error:
         raise _error(path, _DAMAGED, error) from error
