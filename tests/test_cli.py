@@ -106,26 +106,26 @@ def fitted(folder: Path, tmp_path: Path, *options: str) -> TableModel:
 
 def test_fit_refits_on_every_row_unless_told_not_to(folder: Path, tmp_path: Path) -> None:
     n = len(pd.read_csv(folder / "homes.csv"))
-    assert fitted(folder, tmp_path).regressor.n_samples_seen_ == n
+    assert fitted(folder, tmp_path).estimator.n_samples_seen_ == n
     held_out = fitted(folder, tmp_path, "--no-refit", "--test-fraction", "0.25")
-    assert held_out.regressor.n_samples_seen_ == n - round(0.25 * n)
-    assert fitted(folder, tmp_path, "--test-fraction", "0").regressor.n_samples_seen_ == n
+    assert held_out.estimator.n_samples_seen_ == n - round(0.25 * n)
+    assert fitted(folder, tmp_path, "--test-fraction", "0").estimator.n_samples_seen_ == n
 
 
 def test_fit_takes_its_options(folder: Path, tmp_path: Path) -> None:
     options = ["--hidden", "7,3", "--epochs", "3", "--dtype", "float32", "--seed", "5"]
     model = fitted(folder, tmp_path, *options, "--features", "area, rooms", "--features", "city")
     assert model.features == ["city", "rooms", "area"]  # in the order of the table
-    assert model.regressor.posterior_.layer_sizes[1:] == (7, 3, 1)
-    assert model.regressor.posterior_.dtype == np.float32
-    assert model.regressor.n_iter_ == 3
-    assert model.regressor.random_state == 5
+    assert model.estimator.posterior_.layer_sizes[1:] == (7, 3, 1)
+    assert model.estimator.posterior_.dtype == np.float32
+    assert model.estimator.n_iter_ == 3
+    assert model.estimator.random_state == 5
     assert fitted(folder, tmp_path, "--drop", "id,city,new").features == ["rooms", "area", "fixed"]
 
 
 def test_the_same_seed_gives_the_same_model(folder: Path, tmp_path: Path) -> None:
     noise = [
-        fitted(folder, tmp_path, "--seed", seed).regressor.noise_variance_
+        fitted(folder, tmp_path, "--seed", seed).estimator.noise_variance_
         for seed in ("1", "1", "2")
     ]
     assert noise[0] == noise[1] != noise[2]

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def saved() -> PBPRegressor:
     model = load("m.pbp")
     assert isinstance(model, TableModel)
-    return model.regressor
+    return model.estimator
 
 
 # ---- What it takes
@@ -62,7 +62,7 @@ def test_the_model_is_that_of_the_estimator(
     assert call(f"{FIT} {options} --no-refit --test-fraction 0 -q") == 0
     regressor = PBPRegressor(5, n_epochs=n_epochs, memory=memory, random_state=0)
     rows = pd.read_csv("homes.csv")
-    expected = fit_table_model(rows, "price", drop=["id"], regressor=regressor).regressor
+    expected = fit_table_model(rows, "price", drop=["id"], estimator=regressor).estimator
     found = saved()
     assert (found.n_epochs, found.memory) == (n_epochs, memory)
     assert found.choice_ == expected.choice_

@@ -38,7 +38,7 @@ def update():
     return run(["update", "homes.pbp", "sold.csv", "-q"])
 
 def passes():
-    return probprop.load("homes.pbp").regressor.n_iter_  # raises where half a model is left
+    return probprop.load("homes.pbp").estimator.n_iter_  # raises where half a model is left
 
 fsync = os.fsync
 

@@ -318,6 +318,10 @@ class TestWeightPosterior:
         assert "of 4,000 > 2 std" in labels(ax)[0]
 
 
+CLASSES = np.arange(30) % 2
+PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
+
+
 def draw(name: str, ax: Axes | None = None) -> Axes:
     model, X, _ = diabetes()
     y, p = held_out()
@@ -335,8 +339,13 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.partial_dependence(model, X, 2, ax=ax)
         case "weight_posterior":
             return plot.weight_posterior(model.posterior_, ax=ax)
+        case "reliability" | "roc_curve":
+            drawn: Axes = getattr(plot, name)(CLASSES, PROBA, ax=ax)
+            return drawn
+        case "confusion_matrix":
+            return plot.confusion_matrix(CLASSES, PROBA, ["no", "yes"], ax=ax)
         case _:
-            drawn: Axes = getattr(plot, name)(y, p, ax=ax)
+            drawn = getattr(plot, name)(y, p, ax=ax)
             return drawn
 
 
@@ -365,6 +374,9 @@ class TestEveryPlot:
         fig, ax = plt.subplots(figsize=size, layout="constrained")
         draw(name, ax)
         fig.canvas.draw()
+        if name == "confusion_matrix":  # whose cells say it all
+            assert ax.get_legend() is None
+            return
         (legend,) = [axes.get_legend() for axes in fig.axes if axes.get_legend()]
         box, frame = legend.get_window_extent(), ax.get_window_extent()
         assert frame.x0 <= box.x0 < box.x1 <= frame.x1

@@ -31,7 +31,8 @@ from probprop.report import (
     write_report,
 )
 from probprop.report.facts import number
-from probprop.report.regression import _coverage_sentence, _label, _quality
+from probprop.report.parts import axis_label
+from probprop.report.regression import _coverage_sentence, _quality
 
 HOSTILE = '<script>alert("&amp;")</script>'
 
@@ -376,7 +377,7 @@ def test_a_single_row(fitted: tuple[PBPRegressor, Any, Any]) -> None:
     [("a\n\tb", "a b"), ("$x$", r"\$x\$"), ("n" * 50, "n" * 39 + "…"), ("n" * 40, "n" * 40)],
 )
 def test_names_are_made_fit_for_axes(name: str, label: str) -> None:
-    assert _label(name) == label
+    assert axis_label(name) == label
 
 
 def test_shapes_that_do_not_fit_are_refused(fitted: tuple[PBPRegressor, Any, Any]) -> None:

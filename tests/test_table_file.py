@@ -38,7 +38,7 @@ FRAME["y"] = FRAME["x"] + FRAME["new"]
 
 @pytest.fixture(scope="module")
 def model() -> TableModel:
-    return fit_table_model(FRAME, "y", regressor=PBPRegressor((3,), n_epochs=2, random_state=0))
+    return fit_table_model(FRAME, "y", estimator=PBPRegressor((3,), n_epochs=2, random_state=0))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_loaded_model_is_the_same(path: Path, model: TableModel) -> None:
 )
 def test_any_mixture_of_kinds(tmp_path: Path, names: list[str]) -> None:
     regressor = PBPRegressor((2,), n_epochs=1, random_state=0)
-    model = fit_table_model(FRAME, "y", features=names, regressor=regressor)
+    model = fit_table_model(FRAME, "y", features=names, estimator=regressor)
     model.save(tmp_path / "m")
     loaded = probprop.load(tmp_path / "m")
     assert loaded.features == model.features
@@ -95,11 +95,11 @@ def test_any_mixture_of_kinds(tmp_path: Path, names: list[str]) -> None:
 
 
 def test_a_file_of_a_regressor_is_still_one(tmp_path: Path, model: TableModel) -> None:
-    model.regressor.save(tmp_path / "m")
+    model.estimator.save(tmp_path / "m")
     loaded = probprop.load(tmp_path / "m")
     assert type(loaded) is PBPRegressor
     assert_array_equal(
-        loaded.predict(model.encode(FRAME)), model.regressor.predict(model.encode(FRAME))
+        loaded.predict(model.encode(FRAME)), model.estimator.predict(model.encode(FRAME))
     )
 
 
@@ -107,9 +107,9 @@ def test_what_could_not_be_loaded_is_not_saved(path: Path, model: TableModel) ->
     content = path.read_bytes()
     narrower = build_encoder({"x": "number"}, {})
     for bad in (
-        TableModel(model.regressor, narrower, ["x"], "y"),
-        TableModel(model.regressor, model.encoder, model.features, "x"),
-        TableModel(model.regressor, model.encoder, model.features, 3),  # type: ignore[arg-type]
+        TableModel(model.estimator, narrower, ["x"], "y"),
+        TableModel(model.estimator, model.encoder, model.features, "x"),
+        TableModel(model.estimator, model.encoder, model.features, 3),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match="The model cannot be saved: "):
             bad.save(path)
@@ -119,7 +119,7 @@ def test_what_could_not_be_loaded_is_not_saved(path: Path, model: TableModel) ->
 def test_importing_and_loading_a_regressor_needs_no_pandas(
     tmp_path: Path, path: Path, model: TableModel
 ) -> None:
-    model.regressor.save(tmp_path / "plain")
+    model.estimator.save(tmp_path / "plain")
     code = f"""
 import sys
 sys.modules["pandas"] = None  # importing it fails as if it were not installed
@@ -199,7 +199,7 @@ def test_headers_that_no_model_has(path: Path, change: Callable[[dict[str, Any]]
         probprop.load(path)
 
 
-@pytest.mark.parametrize("name", ["PBPClassifier", "TableModel", "__import__"])
+@pytest.mark.parametrize("name", ["PBPRanker", "TableModel", "__import__"])
 def test_a_regressor_of_an_unknown_class_is_of_a_newer_version(path: Path, name: str) -> None:
     with header_of(path) as header:
         header["regressor"]["class"] = name
@@ -255,7 +255,7 @@ def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
     except ModelFileError:
         return
     assert isinstance(loaded, TableModel)
-    assert loaded.encoder.transform(_row(loaded)).shape == (1, loaded.regressor.n_features_in_)
+    assert loaded.encoder.transform(_row(loaded)).shape == (1, loaded.estimator.n_features_in_)
 
 
 def _row(model: TableModel) -> pd.DataFrame:

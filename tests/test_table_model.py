@@ -41,7 +41,7 @@ FEATURES = ["size", "x", "new", "year", "flat", "only"]
 
 def fit(frame: pd.DataFrame = FRAME, target: str = "y", **options: Any) -> TableModel:
     regressor = PBPRegressor((3,), n_epochs=2, random_state=0)
-    return fit_table_model(frame, target, regressor=regressor, **options)
+    return fit_table_model(frame, target, estimator=regressor, **options)
 
 
 @pytest.fixture(scope="module")
@@ -211,11 +211,11 @@ def test_the_delimiter_is_named_where_the_target_is_not_found(tmp_path: Path) ->
 def test_update_leaves_the_old_model_alone(model: TableModel) -> None:
     before = model.predict_distribution(FRAME).mean
     new = model.update(FRAME[:20])
-    assert (model.regressor.n_samples_seen_, new.regressor.n_samples_seen_) == (N, N + 20)
+    assert (model.estimator.n_samples_seen_, new.estimator.n_samples_seen_) == (N, N + 20)
     assert_array_equal(model.predict_distribution(FRAME).mean, before)
-    expected = fit().regressor.partial_fit(*model.split(FRAME[:20]))
+    expected = fit().estimator.partial_fit(*model.split(FRAME[:20]))
     assert_array_equal(
-        new.regressor.predict(model.encode(FRAME)), expected.predict(model.encode(FRAME))
+        new.estimator.predict(model.encode(FRAME)), expected.predict(model.encode(FRAME))
     )
     with pytest.raises(TableError, match="has no column 'y'"):
         model.update(FRAME[FEATURES])
@@ -224,10 +224,10 @@ def test_update_leaves_the_old_model_alone(model: TableModel) -> None:
 def test_the_regressor_given_is_not_changed_and_the_callback_is_called() -> None:
     regressor, epochs = PBPRegressor((3,), n_epochs=5, random_state=0), []
     model = fit_table_model(
-        FRAME, "y", regressor=regressor, callback=lambda e: epochs.append(e) or len(epochs) == 2
+        FRAME, "y", estimator=regressor, callback=lambda e: epochs.append(e) or len(epochs) == 2
     )
     assert not hasattr(regressor, "posterior_")
-    assert len(epochs) == model.regressor.n_iter_ == 2
+    assert len(epochs) == model.estimator.n_iter_ == 2
 
 
 # ---- What is refused

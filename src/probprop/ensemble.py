@@ -467,6 +467,11 @@ def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
     return (own + drawn)[:n_members]
 
 
+def first_network(model: Member | PBPEnsemble) -> Member:
+    """Return the first member of a fitted ensemble; of a single model, itself."""
+    return model.estimators_[0] if isinstance(model, PBPEnsemble) else model
+
+
 def _branch(member: Member) -> Member:
     """Copy a member so far that `partial_fit` leaves the original as it is."""
     branch = copy(member)

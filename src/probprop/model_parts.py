@@ -354,21 +354,30 @@ def _members(header: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _describe_table_model(model: TableModel) -> Parts:
     """Return the header and the arrays of a model of a table."""
-    described, arrays = _describe_regressor(model.regressor)
+    described, arrays = (
+        _describe_ensemble(model.estimator)
+        if hasattr(model.estimator, "estimators_")
+        else _describe_network(model.estimator)
+    )
     known = model.categories
     columns = [
         {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
         for k, kind in model.kinds.items()
     ]
-    header = {"class": "TableModel", "target": model.target, "columns": columns}
-    return header | {"regressor": described}, arrays
+    header: dict[str, Any] = {"class": "TableModel", "target": model.target, "columns": columns}
+    header |= {"regressor": described}  # or a classifier: the key is that of old files
+    return header, arrays
 
 
 def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
     """Undo `_describe_table_model`; TypeError and ValueError say why that is not possible."""
     from probprop.table.model import TableModel, build_encoder
 
-    regressor = _rebuild_regressor(field(header, "regressor", dict), arrays)
+    described = field(header, "regressor", dict)
+    in_ensemble = field(described, "class", str) == "PBPEnsemble"
+    estimator = (_rebuild_ensemble if in_ensemble else _rebuild_network)(described, arrays)
+    if getattr(estimator, "multilabel_", False):
+        raise ValueError("the target is a matrix of labels, not a column of a table")
     target, columns = field(header, "target", str), field(header, "columns", list)
     if any(type(column) is not dict for column in columns):
         raise ValueError("a column is not described")
@@ -382,18 +391,18 @@ def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Ta
     for known in categories.values():
         if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
             raise ValueError("categories are not different texts")
-    if len(kinds) - len(texts) + sum(map(len, categories.values())) != regressor.n_features_in_:
+    if len(kinds) - len(texts) + sum(map(len, categories.values())) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
-    return TableModel(regressor, build_encoder(kinds, categories), list(kinds), target)
+    return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target)
 
 
 def class_inside(header: dict[str, Any]) -> str:
-    """Return the class of what predicts: the model, the regressor of a table, or a member."""
-    name, part = field(header, "class", str), header
-    if name == "TableModel":
-        part = field(header, "regressor", dict)
-    elif name == "PBPEnsemble":
-        part = _members(header)[0]
+    """Return the class of what predicts: the model, the estimator of a table, or a member."""
+    part = header
+    if field(part, "class", str) == "TableModel":
+        part = field(part, "regressor", dict)
+    if field(part, "class", str) == "PBPEnsemble":
+        part = _members(part)[0]
     inside: str = field(part, "class", str)
     return inside
 

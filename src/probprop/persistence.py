@@ -204,8 +204,7 @@ def load(path: _Path) -> Model:
     header, arrays = read_model(path)
     try:
         inside = class_inside(header)
-        # Tables of classifiers are not made yet.
-        if inside == "PBPRegressor" or (inside in REBUILD and header["class"] != "TableModel"):
+        if inside in ("PBPRegressor", "PBPClassifier"):
             return REBUILD[header["class"]](header, arrays)
     except (TypeError, ValueError) as error:
         raise _error(path, _DAMAGED, error) from error

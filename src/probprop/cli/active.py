@@ -112,7 +112,8 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.table import read_table
-    from probprop.table.model import choose_features, fit_encoder, target_of
+    from probprop.table.model import choose_features, fit_encoder
+    from probprop.table.target import target_of
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool))

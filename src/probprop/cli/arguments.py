@@ -28,9 +28,11 @@ EpochsOrAuto = Annotated[
     str, typer.Option(metavar="N|auto", help=f"{_PASSES} auto: chosen on held-out rows.")
 ]
 Memory = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="N|auto|none", help="Most evidence held, in passes; auto: chosen on held-out rows."
+        metavar="N|auto|none",
+        help="Most evidence held, in passes; auto: chosen on held-out rows.  "
+        "[default: none; 10 for classes]",
     ),
 ]
 

@@ -88,7 +88,7 @@ class Terminal:
 
     @contextmanager
     def epochs(
-        self, text: str, n_epochs: int | None, *, first: str | None = None
+        self, text: str, n_epochs: int | None, *, first: str | None = None, show_noise: bool = True
     ) -> Iterator[Callable[[Epoch], None]]:
         """Show a bar with the time left; yields the callback of `PBPRegressor.fit`.
 
@@ -100,6 +100,8 @@ class Terminal:
             None where their number is not known: the bar then shows the time that has passed.
         first : str, default=None
             What is done before the first epoch, where that takes time too.
+        show_noise : bool, default=True
+            Whether the network learns a noise to show.
         """
         noise = TextColumn("{task.fields[noise]}")
         with self._progress(noise, has_end=n_epochs is not None) as progress:
@@ -107,7 +109,7 @@ class Terminal:
             task = progress.add_task(text if first is None else first, total=total, noise="")
 
             def advance(epoch: Epoch) -> None:
-                noise_std = f"noise std {noise_text(epoch)}"
+                noise_std = f"noise std {noise_text(epoch)}" if show_noise else ""
                 progress.update(
                     task,
                     description=text,

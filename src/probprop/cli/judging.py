@@ -14,8 +14,9 @@ from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_model, load_table_model
 from probprop.cli.output import check_destination
-from probprop.cli.scores import LABELS, scores, show, write_regression_report
-from probprop.regressor import PBPRegressor
+from probprop.cli.scores import LABELS, scores, show, write_model_report
+from probprop.ensemble import PBPEnsemble
+from probprop.estimator import PBPEstimator
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -42,7 +43,11 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
     report: Report = None,
 ) -> None:
-    """Judge predictions and error bars on rows whose target is known.
+    """Judge predictions and their uncertainty on rows whose target is known.
+
+    For numbers: errors, log-likelihood, and how many lie inside their intervals. For classes:
+    accuracy, log-loss, Brier score, and the calibration error, how far the share of right
+    predictions is from the probability they were given.
 
     Give rows the model has not seen: on others it looks better than it is.
     """
@@ -52,10 +57,11 @@ def evaluate(
     terminal = terminal_of(context)
     table_model = load_table_model(model)
     columns = [*table_model.features, table_model.target]
-    frame = read_table(data, columns=columns, kinds=table_model.kinds)
+    kinds = {**table_model.kinds, table_model.target: table_model.target_kind}
+    frame = read_table(data, columns=columns, kinds=kinds)
     found = scores(table_model, frame)
     if report is not None:
-        write_regression_report(report, table_model, frame, held_out=None)
+        write_model_report(report, table_model, frame, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         finite = {k: v if math.isfinite(v) else None for k, v in found.items()}
@@ -74,9 +80,9 @@ def info(context: typer.Context, model: Model) -> None:
     loaded = load_model(model)
     version = persistence.read_model(model)[0].get("probprop_version", "unknown")
     if isinstance(loaded, TableModel):
-        facts = model_facts(loaded.regressor, loaded.encoded_names, loaded.target)
+        facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)
-    elif isinstance(loaded, PBPRegressor):
+    elif isinstance(loaded, PBPEstimator | PBPEnsemble):
         facts = model_facts(loaded, [], "the target")
         names = getattr(loaded, "feature_names_in_", ())
         features = ", ".join(str(name) for name in names) or "without names"

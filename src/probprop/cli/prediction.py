@@ -1,4 +1,4 @@
-"""`probprop predict`: predictions with error bars for every row, chunk by chunk."""
+"""`probprop predict`: predictions with their uncertainty for every row, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import warnings
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from probprop.class_predictive import ClassMixture, ClassPredictive, most_probable
 from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
+from probprop.posterior import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -43,17 +45,23 @@ def predict(
         typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
     ] = None,
     level: Annotated[
-        float, typer.Option(metavar="P", help="Probability of a target from lower to upper.")
-    ] = 0.95,
+        float | None,
+        typer.Option(
+            metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
+        ),
+    ] = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
     The table is kept and gets the columns mean, std (of the target: model and noise together),
     std_model (what the model does not know), std_noise (what no model could know), and lower
     and upper, the ends of the interval that holds the target with the probability --level.
+    Of a model of classes it gets predicted_class, the most probable one, and p_CLASS, its
+    probability, for every CLASS.
+
     Columns are matched by name, in any order. Files larger than memory are fine.
     """
-    if not 0.0 < level < 1.0:
+    if level is not None and not 0.0 < level < 1.0:
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
     output = None if output == "-" else output
     check_table_extension(output)
@@ -62,11 +70,15 @@ def predict(
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
+    if level is not None and table_model.classes is not None:
+        raise typer.BadParameter(
+            f"{model} predicts classes, which have no interval", param_hint="--level"
+        )
     n_rows, chunk_rows = _plan(data)
-    kinds = {**table_model.kinds, table_model.target: "number"}
+    kinds = {**table_model.kinds, table_model.target: table_model.target_kind}
     chunks = iter_table(data, chunk_rows=chunk_rows, kinds=kinds)
     first = next(chunks)
-    if taken := [name for name in ADDED if name in first.columns]:
+    if taken := [name for name in _added(table_model) if name in first.columns]:
         raise ValueError(
             f"{data} already has a column {taken[0]!r}, which the predictions would overwrite: "
             "rename or remove it"
@@ -77,7 +89,7 @@ def predict(
     n_done, unknown = 0, Counter[str]()
     with terminal.rows("predicting", n_rows) as advance, table_writer(output) as write:
         for frame in chain([first], chunks):
-            write(_with_predictions(frame, table_model, level))
+            write(_with_predictions(frame, table_model, 0.95 if level is None else level))
             unknown.update(table_model.unknown_categories(frame))
             n_done += len(frame)
             advance(len(frame))
@@ -87,15 +99,31 @@ def predict(
             "of those it knows"
         )
     if output is not None:
-        terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {100 * level:g} % intervals")
+        what = f"{100 * (0.95 if level is None else level):g} % intervals"
+        if table_model.classes is not None:
+            what = f"probabilities of {len(table_model.classes):,} classes"
+        terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
+
+
+def _added(model: TableModel) -> list[str]:
+    """Return the names of the columns that predictions add."""
+    if model.classes is None:
+        return [*ADDED]
+    return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
 def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
+    import pandas as pd
+
     from probprop.table import UnknownCategoryWarning
 
     with warnings.catch_warnings():  # the rows are counted over all chunks
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted = model.predict_distribution(frame)
+    if isinstance(predicted, ClassPredictive | ClassMixture):
+        named = most_probable(predicted, cast(Array, model.classes))
+        columns = dict(zip(_added(model), [named, *predicted.proba.T], strict=True))
+        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
     lower, upper = predicted.interval(level)
     return frame.assign(
         mean=predicted.mean,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from probprop.class_predictive import ClassMixture, ClassPredictive
 from probprop.cli.output import naming
+from probprop.posterior import Array
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,17 +24,24 @@ LABELS = {
     "coverage_80": "inside 80 % interval",
     "coverage_90": "inside 90 % interval",
     "coverage_95": "inside 95 % interval",
+    "accuracy": "accuracy",
+    "log_loss": "log-loss",
+    "brier": "Brier score",
     "calibration_error": "calibration error",
     "sharpness": "mean predicted std",
 }
 
 
 def scores(model: TableModel, frame: DataFrame) -> dict[str, float]:
-    """Return `metrics.summary` on the rows of a frame that holds the target."""
-    from probprop import metrics
+    """Return every metric on the rows of a frame that holds the target."""
+    from probprop import class_metrics, metrics
 
     X, y = model.split(frame)
-    return metrics.summary(y, model.regressor.predict_distribution(X))
+    predictive = model.estimator.predict_distribution(X)
+    if isinstance(predictive, ClassPredictive | ClassMixture):
+        y = np.searchsorted(cast(Array, model.classes), y)
+        return class_metrics.class_summary(y, predictive)
+    return metrics.summary(y, predictive)
 
 
 def score_table(model: TableModel, frame: DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -47,25 +58,25 @@ def show(name: str, value: float) -> str:
     >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
     ('53.42', '21,988', '95.5 %')
     """
-    if name.startswith("coverage") or name == "calibration_error":
+    if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
         return f"{100 * value:.1f} %"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def write_regression_report(
+def write_model_report(
     path: str, model: TableModel, frame: DataFrame, *, held_out: bool | None
 ) -> None:
     """Write the HTML report of a model on the rows of a frame."""
-    from probprop.report import regression_sections, write_report
+    from probprop.report import classification_sections, regression_sections, write_report
 
     X, y = model.split(frame)
-    sections = regression_sections(
-        model.regressor,
-        X,
-        y,
-        feature_names=model.encoded_names,
-        target=model.target,
-        held_out=held_out,
-    )
+    known: Any = {"feature_names": model.encoded_names, "target": model.target}
+    if model.classes is None:
+        sections = regression_sections(model.estimator, X, y, **known, held_out=held_out)
+    else:
+        numbers = frame.index + 1  # rows of the file
+        sections = classification_sections(
+            model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
+        )
     with naming(path):
         write_report(path, f"Predicting {model.target}", sections)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from probprop.classifier import PBPClassifier
 from probprop.cli.arguments import (
     Data,
     Drop,
@@ -26,19 +27,23 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
-from probprop.cli.scores import score_table, show, write_regression_report
+from probprop.cli.scores import score_table, show, write_model_report
+from probprop.ensemble import PBPEnsemble, first_network
+from probprop.posterior import Array
 from probprop.regressor import PBPRegressor
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop.table import TableModel
+    from probprop.table.target import Task
 
 FIT_EXAMPLES = """\b
 Examples:
   probprop fit houses.csv --target price -o houses.pbp
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
   probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
+  probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
@@ -54,7 +59,15 @@ class Precision(StrEnum):
     float32 = "float32"
 
 
-FLOAT64 = Precision.float64
+class TaskOption(StrEnum):
+    """Whether the target is a number or a class."""
+
+    auto = "auto"
+    regression = "regression"
+    classification = "classification"
+
+
+FLOAT64, AUTO = Precision.float64, TaskOption.auto
 
 
 def fit(
@@ -64,11 +77,17 @@ def fit(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
     ],
+    task: Annotated[
+        TaskOption, typer.Option(help="What the target is: a number, or a class.")
+    ] = AUTO,
     features: Features = None,
     drop: Drop = None,
     hidden: Hidden = "50",
     epochs: EpochsOrAuto = "40",
-    memory: Memory = "none",
+    memory: Memory = None,
+    ensemble: Annotated[
+        int, typer.Option(metavar="N", help="Networks from different seeds, averaged.")
+    ] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same model.")] = 0,
     dtype: Annotated[Precision, typer.Option(help="Precision of the weights.")] = FLOAT64,
     test_fraction: Annotated[
@@ -82,51 +101,60 @@ def fit(
     """Fit a model to a table and save it.
 
     Text columns are taken as categories. A tenth of the rows is held out to say how good the
-    predictions and their error bars are; then the model is fitted again on all rows.
+    predictions and their uncertainty are; then the model is fitted again on all rows.
+
+    With --task auto a target of text, of true and false, or of two different whole numbers is
+    a class, which is then printed; any other number is a number. Classes that are three or
+    more numbers need --task classification.
     """
-    n_epochs, bound = epochs_of(epochs), memory_of(memory)
+    n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
     check_range("--seed", seed, 0, 2**32 - 1)
+    check_range("--ensemble", ensemble, 1, 1000)
     if not 0.0 <= test_fraction < 1.0:
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    regressor = PBPRegressor(
-        layers(hidden), n_epochs=n_epochs, memory=bound, dtype=dtype.value, random_state=seed
-    )
+    sizes = layers(hidden)
     check_destination(output)
     check_destination(report, "--report")
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import check_no_missing
+    from probprop.table.model import choose_features
+    from probprop.table.target import labels_of
 
     terminal = terminal_of(context)
     frame = read_table(data)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
     unwanted = column_names(drop or [], columns)
-    among = columns if wanted is None else [*wanted, target]
+    chosen = choose_features(frame, target, wanted, unwanted)
     # Before rows are held out, so that the message counts them all.
-    check_no_missing(frame[[k for k in columns if k in among and k not in unwanted]])
+    check_no_missing(frame[[*chosen, target]])
+    decided = _task(frame, target, task, terminal)
+    labels = labels_of(frame, target) if decided == "classification" else None
+    parameters: dict[str, Any] = {"n_epochs": n_epochs, "dtype": dtype.value, "random_state": seed}
+    if memory is not None:  # else the one that is usual for the task
+        parameters["memory"] = bound
+    single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)
+    estimator = single if ensemble == 1 else PBPEnsemble(single, ensemble, n_jobs=-1)
 
     def fitted(rows: DataFrame, text: str) -> TableModel:
         n_rows = plural(len(rows), "row")
         first = f"choosing epochs and memory on {n_rows}" if "auto" in (n_epochs, bound) else None
-        n_known = None if n_epochs == "auto" else n_epochs
-        with terminal.epochs(f"{text} {n_rows}", n_known, first=first) as callback:
+        # Of an ensemble nobody counts the epochs: its members are fitted at the same time.
+        n_known = None if n_epochs == "auto" or ensemble > 1 else n_epochs
+        bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
+        with bar as callback:
             model = fit_table_model(
-                rows,
-                target,
-                features=wanted,
-                drop=unwanted,
-                regressor=regressor,
-                callback=callback,
+                rows, target, features=chosen, estimator=estimator, callback=callback
             )
         if first is not None:
             from probprop.report import choice_text  # which is slow to import
 
-            terminal.say(choice_text(model.regressor))
+            terminal.say(choice_text(model.estimator))
         return model
 
-    train, test = _split(frame, test_fraction, seed)
+    train, test = _split(frame, test_fraction, seed, labels)
     model = fitted(train, "fitting")
     if len(test):
         terminal.say(
@@ -135,16 +163,21 @@ def fit(
         _show_scores(model, test, terminal)
     if report is not None:
         held_out = len(test) > 0
-        write_regression_report(report, model, test if held_out else train, held_out=held_out)
+        write_model_report(report, model, test if held_out else train, held_out=held_out)
         terminal.say(f"wrote {report}")
     if len(test) and not no_refit:
         model = fitted(frame, "fitting again on all")
     save_model(model, output)
-    n_seen = model.regressor.n_samples_seen_
-    terminal.say(
-        f"wrote {output}: {plural(n_seen, 'row')}, {plural(len(model.features), 'column')}, "
-        f"{plural(model.regressor.n_iter_, 'epoch')}"
-    )
+    facts = [
+        plural(model.estimator.n_samples_seen_, "row"),
+        plural(len(model.features), "column"),
+        plural(first_network(model.estimator).n_iter_, "epoch"),
+    ]
+    if model.classes is not None:
+        facts.append(f"{len(model.classes):,} classes")
+    if ensemble > 1:
+        facts.append(f"{ensemble:,} networks")
+    terminal.say(f"wrote {output}: {', '.join(facts)}")
 
 
 def update(context: typer.Context, model: Model, data: Data) -> None:
@@ -157,19 +190,39 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     from probprop.table import read_table
 
     old = load_table_model(model)
-    frame = read_table(data, columns=[*old.features, old.target], kinds=old.kinds)
+    kinds = {**old.kinds, old.target: old.target_kind}
+    frame = read_table(data, columns=[*old.features, old.target], kinds=kinds)
     new = old.update(frame)
     save_model(new, model)
-    fitted = new.regressor
-    noise = ", ".join(show("noise std", std) for std in fitted.history_[-1].noise_std)
+    noise = ""
+    if new.classes is None:
+        last = first_network(new.estimator).history_[-1]
+        noise = f"; noise std {', '.join(show('noise std', std) for std in last.noise_std)}"
     terminal_of(context).say(
-        f"updated {model} with {plural(len(frame), 'row')}: {fitted.n_samples_seen_:,} rows seen "
-        f"in {fitted.n_iter_:,} passes; noise std {noise}"
+        f"updated {model} with {plural(len(frame), 'row')}: {new.estimator.n_samples_seen_:,} rows "
+        f"seen in {first_network(new.estimator).n_iter_:,} passes{noise}"
     )
 
 
-def _split(frame: DataFrame, fraction: float, seed: int) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows, at least one unless the share is 0."""
+def _task(frame: DataFrame, target: str, task: TaskOption, terminal: Terminal) -> Task:
+    """Return what was asked for, or what the target looks like; then say so."""
+    from probprop.table.target import guess_task
+
+    if task is not TaskOption.auto:
+        return "regression" if task is TaskOption.regression else "classification"
+    guessed, words = guess_task(frame[target])
+    if guessed == "classification" or "--task" in words:  # else it is as everybody expects
+        terminal.say(f"{target!r} holds {words}")
+    return guessed
+
+
+def _split(
+    frame: DataFrame, fraction: float, seed: int, labels: Array | None
+) -> tuple[DataFrame, DataFrame]:
+    """Hold out a share of the rows, at least one unless the share is 0.
+
+    Of every class one row or more is left to fit; for others nothing is known of the class.
+    """
     n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
     if n_test >= len(frame):
         raise ValueError(
@@ -177,6 +230,11 @@ def _split(frame: DataFrame, fraction: float, seed: int) -> tuple[DataFrame, Dat
             f"{fraction:g}: give more rows or --test-fraction 0"
         )
     order = np.random.RandomState(seed).permutation(len(frame))
+    if labels is not None and n_test:
+        _, last = np.unique(labels[order][::-1], return_index=True)
+        last = len(order) - 1 - last  # of each class, in this order
+        order = np.concatenate([np.delete(order, last), order[last]])
+        n_test = min(n_test, len(order) - len(last))
     # In the order of the file, so that the fit depends on the seed in one way only.
     return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]
 

@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
+from probprop.plot.classes import confusion_matrix, reliability, roc_curve
 from probprop.plot.model import (
     choice_curves,
     important_features,
@@ -40,11 +41,14 @@ from probprop.plot.predictions import (
 __all__ = [
     "calibration",
     "choice_curves",
+    "confusion_matrix",
     "important_features",
     "partial_dependence",
     "predicted_against_observed",
     "predictive_band",
+    "reliability",
     "residuals_against_std",
+    "roc_curve",
     "training_curve",
     "weight_posterior",
 ]

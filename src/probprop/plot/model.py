@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,6 +28,9 @@ from probprop.validation import check_inputs, check_int
 
 if TYPE_CHECKING:
     from probprop.auto import Choice
+    from probprop.ensemble import PBPEnsemble
+    from probprop.mixture import Mixture
+    from probprop.predictive import Predictive
     from probprop.regressor import PBPRegressor
 
 _ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # a partial dependence is averaged over, at most
@@ -35,7 +38,7 @@ _COLUMNS = 100  # with more of them, fewer rows
 
 
 def training_curve(
-    history: Sequence[Epoch], *, target: str = "target", ax: Axes | None = None
+    history: Sequence[Epoch], *, target: str | None = "target", ax: Axes | None = None
 ) -> Axes:
     """Draw the mean log Z and, on an axis to the right, the noise after each epoch.
 
@@ -43,8 +46,9 @@ def training_curve(
     ----------
     history : sequence of Epoch
         ``history_`` of a fitted model.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
+    target : str or None, default="target"
+        Name of the target, with its unit where it has one, for the labels. None is for
+        classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -65,19 +69,23 @@ def training_curve(
     if not history:
         raise ValueError("history has no epochs. Give history_ of a fitted model.")
     ax = axes(ax)
-    twin = ax.twinx()
+    twins = [ax]
     epochs = np.array([epoch.n_iter for epoch in history])
     log_Z = np.array([epoch.mean_log_Z for epoch in history])
-    std_noise = np.array([epoch.noise_std for epoch in history])  # a line per target
-    lines = ax.plot(epochs, log_Z, "o-", color=BLUE, label="mean log Z (left)")
-    lines += twin.plot(epochs, std_noise, "s--", color=VERMILLION, label="noise std (right)")
+    where = "" if target is None else " (left)"
+    lines = ax.plot(epochs, log_Z, "o-", color=BLUE, label=f"mean log Z{where}")
+    if target is not None:
+        twins.append(ax.twinx())
+        std_noise = np.array([epoch.noise_std for epoch in history])  # a line per target
+        label = "noise std (right)"
+        lines += twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=label)
+        twins[1].set_ylabel(f"noise std of {target}", color=VERMILLION)
     for line in lines:
         line.set(markersize=4, markerfacecolor="none", markevery=max(1, len(epochs) // 40))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set(xlabel="epoch", ylabel="mean log Z [nats per row]")
     ax.yaxis.label.set_color(BLUE)
-    twin.set_ylabel(f"noise std of {target}", color=VERMILLION)
-    legend_above([ax, twin], lines)
+    legend_above(twins, lines)
     return ax
 
 
@@ -138,7 +146,7 @@ def choice_curves(choice: Choice, *, ax: Axes | None = None) -> Axes:
 
 
 def partial_dependence(
-    model: PBPRegressor,
+    model: PBPRegressor | PBPEnsemble,
     X: ArrayLike,
     feature: int,
     *,
@@ -154,7 +162,7 @@ def partial_dependence(
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPEnsemble
         Fitted.
     X : array-like of shape (n, n_features)
         Rows to average over: of more than 500 a random 500, of wide tables fewer.
@@ -201,14 +209,14 @@ def partial_dependence(
     return finish(ax, name, f"predicted {target}")
 
 
-def important_features(model: PBPRegressor, X: ArrayLike, *, n: int = 4) -> list[int]:
+def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: int = 4) -> list[int]:
     """Return the columns that move the predicted mean most, the most important first.
 
     That is the standard deviation over the rows of the partial dependence on the column.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPEnsemble
         Fitted.
     X : array-like of shape (n_rows, n_features)
     n : int, default=4
@@ -296,7 +304,7 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     return finish(ax, "mean of the weight (standardised units)", "std of the weight")
 
 
-def _rows(model: PBPRegressor, X: ArrayLike, at_most: int) -> tuple[Array, Array]:
+def _rows(model: PBPRegressor | PBPEnsemble, X: ArrayLike, at_most: int) -> tuple[Array, Array]:
     """Return X as an array with the columns of the model, and the rows to average over."""
     check_is_fitted(model)
     rows = check_inputs(model, X)
@@ -314,7 +322,7 @@ def _grid(column: FloatArray, n: int) -> FloatArray:
 
 
 def _dependence(
-    model: PBPRegressor, rows: Array, feature: int, grid: FloatArray
+    model: PBPRegressor | PBPEnsemble, rows: Array, feature: int, grid: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Predicted mean and std_model with the feature at each value of the grid, over rows."""
     repeated = np.tile(rows, (len(grid), 1))
@@ -322,7 +330,7 @@ def _dependence(
     with warnings.catch_warnings():
         # A model fitted on a frame wants names; that these are its columns was checked.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = model.predict_distribution(repeated)
+        predictive = cast("Predictive | Mixture", model.predict_distribution(repeated))
     mean = predictive.mean.reshape(len(grid), -1).mean(axis=1)
     std = predictive.std_model.reshape(len(grid), -1).mean(axis=1)
     return mean, std

@@ -11,6 +11,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 
 from probprop.metrics import check_columns, predictive_coverage, sharpness
+from probprop.mixture import Mixture
 from probprop.plot.parts import (
     BLUE,
     MAX_POINTS,
@@ -86,7 +87,11 @@ def predictive_band(
 
 
 def predicted_against_observed(
-    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+    y: ArrayLike,
+    predictive: Predictive | Mixture,
+    *,
+    target: str = "target",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw predicted means with their 95 % intervals against the observed targets.
 
@@ -97,7 +102,7 @@ def predicted_against_observed(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive
+    predictive : Predictive or Mixture
         Of the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -145,7 +150,11 @@ def predicted_against_observed(
 
 
 def calibration(
-    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+    y: ArrayLike,
+    predictive: Predictive | Mixture,
+    *,
+    target: str = "target",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the share of the targets inside the central intervals against what is expected.
 
@@ -157,7 +166,7 @@ def calibration(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive
+    predictive : Predictive or Mixture
         Of the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -197,7 +206,11 @@ def calibration(
 
 
 def residuals_against_std(
-    y: ArrayLike, predictive: Predictive, *, target: str = "target", ax: Axes | None = None
+    y: ArrayLike,
+    predictive: Predictive | Mixture,
+    *,
+    target: str = "target",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw residuals against the predicted standard deviation, on bands of 1, 2 and 3 of it.
 
@@ -205,7 +218,7 @@ def residuals_against_std(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive
+    predictive : Predictive or Mixture
         Of the same rows. Of more than 1,000 a random 1,000 are drawn.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.

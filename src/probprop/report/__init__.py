@@ -1,7 +1,7 @@
 """Reports: one HTML file that asks nothing of the network, to read, print or send to a colleague.
 
-A report is a list of sections; `regression_sections` makes those of a fitted regressor, and any
-others can stand beside them.
+A report is a list of sections; `regression_sections` makes those of a fitted regressor,
+`classification_sections` those of a classifier, and any others can stand beside them.
 
 >>> from probprop.report import Section, render
 >>> table = (["measure", "value"], [["RMSE", "53.4"]])
@@ -10,6 +10,7 @@ others can stand beside them.
 True
 """
 
+from probprop.report.classification import classification_sections
 from probprop.report.document import Picture, Section, Table, figure, render, write_report
 from probprop.report.facts import choice_text, model_facts
 from probprop.report.regression import regression_sections
@@ -19,6 +20,7 @@ __all__ = [
     "Section",
     "Table",
     "choice_text",
+    "classification_sections",
     "figure",
     "model_facts",
     "regression_sections",

@@ -9,17 +9,21 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from probprop.auto import USUAL_EPOCHS
+from probprop.classifier import PBPClassifier
+from probprop.ensemble import PBPEnsemble, first_network
 from probprop.regressor import PBPRegressor
 
 _MAX_NAMES = 40  # features named
 
 
-def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) -> list[list[str]]:
-    """Describe a fitted model in rows of a name and a value.
+def model_facts(
+    model: PBPRegressor | PBPClassifier | PBPEnsemble, feature_names: Sequence[str], target: str
+) -> list[list[str]]:
+    """Describe a fitted model in rows of a name and a value; of an ensemble its first network.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor, PBPClassifier or PBPEnsemble
         Fitted.
     feature_names : sequence of str
     target : str
@@ -39,45 +43,67 @@ def model_facts(model: PBPRegressor, feature_names: Sequence[str], target: str) 
     """
     from probprop import __version__
 
-    q = model.posterior_
-    n_in, *hidden, _ = q.layer_sizes
+    network = first_network(model)
+    q = network.posterior_
+    n_in, *hidden, n_out = q.layer_sizes
     units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
     n_weights = sum(m.size for m in q.m_w)
     plural = "" if n_in == 1 else "s"
-    noises = zip(
-        *map(np.atleast_1d, (q.alpha_noise, q.beta_noise, model.standardizer_.y_scale)), strict=True
-    )
-    noise = "; ".join(_std_and_interval(*map(float, each)) for each in noises)
+    outputs = f"{n_out:,} output{'' if n_out == 1 else 's'}"
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
-    named = ", ".join(feature_names[:_MAX_NAMES])
-    if len(feature_names) > _MAX_NAMES:
-        named += f" and {len(feature_names) - _MAX_NAMES:,} more"
-    memory = model.choice_.memory
+    memory = network.choice_.memory
     bound = "" if memory is None else f", memory of {memory:g}"
     facts = [
         ["Target", target],
+        *_classes(network),
+        *_members(model),
         [
             "Network",
-            f"{n_in:,} feature{plural}, {units}, 1 output; {n_weights:,} weights in {q.dtype}",
+            f"{n_in:,} feature{plural}, {units}, {outputs}; {n_weights:,} weights in {q.dtype}",
         ],
-        ["Training", f"{model.n_samples_seen_:,} rows, {model.n_iter_:,} passes{bound}"],
-        ["Noise", f"standard deviation {noise}, in units of {target}"],
-        ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(model.log_evidence_)} (sum over the first pass)"],
-        ["Seed", str(model.random_state) if isinstance(model.random_state, int) else "none"],
-        [f"Feature{plural}", named],
-        ["Version", f"probprop {__version__}"],
+        ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
     counts = {
-        "weight updates undone": sum(e.n_undone for e in model.history_),
-        "noise updates by quadrature": sum(e.n_guarded for e in model.history_),
-        "rows skipped": sum(e.n_skipped_points for e in model.history_),
+        "weight updates undone": sum(e.n_undone for e in network.history_),
+        "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
+        "rows skipped": sum(e.n_skipped_points for e in network.history_),
     }
-    if model.choice_.curves:
-        facts.insert(3, ["Epochs and memory", choice_text(model)])
     if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
-        facts.insert(3, ["Unusual in training", ", ".join(unusual)])
-    return facts
+        facts.append(["Unusual in training", ", ".join(unusual)])
+    if network.choice_.curves:
+        facts.append(["Epochs and memory", choice_text(network)])
+    if isinstance(network, PBPRegressor):
+        of_targets = q.alpha_noise, q.beta_noise, network.standardizer_.y_scale
+        each = zip(*map(np.atleast_1d, of_targets), strict=True)
+        noise = "; ".join(_std_and_interval(*map(float, one)) for one in each)
+        facts.append(["Noise", f"standard deviation {noise}, in units of {target}"])
+    return [
+        *facts,
+        ["Prior of the weights", f"standard deviation {prior}"],
+        ["Log evidence", f"{number(network.log_evidence_)} (sum over the first pass)"],
+        ["Seed", str(network.random_state) if isinstance(network.random_state, int) else "none"],
+        [f"Feature{plural}", _some(feature_names)],
+        ["Version", f"probprop {__version__}"],
+    ]
+
+
+def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
+    if isinstance(network, PBPRegressor):
+        return []
+    names = [str(name) for name in network.classes_.tolist()]
+    return [["Labels" if network.multilabel_ else "Classes", f"{len(names):,}: {_some(names)}"]]
+
+
+def _members(model: PBPRegressor | PBPClassifier | PBPEnsemble) -> list[list[str]]:
+    if not isinstance(model, PBPEnsemble):
+        return []
+    n = len(model.estimators_)
+    return [["Ensemble", f"{n:,} network{'' if n == 1 else 's'}; below is the first"]]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
@@ -104,12 +130,12 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def choice_text(model: PBPRegressor) -> str:
+def choice_text(model: PBPRegressor | PBPClassifier | PBPEnsemble) -> str:
     """Say what `n_epochs="auto"` and `memory="auto"` chose, and what that gained.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor, PBPClassifier or PBPEnsemble
         Fitted, with one of the two "auto" or both.
 
     Returns
@@ -126,12 +152,13 @@ def choice_text(model: PBPRegressor) -> str:
     >>> choice_text(model)
     "too few rows to choose from: no memory bound, 40 epochs (the paper's protocol)"
     """
-    choice = model.choice_
+    network = first_network(model)
+    choice = network.choice_
     chosen = _pair(choice.memory, choice.n_epochs)
     if not choice.curves:
         return f"too few rows to choose from: {chosen}{_protocol(choice.memory, choice.n_epochs)}"
     gain = f"{choice.gain:+.2f} ± {choice.gain_error:.2f}".replace("-", "−")
-    n_usual = USUAL_EPOCHS if model.n_epochs == "auto" else model.n_epochs
+    n_usual = USUAL_EPOCHS if network.n_epochs == "auto" else network.n_epochs
     usual = choice.curves[0].memory, n_usual
     if (choice.memory, choice.n_epochs) != usual:
         over = "the paper's protocol" if _protocol(*usual) else _pair(*usual)

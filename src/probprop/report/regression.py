@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import AutoLocator
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import metrics, plot
+from probprop.ensemble import PBPEnsemble
+from probprop.mixture import Mixture
 from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
-from probprop.report.document import Picture, Section, figure
-from probprop.report.facts import choice_text, model_facts, number
-
-_SCORE_HEADER = ["Measure", "Value", "How to read it"]
-_SIZE = (5.0, 3.75)  # inches, of every picture
+from probprop.report.document import Picture, Section
+from probprop.report.facts import model_facts, number
+from probprop.report.parts import (
+    SCORE_HEADER,
+    axis_label,
+    check_rows,
+    choice_sections,
+    percent,
+    picture,
+    training_section,
+    weights_section,
+)
 
 
 def regression_sections(
-    model: PBPRegressor,
+    model: PBPRegressor | PBPEnsemble,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -37,7 +44,7 @@ def regression_sections(
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPEnsemble
         Fitted.
     X : array-like of shape (n, n_features)
         The numbers the model takes, after any encoding.
@@ -71,27 +78,19 @@ def regression_sections(
     'How good the predictions are'
     """
     check_is_fitted(model)
-    rows, observed, names = (
-        np.asarray(X),
-        np.asarray(y, np.float64),
-        [str(k) for k in feature_names],
-    )
-    if rows.ndim != 2 or observed.shape != rows.shape[:1] or len(names) != rows.shape[1]:
-        raise ValueError(
-            "X must have one row per target and one column per feature name. Got X of shape "
-            f"{rows.shape}, y of shape {observed.shape} and {len(names)} names instead."
-        )
+    rows, names = check_rows(X, y, feature_names)
+    observed = np.asarray(y, np.float64)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = model.predict_distribution(rows)
+        predictive = cast(Predictive | Mixture, model.predict_distribution(rows))
         scores = metrics.summary(observed, predictive)
         return [
             _quality(observed, scores, target, held_out),
             *_fit_pictures(observed, predictive, target),
-            _training(model, target),
-            *_choice(model),
+            training_section(model, target),
+            *choice_sections(model),
             _dependence(model, rows, names, target),
-            _weights(model),
+            weights_section(model),
             _more_scores(scores, target),
             Section("The model", table=([], model_facts(model, names, target))),
         ]
@@ -118,7 +117,7 @@ def _quality(
         None: ".",
     }[held_out]
     rows = [
-        ["Inside 95 %", _percent(scores["coverage_95"]), _inside(95)],
+        ["Inside 95 %", percent(scores["coverage_95"]), _inside(95)],
         ["RMSE", number(scores["rmse"]), f"Root mean squared error, in units of {target}."],
         [
             "CRPS",
@@ -133,7 +132,7 @@ def _quality(
             "honest error bars. Compare it between models on the same rows.",
         ],
     ]
-    return Section("How good the predictions are", text, (_SCORE_HEADER, rows))
+    return Section("How good the predictions are", text, (SCORE_HEADER, rows))
 
 
 def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
@@ -143,7 +142,7 @@ def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
     expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     rows = f"{n:,} {kind}row" + ("" if n == 1 else "s")
     sentence = (
-        f"Of the observed values in {rows}, {inside:,} ({_percent(coverage)}) lie inside their "
+        f"Of the observed values in {rows}, {inside:,} ({percent(coverage)}) lie inside their "
         f"95 % interval. Give or take chance, honest intervals hold {expected}"
     )
     if inside < low:
@@ -159,12 +158,12 @@ def _more_scores(scores: dict[str, float], target: str) -> Section:
     rows = [
         ["MAE", number(scores["mae"]), f"Mean absolute error, in units of {target}."],
         *(
-            [f"Inside {level} %", _percent(scores[f"coverage_{level}"]), _inside(level)]
+            [f"Inside {level} %", percent(scores[f"coverage_{level}"]), _inside(level)]
             for level in (50, 80, 90)
         ),
         [
             "Calibration error",
-            _percent(scores["calibration_error"]),
+            percent(scores["calibration_error"]),
             "Mean distance between the expected and the observed share, over all levels. "
             "0 % is ideal.",
         ],
@@ -175,7 +174,7 @@ def _more_scores(scores: dict[str, float], target: str) -> Section:
             "the one with the smaller value says more.",
         ],
     ]
-    return Section("More measures", table=(_SCORE_HEADER, rows))
+    return Section("More measures", table=(SCORE_HEADER, rows))
 
 
 def _inside(level: int) -> str:
@@ -185,22 +184,7 @@ def _inside(level: int) -> str:
 # ---- Pictures
 
 
-def _picture(draw: Callable[[Axes], object], alt: str) -> Picture:
-    """Draw on axes of our own, so that pyplot keeps nothing."""
-    ax = Figure(figsize=_SIZE, layout="constrained").subplots()
-    draw(ax)
-    if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
-        locator.set_params(nbins=6)  # labels such as −0.075 would touch
-    return figure(ax, alt)
-
-
-def _label(name: str) -> str:
-    """Make a name fit for an axis: of one line, not too long, and no dollar begins a formula."""
-    line = " ".join(name.split())
-    return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
-
-
-def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Section]:
+def _fit_pictures(y: FloatArray, predictive: Predictive | Mixture, target: str) -> list[Section]:
     return [
         Section(
             "Predicted against observed",
@@ -208,9 +192,9 @@ def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Se
             "dashed line the prediction is right. Crosses are rows whose interval misses what "
             "was observed: one in twenty is to be expected.",
             figures=[
-                _picture(
+                picture(
                     lambda ax: plot.predicted_against_observed(
-                        y, predictive, target=_label(target), ax=ax
+                        y, predictive, target=axis_label(target), ax=ax
                     ),
                     f"Predicted against observed {target}, with 95 % intervals",
                 )
@@ -222,8 +206,8 @@ def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Se
             "On the diagonal the error bars are honest; below it they are too narrow, above it "
             "too wide. The shade is where chance leaves the curve of a calibrated model.",
             figures=[
-                _picture(
-                    lambda ax: plot.calibration(y, predictive, target=_label(target), ax=ax),
+                picture(
+                    lambda ax: plot.calibration(y, predictive, target=axis_label(target), ax=ax),
                     "Observed against expected coverage of the predictive intervals",
                 )
             ],
@@ -233,9 +217,9 @@ def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Se
             "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
             "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
             figures=[
-                _picture(
+                picture(
                     lambda ax: plot.residuals_against_std(
-                        y, predictive, target=_label(target), ax=ax
+                        y, predictive, target=axis_label(target), ax=ax
                     ),
                     f"Residuals of {target} against the predicted standard deviation",
                 )
@@ -244,44 +228,13 @@ def _fit_pictures(y: FloatArray, predictive: Predictive, target: str) -> list[Se
     ]
 
 
-def _training(model: PBPRegressor, target: str) -> Section:
-    return Section(
-        "Training",
-        "Mean log Z is how well each row was predicted just before the network learned from it; "
-        "it should rise and level off. The noise is what the network leaves unexplained.",
-        figures=[
-            _picture(
-                lambda ax: plot.training_curve(model.history_, target=_label(target), ax=ax),
-                f"Mean log Z and the noise of {target} after each pass",
-            )
-        ],
-    )
-
-
-def _choice(model: PBPRegressor) -> list[Section]:
-    """The curves behind the choice of epochs and memory; nothing where the user chose."""
-    if not model.choice_.curves:
-        return []
-    text = choice_text(model)
-    picture = _picture(
-        lambda ax: plot.choice_curves(model.choice_, ax=ax),
-        "Log-likelihood of held-out rows against the epochs, one line per memory",
-    )
-    return [
-        Section(
-            "How epochs and memory were chosen",
-            f"{text[0].upper()}{text[1:]}. Each line is a training with another memory, the most "
-            "evidence that the network holds, in passes over the data; the ring is the choice.",
-            figures=[picture],
-        )
-    ]
-
-
-def _dependence(model: PBPRegressor, X: Array, names: list[str], target: str) -> Section:
+def _dependence(
+    model: PBPRegressor | PBPEnsemble, X: Array, names: list[str], target: str
+) -> Section:
     def drawn(feature: int) -> Picture:
-        return _picture(
+        return picture(
             lambda ax: plot.partial_dependence(
-                model, X, feature, name=_label(names[feature]), target=_label(target), ax=ax
+                model, X, feature, name=axis_label(names[feature]), target=axis_label(target), ax=ax
             ),
             f"Predicted {target} for different values of {names[feature]}",
         )
@@ -294,22 +247,3 @@ def _dependence(model: PBPRegressor, X: Array, names: list[str], target: str) ->
         "what causes what.",
         figures=[drawn(feature) for feature in plot.important_features(model, X)],
     )
-
-
-def _weights(model: PBPRegressor) -> Section:
-    return Section(
-        "Weights",
-        "What training left of each weight of the network: its mean and its standard deviation, "
-        "layer by layer. A weight that the data say nothing about stays near zero, as wide as the "
-        "prior; one below the dotted line is more than two standard deviations from zero.",
-        figures=[
-            _picture(
-                lambda ax: plot.weight_posterior(model.posterior_, ax=ax),
-                "Means and standard deviations of the weights in each layer",
-            )
-        ],
-    )
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f} %"

@@ -1,6 +1,6 @@
 """Tables in files, and models on their columns.
 
-`read_table` and `iter_table` read CSV, TSV and Parquet; `fit_table_model` fits a regressor on a
+`read_table` and `iter_table` read CSV, TSV and Parquet; `fit_table_model` fits a network on a
 table whose columns may hold numbers, true and false, or text. This is what the command is made
 of; it needs pandas.
 """

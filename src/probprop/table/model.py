@@ -1,4 +1,4 @@
-"""A regressor on the columns of a table: what encodes them, what it was fitted on, and where."""
+"""A network on the columns of a table: what encodes them, what it was fitted on, and where."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
 
 from probprop import persistence
-from probprop.posterior import FloatArray
+from probprop.class_predictive import ClassMixture, ClassPredictive
+from probprop.classifier import PBPClassifier
+from probprop.ensemble import PBPEnsemble
+from probprop.mixture import Mixture
+from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
+from probprop.regressor import PBPRegressor
 from probprop.table.columns import Kind, booleans, check_no_missing, kind_of, numbers, texts
 from probprop.table.errors import TableError, check_names, columns_absent, listed
+from probprop.table.target import check_known, labels_of, target_of
 
 if TYPE_CHECKING:
     from probprop.estimator import Callback
-from probprop.regressor import PBPRegressor
+
+Estimator = PBPRegressor | PBPClassifier | PBPEnsemble
 
 
 class UnknownCategoryWarning(UserWarning):
@@ -32,7 +39,7 @@ class UnknownCategoryWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A fitted regressor with the columns it takes and their encoding.
+    """A fitted regressor or classifier with the columns it takes and their encoding.
 
     Numbers pass as they are, true and false become 1 and 0, each category of a text column
     becomes a column that is 1 where the row has it. A category that is not known gives 0 in
@@ -40,7 +47,7 @@ class TableModel:
 
     Parameters
     ----------
-    regressor : PBPRegressor
+    estimator : PBPRegressor, PBPClassifier or PBPEnsemble
         Fitted on the encoded columns.
     encoder : ColumnTransformer
         As `build_encoder` makes it.
@@ -50,10 +57,23 @@ class TableModel:
         Column that it predicts.
     """
 
-    regressor: PBPRegressor
+    estimator: Estimator
     encoder: ColumnTransformer
     features: list[str]
     target: str
+
+    @property
+    def classes(self) -> Array | None:
+        """The classes that it predicts, sorted; None where it predicts a number."""
+        classes: Array | None = getattr(self.estimator, "classes_", None)
+        return classes
+
+    @property
+    def target_kind(self) -> Kind:
+        """What the target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
+        if self.classes is None or self.classes.dtype.kind in "iu":
+            return "number"
+        return "boolean" if self.classes.dtype.kind == "b" else "text"
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -92,7 +112,7 @@ class TableModel:
         return {name: n for name, n in counts.items() if n}
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
-        """Return the features of a table as the regressor takes them.
+        """Return the features of a table as the estimator takes them.
 
         Parameters
         ----------
@@ -125,19 +145,36 @@ class TableModel:
             )
         return _encode(self.encoder, _typed(given, self.kinds))
 
-    def split(self, frame: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-        """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target."""
-        y = target_of(_select(frame, [*self.features, self.target]), self.target)
-        return self.encode(frame), y
+    def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
+        """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target.
 
-    def predict_distribution(self, frame: pd.DataFrame, *, student_t: bool = False) -> Predictive:
-        """Return the predictive distribution of the target for every row of a table."""
-        return self.regressor.predict_distribution(self.encode(frame), student_t=student_t)
+        A class that the model does not know is refused.
+        """
+        given = _select(frame, [*self.features, self.target])
+        if self.classes is None:
+            return self.encode(frame), target_of(given, self.target)
+        labels = labels_of(given, self.target, self.target_kind)
+        check_known(labels, self.classes, self.target)
+        return self.encode(frame), labels
+
+    def predict_distribution(
+        self, frame: pd.DataFrame, *, student_t: bool = False
+    ) -> Predictive | Mixture | ClassPredictive | ClassMixture:
+        """Return the predictive distribution of the target for every row of a table.
+
+        `student_t` is for a single `PBPRegressor`.
+        """
+        X = self.encode(frame)
+        if isinstance(self.estimator, PBPRegressor):
+            return self.estimator.predict_distribution(X, student_t=student_t)
+        if student_t:
+            raise ValueError("student_t=True is for a PBPRegressor: give False.")
+        return self.estimator.predict_distribution(X)
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays."""
         X, y = self.split(frame)
-        return replace(self, regressor=copy.deepcopy(self.regressor).partial_fit(X, y))
+        return replace(self, estimator=copy.deepcopy(self.estimator).partial_fit(X, y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, without pickle; `probprop.load` reads it.
@@ -154,24 +191,24 @@ def fit_table_model(
     *,
     features: Sequence[str] | None = None,
     drop: Collection[str] = (),
-    regressor: PBPRegressor,
+    estimator: Estimator,
     callback: Callback | None = None,
 ) -> TableModel:
-    """Fit a regressor on the columns of a table.
+    """Fit a regressor or a classifier on the columns of a table.
 
     Parameters
     ----------
     frame : DataFrame of shape (n, n_columns)
     target : str
-        Column to predict; it must hold numbers.
+        Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
     features : sequence of str, default=None
         Columns to predict it from; None means all others.
     drop : collection of str, default=()
         Columns to leave out.
-    regressor : PBPRegressor
+    estimator : PBPRegressor, PBPClassifier or PBPEnsemble
         A clone of it is fitted.
     callback : callable, default=None
-        For `PBPRegressor.fit`.
+        Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
 
     Returns
     -------
@@ -193,7 +230,7 @@ def fit_table_model(
     ...     "length": [7.0, 9.5, 6.0, 8.0],
     ...     "weight": [150.0, 180.0, 120.0, 160.0],
     ... })
-    >>> model = fit_table_model(fruit, "weight", regressor=PBPRegressor(random_state=0))
+    >>> model = fit_table_model(fruit, "weight", estimator=PBPRegressor(random_state=0))
     >>> model.encoded_names
     ['length', 'ripe', 'kind=apple', 'kind=pear']
     >>> model.encode(fruit[:2])
@@ -203,9 +240,12 @@ def fit_table_model(
     (4,)
     """
     chosen = choose_features(frame, target, features, drop)
-    y = target_of(_select(frame, [*chosen, target]), target)
+    given = _select(frame, [*chosen, target])
+    y = labels_of(given, target) if is_classifier(estimator) else target_of(given, target)
     encoder, X = fit_encoder(frame[chosen])
-    return TableModel(clone(regressor).fit(X, y, callback), encoder, chosen, target)
+    new = clone(estimator)
+    fitted = new.fit(X, y) if isinstance(new, PBPEnsemble) else new.fit(X, y, callback)
+    return TableModel(fitted, encoder, chosen, target)
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
@@ -300,20 +340,6 @@ def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     if len(frame) == 0:
         raise TableError(f"{_source(frame)} has no rows: give one with data in it.")
     return frame[list(names)]
-
-
-def target_of(given: pd.DataFrame, target: str) -> FloatArray:
-    """Return the target as finite floats, (n,); refuse missing values and text."""
-    column = given[target]
-    check_no_missing(given[[target]])
-    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        words = column.astype(object).map(str)
-        if pd.to_numeric(words, errors="coerce").isna().mean() > 0.5:
-            raise TableError(
-                f"The target {target!r} must hold numbers, but has {words.iloc[0][:50]!r} and the "
-                "like: give a column of numbers as the target."
-            )
-    return numbers(target, column)
 
 
 def choose_features(

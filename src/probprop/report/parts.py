@@ -1,0 +1,116 @@
+"""What the sections of all reports have in common: pictures, training, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import AutoLocator
+from numpy.typing import ArrayLike
+
+from probprop import plot
+from probprop.classifier import PBPClassifier
+from probprop.ensemble import PBPEnsemble, first_network
+from probprop.posterior import Array
+from probprop.regressor import PBPRegressor
+from probprop.report.document import Picture, Section, figure
+from probprop.report.facts import choice_text
+
+Model = PBPRegressor | PBPClassifier | PBPEnsemble
+
+SCORE_HEADER = ["Measure", "Value", "How to read it"]
+
+_SIZE = (5.0, 3.75)  # inches, of every picture
+
+
+def check_rows(X: ArrayLike, y: ArrayLike, feature_names: Sequence[str]) -> tuple[Array, list[str]]:
+    """Return X, (n, n_features), and the names of its columns; y must have shape (n,)."""
+    rows, shape, names = np.asarray(X), np.shape(y), [str(k) for k in feature_names]
+    if rows.ndim != 2 or shape != rows.shape[:1] or len(names) != rows.shape[1]:
+        raise ValueError(
+            "X must have one row per target and one column per feature name. Got X of shape "
+            f"{rows.shape}, y of shape {shape} and {len(names)} names instead."
+        )
+    return rows, names
+
+
+def picture(draw: Callable[[Axes], object], alt: str) -> Picture:
+    """Draw on axes of our own, so that pyplot keeps nothing."""
+    ax = Figure(figsize=_SIZE, layout="constrained").subplots()
+    draw(ax)
+    if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
+        locator.set_params(nbins=6)  # labels such as −0.075 would touch
+    return figure(ax, alt)
+
+
+def axis_label(name: str) -> str:
+    """Make a name fit for an axis: of one line, not too long, and no dollar begins a formula."""
+    line = " ".join(name.split())
+    return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
+
+
+def training_section(model: Model, target: str) -> Section:
+    """How training went, pass by pass."""
+    network = first_network(model)
+    has_noise = isinstance(network, PBPRegressor)
+    text = "Mean log Z is how well each row was predicted just before the network learned from it; "
+    text += "it should rise and level off." + _which(model)
+    if has_noise:
+        text += " The noise is what the network leaves unexplained."
+    shown = f"Mean log Z and the noise of {target}" if has_noise else "Mean log Z"
+    drawn = picture(
+        lambda ax: plot.training_curve(
+            network.history_, target=axis_label(target) if has_noise else None, ax=ax
+        ),
+        f"{shown} after each pass",
+    )
+    return Section("Training", text, figures=[drawn])
+
+
+def choice_sections(model: Model) -> list[Section]:
+    """The curves behind the choice of epochs and memory; nothing where the user chose."""
+    choice = first_network(model).choice_
+    if not choice.curves:
+        return []
+    text = choice_text(model)
+    drawn = picture(
+        lambda ax: plot.choice_curves(choice, ax=ax),
+        "Log-likelihood of held-out rows against the epochs, one line per memory",
+    )
+    return [
+        Section(
+            "How epochs and memory were chosen",
+            f"{text[0].upper()}{text[1:]}. Each line is a training with another memory, the most "
+            "evidence that the network holds, in passes over the data; the ring is the choice.",
+            figures=[drawn],
+        )
+    ]
+
+
+def weights_section(model: Model) -> Section:
+    """What is known of the weights."""
+    drawn = picture(
+        lambda ax: plot.weight_posterior(first_network(model).posterior_, ax=ax),
+        "Means and standard deviations of the weights in each layer",
+    )
+    return Section(
+        "Weights",
+        "What training left of each weight of the network: its mean and its standard deviation, "
+        "layer by layer. A weight that the data say nothing about stays near zero, as wide as the "
+        "prior; one below the dotted line is more than two standard deviations from zero."
+        + _which(model),
+        figures=[drawn],
+    )
+
+
+def _which(model: Model) -> str:
+    if isinstance(model, PBPEnsemble):
+        return f" Shown is the first of the {len(model.estimators_):,} networks."
+    return ""
+
+
+def percent(share: float) -> str:
+    """Write a share between 0 and 1."""
+    return f"{100.0 * share:.1f} %"

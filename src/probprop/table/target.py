@@ -1,0 +1,159 @@
+"""The column to predict: whether its values are numbers or classes, and what they are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from probprop.posterior import Array, FloatArray
+from probprop.table.columns import (
+    MOST_CATEGORIES,
+    Kind,
+    booleans,
+    check_no_missing,
+    kind_of,
+    numbers,
+    texts,
+)
+from probprop.table.errors import TableError, listed
+
+Task = Literal["regression", "classification"]
+
+_FEW = 10  # different whole numbers, which may be classes
+_MANY = 20  # more different classes than this, in more than half the rows, are no classes
+
+
+def guess_task(column: pd.Series) -> tuple[Task, str]:
+    """Decide whether a target is a number or a class, and say so.
+
+    Text, true and false, and two different whole numbers are classes; other numbers are
+    numbers. A column of text most of whose cells are numbers holds numbers, with mistakes.
+
+    Parameters
+    ----------
+    column : Series of shape (n,)
+        Without missing values.
+
+    Returns
+    -------
+    task : {"regression", "classification"}
+    words : str
+        What the column holds and what it is taken for; where that may be wrong, what to do.
+
+    Examples
+    --------
+    >>> guess_task(pd.Series(["setosa", "virginica"]))
+    ('classification', 'text: classification')
+    >>> guess_task(pd.Series([0, 1, 1]))[1]
+    'only 0 and 1: classification; if they are numbers, give --task regression'
+    >>> guess_task(pd.Series([0, 1, 2]))[1]
+    '3 different whole numbers: regression; if they are classes, give --task classification'
+    """
+    if types.is_bool_dtype(column) or types.infer_dtype(column) == "boolean":
+        return "classification", "true and false: classification"
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "classification", "categories: classification"
+    if not types.is_numeric_dtype(column):
+        if _mostly_text(column):
+            return "classification", "text: classification"
+        return "regression", "numbers: regression"
+    different = np.unique(column.to_numpy(np.float64))
+    whole, n = bool((different == np.round(different)).all()), len(different)
+    if n == 2 and whole:
+        return "classification", (
+            f"only {different[0]:g} and {different[1]:g}: classification; if they are numbers, "
+            "give --task regression"
+        )
+    words = f"{n:,} different {'whole ' * whole}numbers: regression"
+    if whole and 1 < n <= _FEW:
+        words += "; if they are classes, give --task classification"
+    return "regression", words
+
+
+def target_of(given: pd.DataFrame, target: str) -> FloatArray:
+    """Return the target as finite floats, (n,); refuse missing values and text."""
+    column = given[target]
+    check_no_missing(given[[target]])
+    is_number = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+    if not is_number and _mostly_text(column):
+        raise TableError(
+            f"The target {target!r} must hold numbers, but has {str(column.iloc[0])[:50]!r} and "
+            "the like: give a column of numbers as the target."
+        )
+    return numbers(target, column)
+
+
+def _mostly_text(column: pd.Series) -> bool:
+    """Whether most cells are no numbers, not even with a decimal comma."""
+    points = pd.Series(texts(column), dtype=object).str.replace(",", ".", n=1)
+    return bool(pd.to_numeric(points, errors="coerce").isna().mean() > 0.5)
+
+
+def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Array:
+    """Return the target as classes, (n,): bools, int64 or str; refuse what is no class.
+
+    Parameters
+    ----------
+    given : DataFrame
+    target : str
+    kind : {"number", "boolean", "text"}, default=None
+        Of the classes that a model knows; None finds it, and refuses too many or one.
+
+    Examples
+    --------
+    >>> labels_of(pd.DataFrame({"grade": [1.0, 2.0]}), "grade")
+    array([1, 2])
+    """
+    column = given[target]
+    check_no_missing(given[[target]])
+    if kind is None:
+        _check_number(target, column)
+        kind = kind_of(target, column)
+    if kind == "boolean":
+        return booleans(target, column).astype(bool)
+    return texts(column) if kind == "text" else _whole(target, column)
+
+
+def _check_number(target: str, column: pd.Series) -> None:
+    """Refuse one class, and so many that they must be something else."""
+    different = column.astype(object).map(str).unique()
+    n = len(different)
+    if n == 1:
+        raise TableError(
+            f"The target {target!r} has only one class, {different[0][:50]!r}, in all "
+            f"{len(column)} rows: give rows of another class too."
+        )
+    if n > MOST_CATEGORIES or (n > _MANY and n > 0.5 * len(column)):
+        raise TableError(
+            f"The target {target!r} has {n} different values in {len(column)} rows, such as "
+            f"{different[0][:50]!r}, as a measurement or a name of each row would: give a column "
+            "of classes, or predict a number (--task regression)."
+        )
+
+
+def _whole(target: str, column: pd.Series) -> Array:
+    if types.is_integer_dtype(column) and column.between(-(2**53), 2**53).all():
+        return column.to_numpy(np.int64)  # type: ignore[no-any-return]
+    values = numbers(target, column)
+    bad = (values != np.round(values)) | (np.abs(values) > 2**53)
+    if bad.any():
+        raise TableError(
+            f"The target {target!r} has {values[bad][0]:g}, but classes are text, true and false, "
+            "or whole numbers: predict a number (--task regression), or name the classes."
+        )
+    return values.astype(np.int64)
+
+
+def check_known(labels: Array, classes: Array, target: str) -> None:
+    """Refuse classes that a model was not fitted on, and say how many rows have one."""
+    unknown = ~np.isin(labels, classes)
+    if unknown.any():
+        n, first = int(unknown.sum()), labels[unknown][:1].tolist()[0]
+        raise TableError(
+            f"The target {target!r} has {first!r}, a class that the model does not know, in "
+            f"{n} row{'s' * (n > 1)}{' (or others like it)' * (n > 1)}: it knows "
+            f"{listed(classes.tolist())}. Leave out those rows, or fit a model on all classes."
+        )

@@ -1,0 +1,156 @@
+"""The report on a classifier, and its pictures."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+pytest.importorskip("jinja2", reason="the report needs the extra cli")
+pytest.importorskip("matplotlib", reason="the report needs the extra cli")
+
+import matplotlib.pyplot as plt
+
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
+from probprop.report import classification_sections, regression_sections, render
+from probprop.report.classification import _calibration_sentence
+
+
+@cache
+def fitted(n_classes: int, n_members: int = 1) -> tuple:
+    X, y = (load_breast_cancer if n_classes == 2 else load_wine)(return_X_y=True)
+    model = PBPClassifier((8,), n_epochs=5, random_state=0)
+    if n_members > 1:
+        model = PBPEnsemble(model, n_members=n_members)
+    return model.fit(X[::2], y[::2]), X[1::2], y[1::2]
+
+
+def sections(n_classes: int, n_members: int = 1, **options) -> dict:
+    model, X, y = fitted(n_classes, n_members)
+    names = [f"f{i}" for i in range(X.shape[1])]
+    options = {"feature_names": names, "target": "kind", "held_out": True} | options
+    return {s.title: s for s in classification_sections(model, X, y, **options)}
+
+
+def test_the_numbers_are_those_of_the_rows():
+    model, X, y = fitted(2)
+    made = sections(2)
+    quality = made["How good the predictions are"]
+    values = {row[0]: row[1] for row in quality.table[1]}
+    assert values["Accuracy"] == f"{100 * model.score(X, y):.1f} %"
+    loss = -np.mean(model.predict_log_proba(X)[np.arange(len(y)), y])
+    assert float(values["Log-loss"]) == pytest.approx(loss, rel=1e-3)
+    assert f"Of {len(y)} held-out rows" in quality.text
+    assert f"{100 * max(y.mean(), 1 - y.mean()):.1f} %" in quality.text
+    shares = np.bincount(y) / len(y)
+    entropy = -(shares * np.log(shares)).sum()
+    assert f"{entropy:.4f}" in quality.table[1][1][2]
+
+
+def test_only_two_classes_have_a_roc_curve():
+    assert "Threshold (ROC curve)" in sections(2)
+    assert "Threshold (ROC curve)" not in sections(3)
+    model, X, y = fitted(2)
+    of_one = classification_sections(
+        model, X[y == 1], y[y == 1], feature_names=range(X.shape[1]), target="kind", held_out=None
+    )
+    assert "Threshold (ROC curve)" not in [s.title for s in of_one]
+
+
+def test_the_least_certain_rows_are_those_of_the_largest_entropy():
+    model, X, y = fitted(3)
+    entropy = model.predict_distribution(X).entropy
+    numbers = 100 + np.arange(len(y))
+    rows = sections(3, row_numbers=numbers)["The least certain rows"].table[1]
+    assert [int(row[0]) for row in rows] == (100 + np.argsort(-entropy)[:10]).tolist()
+    assert [row[1] for row in rows] == [str(y[int(row[0]) - 100]) for row in rows]
+    assert float(rows[0][3]) == pytest.approx(entropy.max(), rel=1e-3)
+    assert all(0.0 <= float(row[4].removesuffix(" %")) <= 100.0 for row in rows)
+
+
+@pytest.mark.parametrize(("held_out", "words"), [(False, "was fitted on these"), (None, "right")])
+def test_it_says_whether_the_rows_were_held_out(held_out, words):
+    text = sections(2, held_out=held_out)["How good the predictions are"].text
+    assert words in text
+    assert "had not seen" not in text
+
+
+@pytest.mark.parametrize(
+    ("n_right", "words"), [(60, "too sure"), (90, "no reason to doubt"), (99, "more cautious")]
+)
+def test_calibration_in_words(n_right, words):
+    sentence = _calibration_sentence(n_right, np.full(100, 0.9))
+    assert "right in 84 to 96" in sentence
+    assert words in sentence
+
+
+def test_an_ensemble_is_shown_by_its_first_network():
+    made = sections(2, 3)
+    assert "the first of the 3 networks" in made["Weights"].text
+    assert ["Ensemble", "3 networks; below is the first"] in made["The model"].table[1]
+
+
+def test_an_ensemble_of_regressors():
+    X = np.random.RandomState(0).standard_normal((60, 2))
+    model = PBPEnsemble(PBPRegressor((4,), n_epochs=2), n_members=2, random_state=0)
+    model.fit(X, X[:, 0])
+    options = {"feature_names": ["a", "b"], "target": "y", "held_out": True}
+    made = regression_sections(model, X, X[:, 0], **options)
+    assert "the first of the 2 networks" in {s.title: s for s in made}["Training"].text
+
+
+def test_the_document_asks_nothing_of_the_network():
+    html = render("Kinds", list(sections(3).values()), footer="")
+    assert not re.search(r"(src|href)=\"(?!data:)", html)
+    assert html.count("<img") == sum(len(s.figures) for s in sections(3).values())
+
+
+def test_what_is_refused():
+    model, X, y = fitted(2)
+    with pytest.raises(ValueError, match="classes of the model only"):
+        classification_sections(
+            model, X, y + 1, feature_names=range(X.shape[1]), target="kind", held_out=True
+        )
+    labels = PBPClassifier((4,), n_epochs=1).fit(X, np.stack([y, 1 - y], axis=1))
+    with pytest.raises(ValueError, match="several labels"):
+        classification_sections(
+            labels, X, y, feature_names=range(X.shape[1]), target="kind", held_out=True
+        )
+
+
+# ---- Pictures
+
+
+def test_the_confusion_matrix_has_the_counts():
+    model, X, y = fitted(3)
+    ax = plot.confusion_matrix(y, model.predict_proba(X), model.classes_)
+    expected = confusion_matrix(y, model.predict(X))
+    assert [int(text.get_text()) for text in ax.texts] == expected.ravel().tolist()
+    plt.close(ax.figure)
+    with pytest.raises(ValueError, match="3 names"):
+        plot.confusion_matrix(y, model.predict_proba(X), ["a"])
+
+
+def test_the_roc_curve_has_its_area():
+    model, X, y = fitted(2)
+    ax = plot.roc_curve(y, model.predict_proba(X), name="benign")
+    area = roc_auc_score(y, model.predict_proba(X)[:, 1])
+    assert ax.get_legend_handles_labels()[1][0] == f"area {area:.3f}"
+    x, found = ax.get_lines()[0].get_data()
+    assert np.trapezoid(found, x) == pytest.approx(area, rel=1e-12)
+    plt.close(ax.figure)
+    with pytest.raises(ValueError, match="rows of both"):
+        plot.roc_curve([1, 1], [[0.5, 0.5]] * 2)
+
+
+def test_reliability_shows_every_bin_once():
+    proba = np.array([[0.95, 0.05]] * 20 + [[0.65, 0.35]] * 10)
+    ax = plot.reliability(np.array([0] * 19 + [1] + [0] * 5 + [1] * 5), proba)
+    dots = ax.collections[1].get_offsets()
+    assert np.allclose(dots, [[0.65, 0.5], [0.95, 0.95]])
+    assert "error 0.050" in ax.get_legend_handles_labels()[1][-1]
+    plt.close(ax.figure)
