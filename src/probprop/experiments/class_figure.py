@@ -30,9 +30,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     if not names:
         return []
     others = [name for name in KNOWN if name != BASE]
-    looks = dict(
-        zip(others, zip((VERMILLION, ORANGE, BLUE, GREEN), "*Pos", strict=True), strict=True)
-    )
+    colours = (VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN)
+    looks = dict(zip(others, zip(colours, "*^vPos", strict=True), strict=True))
     figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
     ax = figure.subplots()
     for method, (colour, marker) in looks.items():

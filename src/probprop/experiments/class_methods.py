@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from probprop.classifier import PBPClassifier
+from probprop.ensemble import PBPEnsemble
 from probprop.experiments.job import Job
 from probprop.experiments.methods import Method
 
@@ -34,6 +35,15 @@ def _pbp(job: Job) -> PBPClassifier:
     return PBPClassifier(
         job.hidden, n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed
     )
+
+
+def _wider(job: Job) -> PBPClassifier:
+    # As many units as MLPClassifier has by default.
+    return PBPClassifier((100,), n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed)
+
+
+def _ensemble(job: Job) -> PBPEnsemble:
+    return PBPEnsemble(_pbp(job), n_jobs=1)
 
 
 def _auto(job: Job) -> PBPClassifier:
@@ -54,6 +64,8 @@ KNOWN = {
     method.name: method
     for method in [
         Method("PBP", _pbp, 1.0),
+        Method("PBP 100", _wider, 2.0),
+        Method("PBP ensemble", _ensemble, 5.0),
         Method("PBP auto", _auto, 100.0),
         Method("LogisticRegression", lambda job: _standardised(LogisticRegression()), 0.02),
         Method(BASE, lambda job: _standardised(MLPClassifier(random_state=job.seed)), 1.0),

@@ -257,7 +257,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         "log-loss over the same splits, negative where it is better, ± its standard error, "
         "corrected for splits that share rows; seconds: of one fit on one thread"
     ]
-    lines += [against(records, name) for name in ("PBP", "PBP auto")]
+    ours = [name for name in class_methods.KNOWN if name.startswith("PBP")]
+    lines += [against(records, name) for name in ours]
     run = dict.fromkeys(record["method"] for record in records)
     large = [n for n in dict.fromkeys(r["dataset"] for r in records) if not _feasible("GP", n)]
     if "GP" in run and large:
