@@ -32,7 +32,7 @@ SHARES = (0.1, 0.3)
 COMPLETE = "complete"
 MEASURES = {"log_likelihood": "log-likelihood", "rmse": "RMSE", "crps": "CRPS"}
 _SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
-_COST = 1.6  # of a fit with uncertain inputs, in units of one without
+_COST = 1.2  # of a fit with uncertain inputs, in units of one without
 
 
 class Method(NamedTuple):
