@@ -157,20 +157,6 @@ def test_a_probability_of_zero_costs_what_it_costs_in_scikit_learn() -> None:
     assert found["n_clipped"] == 1
 
 
-def test_calibration_error_is_the_weighted_mean_over_the_bins() -> None:
-    rng = np.random.default_rng(1)
-    confidence = np.append(rng.uniform(0.3, 1.0, 2000), 1.0)
-    correct = rng.random(2001) < confidence**2  # over-confident
-    expected = 0.0
-    for b in range(10):
-        rows = (confidence >= b / 10) & ((confidence < (b + 1) / 10) | (b == 9))
-        if rows.any():
-            expected += rows.mean() * abs(correct[rows].mean() - confidence[rows].mean())
-    assert classification.calibration_error(confidence, correct) == pytest.approx(expected)
-    calibrated = rng.random(2001) < confidence
-    assert classification.calibration_error(confidence, calibrated) < 0.5 * expected
-
-
 def test_a_job_is_a_fit_on_the_training_part_judged_on_the_test_part() -> None:
     job = Job("classification", "wine", 2, "LogisticRegression", memory=10.0)
     found = run_job(job)

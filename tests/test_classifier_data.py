@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.random import RandomState
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
@@ -19,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labelled import small
-from probprop import PBPClassifier, PBPEnsemble, select
+from probprop import PBPClassifier, select
 
 # ---- partial_fit
 
@@ -181,20 +179,6 @@ def test_frames_and_search(wine) -> None:
     assert clone(small()).fit(frame, names.astype("category")).score(frame, names) > 0.9
 
 
-def test_the_examples_of_the_guide_run() -> None:
-    page = Path(__file__).parents[1] / "docs" / "guide" / "classification.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), names)
-    assert names["model"].score(names["X_test"], names["y_test"]) > 0.95
-    assert names["tags"].predict(names["X_many"][300:]).shape == (100, 4)
-    p = np.mean([m.predict_proba(names["X_test"]) for m in names["seeds"].estimators_], axis=0)
-    assert_allclose(names["seeds"].predict_proba(names["X_test"]), p)
-
-
-def test_ensembles_and_selection_are_of_regressors() -> None:
-    with pytest.raises(TypeError, match="must be an instance of PBPRegressor or None, not PBPCl"):
-        PBPEnsemble(PBPClassifier()).fit(X, Y)
+def test_selection_is_of_regressors() -> None:
     with pytest.raises(TypeError, match=r"another regressor .* Got PBPClassifier instead"):
         select(PBPClassifier(), [{}], X, Y)

@@ -96,15 +96,21 @@ def records(rows: Sequence[Row]) -> list[Record]:
 
 
 def _record(record: Record, rows: Sequence[Row]) -> Record:
-    own = _of(rows, record, record["method"])
     base = dict(COMPARED).get(record["method"])
+    own = _of(rows, record, record["method"])
+    return {**with_gains(record, rows, base), **choices(own)}
+
+
+def with_gains(record: Record, rows: Sequence[Row], base: str | None) -> Record:
+    """Put into a record what its method gains over another, on the splits both were run on."""
+    own = _of(rows, record, record["method"])
     compared = benchmark.paired([] if base is None else _of(rows, record, base), own)
     kept = {k: v for k, v in record.items() if k not in compared}
     gains = {
         f"{name}_gain": None if (gap := compared[f"{name}_gap"]) is None else -gap
-        for name in ("rmse", "log_likelihood")
+        for name in benchmark.COMPARED
     }
-    errors = {f"{name}_gain_se": compared[f"{name}_gap_se"] for name in ("rmse", "log_likelihood")}
+    errors = {f"{name}_gain_se": compared[f"{name}_gap_se"] for name in benchmark.COMPARED}
     return {
         **kept,
         "base": base,
@@ -112,7 +118,6 @@ def _record(record: Record, rows: Sequence[Row]) -> Record:
         **gains,
         **errors,
         "slower": compared["slower"],
-        **choices(own),
     }
 
 
@@ -161,14 +166,15 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
     pairs = [record for record in records if record["n_paired"]]
     found = []
     if pairs:
-        found.append(("Differences on the same splits", _table(_DIFFERENCES, pairs)))
+        found.append(("Differences on the same splits", table(_DIFFERENCES, pairs)))
     made = [record for record in records if record["memories"] is not None]
     if made:
-        found.append(("What was chosen (number of splits)", _table(_CHOICES, made)))
+        found.append(("What was chosen (number of splits)", table(_CHOICES, made)))
     return found
 
 
-def _table(columns: Sequence[Column], records: Sequence[Record]) -> Table:
+def table(columns: Sequence[Column], records: Sequence[Record]) -> Table:
+    """Return a table of these columns."""
     cells = [[column.show(record) for column in columns] for record in records]
     return [column.title for column in columns], cells
 

@@ -20,6 +20,9 @@ from probprop.posterior import Array
 AVERAGED = ("rmse", "log_likelihood", "crps", "coverage_95", "calibration_error", "seconds")
 """What the records of an experiment average over the splits."""
 
+COMPARED = ("rmse", "log_likelihood", "crps")
+"""What is compared on the splits that two methods were run on."""
+
 Split = tuple[Array, Array]
 
 # Active learning makes ten small fits whatever the set has, which take about as long as it takes
@@ -64,12 +67,17 @@ def measure(job: Job) -> Row:
 def fit_and_judge(
     job: Job, X_train: Array, y_train: Array, X_test: Array, y_test: Array
 ) -> tuple[Any, Row]:
-    """Fit as a job says and return the estimator with everything the tables need.
+    """Fit as a job says and return the estimator with everything the tables need."""
+    estimator = methods.find(job.method).make(job)
+    return estimator, judge(estimator, X_train, y_train, X_test, y_test)
+
+
+def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+    """Fit an estimator on the training part and return what the tables need of it.
 
     The seconds are those of the fit alone: normalisation, and a search for hyperparameters
     where there is one, included. What it warned of is in the row.
     """
-    estimator = methods.find(job.method).make(job)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
@@ -78,7 +86,7 @@ def fit_and_judge(
         predictive = methods.predictive(estimator, X_test)
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
     parted = hasattr(estimator, "predict_distribution")  # into model and noise
-    return estimator, {
+    return {
         **metrics.summary(y_test, predictive),
         "seconds": seconds,
         "n_train": len(y_train),
@@ -224,7 +232,7 @@ def paired(first: Sequence[Row], second: Sequence[Row]) -> Record:
     found = {_identity(row): row for row in first}
     pairs = [(found[_identity(row)], row) for row in second if _identity(row) in found]
     record: Record = {"n_paired": len(pairs)}
-    for name in ("rmse", "log_likelihood"):
+    for name in COMPARED:
         gaps = [one[name] - other[name] for one, other in pairs]
         record[f"{name}_gap"], record[f"{name}_gap_se"] = (
             mean_and_error(gaps) if gaps else (None, None)

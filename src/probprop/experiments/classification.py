@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from probprop.class_metrics import N_BINS, calibration_error
 from probprop.classifier import PBPClassifier
 from probprop.experiments import (
     auto,
@@ -34,9 +35,6 @@ from probprop.experiments.experiment import (
 )
 from probprop.experiments.job import Job, Row
 from probprop.posterior import Array, FloatArray
-
-N_BINS = 10
-"""Of the confidence, for the calibration error."""
 
 _AVERAGED = ("accuracy", "log_loss", "calibration_error", "seconds")
 _SMALLEST = float(np.log(np.finfo(np.float64).eps))  # as in scikit-learn's log_loss
@@ -167,33 +165,9 @@ def scores(log_proba: FloatArray, true: Array) -> Row:
     return {
         "accuracy": float(np.mean(correct)),
         "log_loss": -float(np.mean(np.maximum(log_p, _SMALLEST))),
-        "calibration_error": calibration_error(np.exp(log_proba.max(axis=1)), correct),
+        "calibration_error": calibration_error(true, np.exp(log_proba)),
         "n_clipped": int(np.sum(log_p < _SMALLEST)),
     }
-
-
-def calibration_error(confidence: FloatArray, correct: Array) -> float:
-    """Return the expected calibration error of the predicted class.
-
-    The rows are binned by their confidence, the probability of the class predicted, into ten
-    bins of equal width. In each bin the share that is right is compared with the mean
-    confidence; the error is the mean of the absolute differences, weighted by the rows of a bin.
-
-    Parameters
-    ----------
-    confidence : ndarray of shape (n,)
-        From 0 to 1.
-    correct : ndarray of shape (n,)
-        Whether the class predicted is that of the row.
-
-    Examples
-    --------
-    >>> calibration_error(np.array([0.75, 0.75, 0.5, 0.5]), np.array([1, 1, 1, 0]))
-    0.125
-    """
-    bins = np.minimum((N_BINS * confidence).astype(int), N_BINS - 1)
-    surplus = np.bincount(bins, correct - confidence, N_BINS)  # (rows of a bin) × (share - mean)
-    return float(np.abs(surplus).sum() / len(confidence))
 
 
 # ---- The table

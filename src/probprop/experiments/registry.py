@@ -10,6 +10,7 @@ from probprop.experiments import (
     epochs,
     evidence,
     field,
+    missing,
     t_approximation,
     table1,
     toy,
@@ -29,6 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         evidence,
         field,
         classification,
+        missing,
     )
 }
 """What `probprop reproduce` can be asked for."""

@@ -1,0 +1,65 @@
+"""The code of the guide's pages that say it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probprop import load
+
+GUIDE = Path(__file__).parents[1] / "docs" / "guide"
+
+
+def run_page(name: str) -> dict[str, Any]:
+    """Run the blocks of a page one after another, and return what they leave."""
+    page = GUIDE / name
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    left: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), left)
+    return left
+
+
+@pytest.mark.filterwarnings("ignore:In .* weight updates undone:RuntimeWarning")
+def test_classification() -> None:
+    left = run_page("classification.md")
+    assert left["model"].score(left["X_test"], left["y_test"]) > 0.95
+    assert left["tags"].predict(left["X_many"][300:]).shape == (100, 4)
+    p = np.mean([m.predict_proba(left["X_test"]) for m in left["seeds"].estimators_], axis=0)
+    assert_allclose(left["seeds"].predict_proba(left["X_test"]), p)
+
+
+def test_uncertain_inputs() -> None:
+    left = run_page("uncertain-inputs.md")
+    X_test, y_test = left["X_test"], left["y_test"]
+    wide = left["model"].predict_distribution(X_test, X_std=0.02)
+    assert (wide.std > left["model"].predict(X_test, return_std=True)[1]).all()
+    rows = np.isnan(left["holed"][342:]).any(axis=1)
+    known, holed = (left["gaps"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
+    assert (holed.std_model[rows] > known.std_model[rows]).mean() > 0.9
+    # What is there stays, what was drawn has a spread.
+    there = ~np.isnan(left["holed"])
+    assert_allclose(left["filled"][there], left["holed"][there])
+    assert (left["filled_std"][~there] > 0.0).all()
+    assert left["filled_std"][there].max() < 1e-12
+    # Drawn inputs give wider predictions than the network's own: its units are not independent.
+    own = left["gaps"].predict_distribution(X_test, X_std=0.02)
+    exact = left["gaps"].predict_distribution(X_test)
+    assert (exact.var < own.var).all()
+    assert np.mean(own.var) < np.mean(left["variance"])
+    assert np.corrcoef(left["mean"], y_test)[0, 1] > 0.6
+
+
+def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    left = run_page("several-targets.md")
+    X, y, predicted = left["X"], left["y"], left["predicted"]
+    for found in (left["mean"], left["std"], predicted.std_model, predicted.logpdf(y)):
+        assert found.shape == (20, 3)
+    assert predicted.std_noise.shape == left["model"].noise_variance_.shape == (3,)
+    assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))
