@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 	$(BIN)/probprop demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
