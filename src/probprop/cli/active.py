@@ -112,6 +112,7 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.table import read_table
+    from probprop.table.columns import check_no_missing
     from probprop.table.model import choose_features, fit_encoder
     from probprop.table.target import target_of
 
@@ -124,6 +125,7 @@ def active(
     _check_both(pool, target, measured)
     y = target_of(table[measured], target)
     _check_nothing_lost(destination, pool, table, target)
+    check_no_missing(table[chosen])
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, of which the model knows nothing, and not a row like any other.
     _, X = fit_encoder(table[chosen])

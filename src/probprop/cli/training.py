@@ -44,6 +44,7 @@ Examples:
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
   probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
   probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
+  probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
@@ -59,6 +60,13 @@ class Precision(StrEnum):
     float32 = "float32"
 
 
+class MissingOption(StrEnum):
+    """What an empty cell of a feature is: a mistake, or a value that is not known."""
+
+    error = "error"
+    marginalize = "marginalize"
+
+
 class TaskOption(StrEnum):
     """Whether the target is a number or a class."""
 
@@ -67,7 +75,7 @@ class TaskOption(StrEnum):
     classification = "classification"
 
 
-FLOAT64, AUTO = Precision.float64, TaskOption.auto
+FLOAT64, AUTO, ERROR = Precision.float64, TaskOption.auto, MissingOption.error
 
 
 def fit(
@@ -82,6 +90,12 @@ def fit(
     ] = AUTO,
     features: Features = None,
     drop: Drop = None,
+    missing: Annotated[
+        MissingOption,
+        typer.Option(
+            help="Empty cells of features: refuse them, or average over what they may be."
+        ),
+    ] = ERROR,
     hidden: Hidden = "50",
     epochs: EpochsOrAuto = "40",
     memory: Memory = None,
@@ -106,6 +120,10 @@ def fit(
     With --task auto a target of text, of true and false, or of two different whole numbers is
     a class, which is then printed; any other number is a number. Classes that are three or
     more numbers need --task classification.
+
+    With --missing marginalize a cell that is empty stands for any value, with the mean and the
+    variance of its column, here and in the tables the model is given later; a target must be
+    there.
     """
     n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
     check_range("--seed", seed, 0, 2**32 - 1)
@@ -118,7 +136,7 @@ def fit(
     check_destination(output)
     check_destination(report, "--report")
     from probprop.table import fit_table_model, read_table
-    from probprop.table.columns import check_no_missing
+    from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.model import choose_features
     from probprop.table.target import labels_of
 
@@ -129,10 +147,21 @@ def fit(
     unwanted = column_names(drop or [], columns)
     chosen = choose_features(frame, target, wanted, unwanted)
     # Before rows are held out, so that the message counts them all.
-    check_no_missing(frame[[*chosen, target]])
+    n_gaps = int(frame[chosen].isna().any(axis=1).sum())
+    if missing is MissingOption.marginalize:
+        check_no_missing(frame[[target]])
+        rows = plural(len(frame), "row")
+        terminal.say(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+    else:
+        check_no_missing(frame[[*chosen, target]], FILL_OR_MARGINALIZE if n_gaps else FILL)
     decided = _task(frame, target, task, terminal)
     labels = labels_of(frame, target) if decided == "classification" else None
-    parameters: dict[str, Any] = {"n_epochs": n_epochs, "dtype": dtype.value, "random_state": seed}
+    parameters: dict[str, Any] = {
+        "n_epochs": n_epochs,
+        "missing": missing.value,
+        "dtype": dtype.value,
+        "random_state": seed,
+    }
     if memory is not None:  # else the one that is usual for the task
         parameters["memory"] = bound
     single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)

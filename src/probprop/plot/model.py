@@ -195,7 +195,10 @@ def partial_dependence(
         raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
     if name is None:
         name = str(getattr(model, "feature_names_in_", {feature: f"feature {feature}"})[feature])
-    grid = _grid(rows[:, feature], 50)
+    known = rows[~np.isnan(rows[:, feature]), feature]
+    if not known.size:
+        raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
+    grid = _grid(known, 50)
     mean, std = _dependence(model, some, feature, grid)
     ax = axes(ax)
     if len(grid) <= 10:  # between the values of a category there is nothing
@@ -220,7 +223,7 @@ def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: in
         Fitted.
     X : array-like of shape (n_rows, n_features)
     n : int, default=4
-        How many; all where there are fewer.
+        How many; all where there are fewer. A column without any value is not among them.
 
     Returns
     -------
@@ -237,12 +240,15 @@ def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: in
     """
     check_int("n", n, 1)
     rows, some = _rows(model, X, _ROWS_TO_RANK)
-    variation = np.empty(rows.shape[1])
+    variation = np.full(rows.shape[1], -1.0)  # where all entries are missing
     for feature, column in enumerate(rows.T):
-        grid = _grid(column, 10)
-        mean, _ = _dependence(model, some, feature, grid)
-        variation[feature] = np.interp(column, grid, mean).std()
-    return [int(i) for i in np.argsort(-variation, kind="stable")[:n]]
+        known = column[~np.isnan(column)]
+        if known.size:
+            grid = _grid(known, 10)
+            mean, _ = _dependence(model, some, feature, grid)
+            variation[feature] = np.interp(known, grid, mean).std()
+    order = np.argsort(-variation, kind="stable")
+    return [int(i) for i in order if variation[i] >= 0.0][:n]
 
 
 def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:

@@ -63,6 +63,10 @@ def model_facts(
         ],
         ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
+    if network.missing == "marginalize":
+        facts.append(
+            ["Missing entries", "marginalized: any value, with its column's mean and variance"]
+        )
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
         "noise updates by quadrature": sum(e.n_guarded for e in network.history_),

@@ -14,6 +14,7 @@ import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import get_tags
 
 from probprop import persistence
 from probprop.class_predictive import ClassMixture, ClassPredictive
@@ -23,7 +24,17 @@ from probprop.mixture import Mixture
 from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
-from probprop.table.columns import Kind, booleans, check_no_missing, kind_of, numbers, texts
+from probprop.table.columns import (
+    FILL_OR_MARGINALIZE,
+    Kind,
+    booleans,
+    check_no_missing,
+    kind_of,
+    numbers,
+    present,
+    texts,
+    with_gaps,
+)
 from probprop.table.errors import TableError, check_names, columns_absent, listed
 from probprop.table.target import check_known, labels_of, target_of
 
@@ -44,6 +55,9 @@ class TableModel:
     Numbers pass as they are, true and false become 1 and 0, each category of a text column
     becomes a column that is 1 where the row has it. A category that is not known gives 0 in
     all of them, and a warning.
+
+    A cell that is missing is refused, or, where the estimator has ``missing="marginalize"``,
+    NaN: in a text column, in all columns of its categories, of which it may be any.
 
     Parameters
     ----------
@@ -106,7 +120,7 @@ class TableModel:
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
         counts = {
-            name: int((~pd.Series(texts(frame[name]), dtype=object).isin(known)).sum())
+            name: int((~pd.Series(texts(frame[name].dropna()), dtype=object).isin(known)).sum())
             for name, known in self.categories.items()
         }
         return {name: n for name, n in counts.items() if n}
@@ -122,11 +136,12 @@ class TableModel:
         Returns
         -------
         ndarray of shape (n, len(encoded_names))
+            NaN where a cell is missing, if the estimator takes that.
 
         Raises
         ------
         TableError
-            Where columns are absent or cells are missing or of another kind.
+            Where columns are absent, cells are of another kind, or missing but not expected.
 
         Warns
         -----
@@ -134,7 +149,10 @@ class TableModel:
             Once, with each column and the number of rows.
         """
         given = _select(frame, self.features)
-        check_no_missing(given)
+        if takes_gaps(self.estimator):
+            given = with_gaps(given, self.kinds)
+        else:
+            check_no_missing(given, FILL_OR_MARGINALIZE)
         if unknown := self.unknown_categories(given):
             each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
             warnings.warn(
@@ -206,7 +224,7 @@ def fit_table_model(
     drop : collection of str, default=()
         Columns to leave out.
     estimator : PBPRegressor, PBPClassifier or PBPEnsemble
-        A clone of it is fitted.
+        A clone of it is fitted. With ``missing="marginalize"`` features may have gaps.
     callback : callable, default=None
         Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
 
@@ -242,7 +260,9 @@ def fit_table_model(
     chosen = choose_features(frame, target, features, drop)
     given = _select(frame, [*chosen, target])
     y = labels_of(given, target) if is_classifier(estimator) else target_of(given, target)
-    encoder, X = fit_encoder(frame[chosen])
+    if not takes_gaps(estimator):
+        check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
+    encoder, X = fit_encoder(given[chosen])
     new = clone(estimator)
     fitted = new.fit(X, y) if isinstance(new, PBPEnsemble) else new.fit(X, y, callback)
     return TableModel(fitted, encoder, chosen, target)
@@ -259,6 +279,7 @@ def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
     -------
     encoder : ColumnTransformer
     X : ndarray of shape (n, n_encoded)
+        NaN where a cell is missing.
 
     Examples
     --------
@@ -268,10 +289,9 @@ def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
     array([[7. , 1. , 0. ],
            [9.5, 0. , 1. ]])
     """
-    check_no_missing(given)
-    kinds = {name: kind_of(name, given[name]) for name in given}
+    kinds = {name: kind_of(name, present(name, given[name])) for name in given}
     typed = _typed(given, kinds)
-    known = {k: sorted(set(typed[k])) for k, kind in kinds.items() if kind == "text"}
+    known = {k: sorted(set(typed[k].dropna())) for k, kind in kinds.items() if kind == "text"}
     encoder = build_encoder(kinds, known)
     return encoder, _encode(encoder, typed)
 
@@ -313,18 +333,33 @@ def build_encoder(
     return encoder.fit(pd.DataFrame(row))
 
 
+def takes_gaps(estimator: Estimator) -> bool:
+    """Whether features may be missing: it, or each network of it, marginalises them."""
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
 def _encode(encoder: ColumnTransformer, typed: pd.DataFrame) -> FloatArray:
-    return cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
+    """Return the columns of X; of a text that is missing, all its categories are."""
+    X = cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
+    for one_hot, names in [(t, k) for kind, t, k in encoder.transformers_ if kind == "text"]:
+        sizes = [len(known) for known in one_hot.categories_]
+        gaps = np.repeat(typed[names].isna().to_numpy(), sizes, axis=1)
+        X[:, -sum(sizes) :][gaps] = np.nan  # categories come last
+    return X
 
 
 def _typed(given: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return the columns as floats and str, whatever they came as."""
+    """Return the columns as floats and str, whatever they came as; NaN where a cell is missing."""
     columns: dict[str, Any] = {}
     for name, kind in kinds.items():
+        there = given[name].notna().to_numpy()
+        cells = given[name][there]
+        values = np.full(len(given), np.nan, object if kind == "text" else np.float64)
         if kind == "text":
-            columns[name] = pd.Series(texts(given[name]), dtype=object)
+            values[there] = texts(cells)
         else:
-            columns[name] = (numbers if kind == "number" else booleans)(name, given[name])
+            values[there] = (numbers if kind == "number" else booleans)(name, cells)
+        columns[name] = pd.Series(values, dtype=values.dtype)
     return pd.DataFrame(columns)
 
 
