@@ -120,7 +120,7 @@ def active(
     table = _without_marks(read_table(pool))
     columns = [str(name) for name in table.columns]
     wanted = column_names(features, columns) if features else None
-    chosen = choose_features(table, target, wanted, column_names(drop or [], columns))
+    chosen = choose_features(table, [target], wanted, column_names(drop or [], columns))
     measured = table[target].notna().to_numpy()
     _check_both(pool, target, measured)
     y = target_of(table[measured], target)

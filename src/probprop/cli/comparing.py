@@ -105,7 +105,7 @@ def _read(
     columns = [str(name) for name in frame.columns]
     chosen = choose_features(
         frame,
-        target,
+        [target],
         column_names(features, columns) if features else None,
         column_names(drop or [], columns),
     )

@@ -36,7 +36,8 @@ from probprop.table.columns import (
     with_gaps,
 )
 from probprop.table.errors import TableError, check_names, columns_absent, listed
-from probprop.table.target import check_known, labels_of, target_of
+from probprop.table.target import check_known, labels_of, targets_of
+from probprop.targets import target_names
 
 if TYPE_CHECKING:
     from probprop.estimator import Callback
@@ -67,14 +68,19 @@ class TableModel:
         As `build_encoder` makes it.
     features : list of str
         Columns of the table that the model uses, in the order of the table.
-    target : str
-        Column that it predicts.
+    target : str or list of str
+        Column that it predicts, or columns: of numbers, each with a noise of its own.
     """
 
     estimator: Estimator
     encoder: ColumnTransformer
     features: list[str]
-    target: str
+    target: str | list[str]
+
+    @property
+    def targets(self) -> list[str]:
+        """The columns that it predicts, also where it is one."""
+        return target_names(self.target)
 
     @property
     def classes(self) -> Array | None:
@@ -84,7 +90,7 @@ class TableModel:
 
     @property
     def target_kind(self) -> Kind:
-        """What the target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
+        """What each target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
         if self.classes is None or self.classes.dtype.kind in "iu":
             return "number"
         return "boolean" if self.classes.dtype.kind == "b" else "text"
@@ -94,6 +100,11 @@ class TableModel:
         """What each feature holds: ``"number"``, ``"boolean"`` or ``"text"``."""
         kinds = {name: kind for kind, _, names in self.encoder.transformers_ for name in names}
         return {name: kinds[name] for name in self.features}
+
+    @property
+    def all_kinds(self) -> dict[str, Kind]:
+        """What each feature and each target holds, as `read_table` takes it."""
+        return self.kinds | dict.fromkeys(self.targets, self.target_kind)
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -114,8 +125,8 @@ class TableModel:
         return plain + [f"{name}={c}" for name, known in self.categories.items() for c in known]
 
     def extra_columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a table that the model ignores; the target is none of them."""
-        return [name for name in frame if name not in (*self.features, self.target)]
+        """Return the columns of a table that the model ignores; a target is none of them."""
+        return [name for name in frame if name not in (*self.features, *self.targets)]
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
@@ -164,15 +175,17 @@ class TableModel:
         return _encode(self.encoder, _typed(given, self.kinds))
 
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
-        """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target.
+        """Return X, (n, len(encoded_names)), and y of a table that has the targets.
 
-        A class that the model does not know is refused.
+        y has shape (n,), or (n, K) of several targets. A class that the model does not know is
+        refused.
         """
-        given = _select(frame, [*self.features, self.target])
+        given = _select(frame, [*self.features, *self.targets])
         if self.classes is None:
-            return self.encode(frame), target_of(given, self.target)
-        labels = labels_of(given, self.target, self.target_kind)
-        check_known(labels, self.classes, self.target)
+            return self.encode(frame), targets_of(given, self.targets)
+        [target] = self.targets
+        labels = labels_of(given, target, self.target_kind)
+        check_known(labels, self.classes, target)
         return self.encode(frame), labels
 
     def predict_distribution(
@@ -205,7 +218,7 @@ class TableModel:
 
 def fit_table_model(
     frame: pd.DataFrame,
-    target: str,
+    target: str | Sequence[str],
     *,
     features: Sequence[str] | None = None,
     drop: Collection[str] = (),
@@ -217,8 +230,9 @@ def fit_table_model(
     Parameters
     ----------
     frame : DataFrame of shape (n, n_columns)
-    target : str
+    target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
+        Several columns of numbers are predicted by one network, each with its own noise.
     features : sequence of str, default=None
         Columns to predict it from; None means all others.
     drop : collection of str, default=()
@@ -257,15 +271,29 @@ def fit_table_model(
     >>> model.predict_distribution(fruit).mean.shape
     (4,)
     """
-    chosen = choose_features(frame, target, features, drop)
-    given = _select(frame, [*chosen, target])
-    y = labels_of(given, target) if is_classifier(estimator) else target_of(given, target)
+    targets = target_names(target)
+    chosen = choose_features(frame, targets, features, drop)
+    given = _select(frame, [*chosen, *targets])
+    if is_classifier(estimator):
+        check_one_target(targets)
+        y: Array = labels_of(given, targets[0])
+    else:
+        y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
     encoder, X = fit_encoder(given[chosen])
     new = clone(estimator)
     fitted = new.fit(X, y) if isinstance(new, PBPEnsemble) else new.fit(X, y, callback)
-    return TableModel(fitted, encoder, chosen, target)
+    return TableModel(fitted, encoder, chosen, targets[0] if len(targets) == 1 else targets)
+
+
+def check_one_target(targets: Sequence[str]) -> None:
+    """Refuse several targets, for classes."""
+    if len(targets) > 1:
+        raise TableError(
+            f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
+            "target, or predict numbers (--task regression)."
+        )
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
@@ -378,19 +406,26 @@ def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def choose_features(
-    frame: pd.DataFrame, target: str, features: Sequence[str] | None, drop: Collection[str]
+    frame: pd.DataFrame,
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    drop: Collection[str],
 ) -> list[str]:
     """Return the columns to use, in the order of the table."""
-    wanted = [target, *(features or ()), *drop]
+    wanted = [*targets, *(features or ()), *drop]
     if absent := [name for name in dict.fromkeys(wanted) if name not in frame]:
         raise columns_absent(_source(frame), absent, list(frame))
-    if target in drop or (features is not None and target in features):
-        raise TableError(f"The target {target!r} can be neither a feature nor dropped: choose one.")
+    if taken := [name for name in targets if name in drop or name in (features or ())]:
+        raise TableError(
+            f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."
+        )
+    if not targets or len({*targets}) < len(targets):
+        raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
     among = frame.columns if features is None else features
-    chosen = [k for k in dict.fromkeys(frame) if k in among and k != target and k not in drop]
+    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in (*targets, *drop)]
     if not chosen:
         raise TableError(
-            f"{_source(frame)} leaves no feature to predict {target!r} from: it has "
+            f"{_source(frame)} leaves no feature to predict {listed(targets)} from: it has "
             f"{listed(list(frame))}; choose at least one other column."
         )
     if other := [k for k in chosen if not isinstance(k, str)]:
