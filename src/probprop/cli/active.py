@@ -113,7 +113,8 @@ def active(
     check_destination(destination)
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.model import choose_features, fit_encoder
+    from probprop.table.encoding import fit_encoder
+    from probprop.table.model import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)

@@ -98,7 +98,8 @@ def _read(
     """Return the encoded features, (n, d), and the target, (n,), of a table."""
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.model import choose_features, fit_encoder
+    from probprop.table.encoding import fit_encoder
+    from probprop.table.model import choose_features
     from probprop.table.target import target_of
 
     frame = read_table(data)
