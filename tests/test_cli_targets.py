@@ -209,6 +209,8 @@ def test_the_report_has_sections_of_each_target() -> None:
     assert float(rows[0][2].replace(",", "")) == pytest.approx(np.abs(error).mean(), rel=1e-3)
     with pytest.raises(ValueError, match=r"y of shape \(20,\)"):
         regression_sections(model.estimator, X, y[:, 0], target=model.target, **options)
+    with pytest.raises(ValueError, match="target must name each target of the model, 2 in num"):
+        regression_sections(model.estimator, X, y[:, 0], target="cost", **options)
 
 
 def test_fit_writes_the_report() -> None:
@@ -232,6 +234,17 @@ def test_the_dependence_is_that_of_one_output() -> None:
     pyplot.close(ax.figure)
     with pytest.raises(ValueError, match="output == 2, but the model has 2"):
         plot.important_features(model, X, output=2)
+
+
+def test_the_training_curve_has_a_line_of_noise_per_target() -> None:
+    history = two().estimator.history_
+    ax = plot.training_curve(history, target=[COMMA, "cost"])
+    _, right = ax.figure.axes
+    lines = {line.get_label(): line.get_ydata() for line in right.get_lines()}
+    assert list(lines) == [f"noise std of {name} (right)" for name in (COMMA, "cost")]
+    for k, line in enumerate(lines.values()):
+        assert_allclose(np.square(line), [epoch.noise_variance[k] for epoch in history])
+    pyplot.close(ax.figure)
 
 
 @pytest.mark.parametrize("student_t", [False, True])

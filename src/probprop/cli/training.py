@@ -258,20 +258,17 @@ def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: 
     if task is TaskOption.classification:
         check_one_target(targets)
         return "classification"
-    target, *others = targets
-    if others:
-        for name in targets:
-            guessed, words = guess_task(frame[name])
-            if guessed == "classification":
-                raise ValueError(
-                    f"{name!r} holds {words}; but of several targets all must be numbers: fit a "
-                    "model of its own to it"
-                )
-        return "regression"
-    guessed, words = guess_task(frame[target])
-    if guessed == "classification" or "--task" in words:  # else it is as everybody expects
-        terminal.say(f"{target!r} holds {words}")
-    return guessed
+    guesses = {target: guess_task(frame[target]) for target in targets}
+    for target, (guessed, words) in guesses.items():
+        if len(targets) > 1 and guessed == "classification":
+            raise ValueError(
+                f"{target!r} holds {words}; but of several targets all must be numbers: fit a "
+                "model of its own to it"
+            )
+        # Else it is as everybody expects.
+        if len(targets) == 1 and (guessed == "classification" or "--task" in words):
+            terminal.say(f"{target!r} holds {words}")
+    return guesses[targets[0]][0]
 
 
 def _split(

@@ -90,6 +90,10 @@ def training_curve(
         noise = twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=labels[0])
         for line, label, marker in zip(noise[1:], labels[1:], cycle("^vD*"), strict=False):
             line.set(label=label, marker=marker)
+        if several and std_noise.max() > 10.0 * std_noise.min():  # of any units, on one axis
+            twins[1].set_yscale("log")
+            twins[1].yaxis.set_major_formatter("{x:g}")
+            twins[1].yaxis.set_minor_formatter(NullFormatter())
         lines += noise
         of = "each target" if several else names[0]
         twins[1].set_ylabel(f"noise std of {of}", color=VERMILLION)

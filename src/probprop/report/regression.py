@@ -82,6 +82,11 @@ def regression_sections(
     """
     check_is_fitted(model)
     targets = target_names(target)
+    n_outputs = cast(PBPRegressor, model).n_outputs_
+    if len(targets) != n_outputs:
+        raise ValueError(
+            f"target must name each target of the model, {n_outputs} in number. Got {targets}."
+        )
     rows, names = check_rows(X, y, feature_names, len(targets))
     observed = np.asarray(y, np.float64).reshape(len(rows), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
@@ -89,19 +94,20 @@ def regression_sections(
         predictive = cast(Predictive | Mixture, model.predict_distribution(rows))
         each = list(zip(targets, observed, of_each_target(predictive), strict=True))
         scores = [metrics.summary(column, one) for _, column, one in each]
-        of_targets = [
+        judged = [
             [_quality(column, score, name, held_out), *_fit_pictures(column, one, name)]
             for score, (name, column, one) in zip(scores, each, strict=True)
         ]
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
         training = [training_section(model, targets), *choice_sections(model)]
         if len(targets) == 1:
-            first = [*of_targets[0], *training, *dependence]
-        else:  # without the residuals, which say least
+            [(name, column, one)] = each
+            first = [*judged[0], _residuals(column, one, name), *training, *dependence]
+        else:
             first = [
                 replace(section, title=f"{name}: {section.title[0].lower()}{section.title[1:]}")
-                for name, own, depends in zip(targets, of_targets, dependence, strict=True)
-                for section in (*own[:3], depends)
+                for name, own, depends in zip(targets, judged, dependence, strict=True)
+                for section in (*own, depends)
             ]
             first += training
         return [
@@ -238,20 +244,20 @@ def _fit_pictures(y: FloatArray, predictive: Predictive | Mixture, target: str) 
                 )
             ],
         ),
-        Section(
-            "Residuals against error bars",
-            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
-            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
-            figures=[
-                picture(
-                    lambda ax: plot.residuals_against_std(
-                        y, predictive, target=axis_label(target), ax=ax
-                    ),
-                    f"Residuals of {target} against the predicted standard deviation",
-                )
-            ],
-        ),
     ]
+
+
+def _residuals(y: FloatArray, predictive: Predictive | Mixture, target: str) -> Section:
+    drawn = picture(
+        lambda ax: plot.residuals_against_std(y, predictive, target=axis_label(target), ax=ax),
+        f"Residuals of {target} against the predicted standard deviation",
+    )
+    return Section(
+        "Residuals against error bars",
+        "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
+        "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+        figures=[drawn],
+    )
 
 
 def _dependence(
