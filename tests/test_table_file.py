@@ -22,7 +22,7 @@ from numpy.testing import assert_array_equal
 import probprop
 from probprop import ModelFileError, PBPRegressor
 from probprop.table import TableModel, UnknownCategoryWarning, fit_table_model
-from probprop.table.model import build_encoder
+from probprop.table.encoding import build_encoder
 
 FRAME = pd.DataFrame(
     {

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from probprop.auto import Choice, Curve
 from probprop.posterior import Array, Epoch, FloatArray, Posterior
 from probprop.standardize import Standardizer
+from probprop.targets import target_names
 from probprop.validation import check_int, check_memory
 
 if TYPE_CHECKING:  # these import this module
@@ -335,6 +336,8 @@ def _rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEn
     for member in model.estimators_:  # only the ensemble knows names
         if member.n_features_in_ != model.n_features_in_ or hasattr(member, "feature_names_in_"):
             raise ValueError("the members do not have the same features")
+        if member.posterior_.layer_sizes[-1] != first.posterior_.layer_sizes[-1]:
+            raise ValueError("the members do not have the same outputs")
     if isinstance(first, PBPClassifier):
         described = [(member.get("multilabel_"), member.get("classes_")) for member in members]
         if any(other != described[0] for other in described):
@@ -371,20 +374,21 @@ def _describe_table_model(model: TableModel) -> Parts:
 
 def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
     """Undo `_describe_table_model`; TypeError and ValueError say why that is not possible."""
-    from probprop.table.model import TableModel, build_encoder
+    from probprop.table.encoding import build_encoder
+    from probprop.table.model import TableModel
 
     described = field(header, "regressor", dict)
     in_ensemble = field(described, "class", str) == "PBPEnsemble"
     estimator = (_rebuild_ensemble if in_ensemble else _rebuild_network)(described, arrays)
     if getattr(estimator, "multilabel_", False):
         raise ValueError("the target is a matrix of labels, not a column of a table")
-    target, columns = field(header, "target", str), field(header, "columns", list)
+    target, columns = _targets(header, estimator), field(header, "columns", list)
     if any(type(column) is not dict for column in columns):
         raise ValueError("a column is not described")
     kinds = {field(column, "name", str): field(column, "kind", str) for column in columns}
     if not {*kinds.values()} <= {"number", "boolean", "text"}:
         raise ValueError("a column is of a kind that no model has")
-    if len(kinds) < len(columns) or target in kinds:
+    if len(kinds) < len(columns) or not kinds.keys().isdisjoint(target_names(target)):
         raise ValueError("two columns have the same name")
     texts = [column for column in columns if column["kind"] == "text"]
     categories = {column["name"]: field(column, "categories", list) for column in texts}
@@ -394,6 +398,18 @@ def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Ta
     if len(kinds) - len(texts) + sum(map(len, categories.values())) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
     return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target)
+
+
+def _targets(header: dict[str, Any], estimator: Any) -> str | list[str]:
+    """Return the target of a table, or of several the list: as many as the network has outputs."""
+    n = getattr(estimator, "n_outputs_", 1)  # a classifier has one target
+    if n == 1:
+        name: str = field(header, "target", str)
+        return name
+    targets: list[str] = field(header, "target", list)
+    if len(targets) != n or any(type(k) is not str for k in targets) or len({*targets}) < n:
+        raise ValueError("the targets are not different columns, one per output")
+    return targets
 
 
 def class_inside(header: dict[str, Any]) -> str:

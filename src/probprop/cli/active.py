@@ -112,18 +112,21 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.table import read_table
-    from probprop.table.model import choose_features, fit_encoder
+    from probprop.table.columns import check_no_missing
+    from probprop.table.encoding import fit_encoder
+    from probprop.table.model import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool))
     columns = [str(name) for name in table.columns]
     wanted = column_names(features, columns) if features else None
-    chosen = choose_features(table, target, wanted, column_names(drop or [], columns))
+    chosen = choose_features(table, [target], wanted, column_names(drop or [], columns))
     measured = table[target].notna().to_numpy()
     _check_both(pool, target, measured)
     y = target_of(table[measured], target)
     _check_nothing_lost(destination, pool, table, target)
+    check_no_missing(table[chosen])
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, of which the model knows nothing, and not a row like any other.
     _, X = fit_encoder(table[chosen])

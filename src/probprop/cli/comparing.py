@@ -98,14 +98,15 @@ def _read(
     """Return the encoded features, (n, d), and the target, (n,), of a table."""
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
-    from probprop.table.model import choose_features, fit_encoder
+    from probprop.table.encoding import fit_encoder
+    from probprop.table.model import choose_features
     from probprop.table.target import target_of
 
     frame = read_table(data)
     columns = [str(name) for name in frame.columns]
     chosen = choose_features(
         frame,
-        target,
+        [target],
         column_names(features, columns) if features else None,
         column_names(drop or [], columns),
     )

@@ -14,7 +14,7 @@ from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_model, load_table_model
 from probprop.cli.output import check_destination
-from probprop.cli.scores import LABELS, scores, show, write_model_report
+from probprop.cli.scores import score_table, scores, write_model_report
 from probprop.ensemble import PBPEnsemble
 from probprop.estimator import PBPEstimator
 
@@ -47,7 +47,7 @@ def evaluate(
 
     For numbers: errors, log-likelihood, and how many lie inside their intervals. For classes:
     accuracy, log-loss, Brier score, and the calibration error, how far the share of right
-    predictions is from the probability they were given.
+    predictions is from the probability they were given. Of several targets each is judged.
 
     Give rows the model has not seen: on others it looks better than it is.
     """
@@ -56,20 +56,22 @@ def evaluate(
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    columns = [*table_model.features, table_model.target]
-    kinds = {**table_model.kinds, table_model.target: table_model.target_kind}
-    frame = read_table(data, columns=columns, kinds=kinds)
+    kinds = table_model.all_kinds
+    frame = read_table(data, columns=list(kinds), kinds=kinds)
     found = scores(table_model, frame)
     if report is not None:
         write_model_report(report, table_model, frame, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
-        finite = {k: v if math.isfinite(v) else None for k, v in found.items()}
-        terminal.result(json.dumps({"rows": len(frame), **finite}, indent=2, allow_nan=False))
+        each = {
+            target: {k: v if math.isfinite(v) else None for k, v in one.items()}
+            for target, one in zip(table_model.targets, found, strict=True)
+        }
+        of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
+        terminal.result(json.dumps({"rows": len(frame), **of_all}, indent=2, allow_nan=False))
     else:
         terminal.say(f"{model} on {plural(len(frame), 'row')} of {data}:")
-        rows = [[LABELS[k], show(k, value)] for k, value in found.items()]
-        terminal.table(["measure", "value"], rows)
+        terminal.table(*score_table(table_model.targets, found))
 
 
 def info(context: typer.Context, model: Model) -> None:

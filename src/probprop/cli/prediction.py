@@ -16,6 +16,7 @@ from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
 from probprop.posterior import Array
+from probprop.targets import of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,6 +57,7 @@ def predict(
     The table is kept and gets the columns mean, std (of the target: model and noise together),
     std_model (what the model does not know), std_noise (what no model could know), and lower
     and upper, the ends of the interval that holds the target with the probability --level.
+    Of several targets each has its own: TARGET_mean, TARGET_std and so on.
     Of a model of classes it gets predicted_class, the most probable one, and p_CLASS, its
     probability, for every CLASS.
 
@@ -75,8 +77,7 @@ def predict(
             f"{model} predicts classes, which have no interval", param_hint="--level"
         )
     n_rows, chunk_rows = _plan(data)
-    kinds = {**table_model.kinds, table_model.target: table_model.target_kind}
-    chunks = iter_table(data, chunk_rows=chunk_rows, kinds=kinds)
+    chunks = iter_table(data, chunk_rows=chunk_rows, kinds=table_model.all_kinds)
     first = next(chunks)
     if taken := [name for name in _added(table_model) if name in first.columns]:
         raise ValueError(
@@ -108,7 +109,8 @@ def predict(
 def _added(model: TableModel) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
-        return [*ADDED]
+        several = len(model.targets) > 1
+        return [f"{target}_{k}" if several else k for target in model.targets for k in ADDED]
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
@@ -124,15 +126,12 @@ def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> Data
         named = most_probable(predicted, cast(Array, model.classes))
         columns = dict(zip(_added(model), [named, *predicted.proba.T], strict=True))
         return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
-    lower, upper = predicted.interval(level)
-    return frame.assign(
-        mean=predicted.mean,
-        std=predicted.std,
-        std_model=predicted.std_model,
-        std_noise=predicted.std_noise,
-        lower=lower,
-        upper=upper,
-    )
+    values = [
+        column
+        for one in of_each_target(predicted)
+        for column in (one.mean, one.std, one.std_model, one.std_noise, *one.interval(level))
+    ]
+    return frame.assign(**dict(zip(_added(model), values, strict=True)))
 
 
 def _plan(path: str) -> tuple[int | None, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from probprop.class_predictive import ClassMixture, ClassPredictive
 from probprop.cli.output import naming
 from probprop.posterior import Array
+from probprop.targets import in_words, of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -32,22 +34,32 @@ LABELS = {
 }
 
 
-def scores(model: TableModel, frame: DataFrame) -> dict[str, float]:
-    """Return every metric on the rows of a frame that holds the target."""
+def scores(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
+    """Return every metric of each target on the rows of a frame that holds them."""
     from probprop import class_metrics, metrics
 
     X, y = model.split(frame)
     predictive = model.estimator.predict_distribution(X)
     if isinstance(predictive, ClassPredictive | ClassMixture):
         y = np.searchsorted(cast(Array, model.classes), y)
-        return class_metrics.class_summary(y, predictive)
-    return metrics.summary(y, predictive)
+        return [class_metrics.class_summary(y, predictive)]
+    columns = y.reshape(len(y), -1).T
+    each = zip(columns, of_each_target(predictive), strict=True)
+    return [metrics.summary(column, one) for column, one in each]
 
 
-def score_table(model: TableModel, frame: DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the scores on a frame."""
-    found = scores(model, frame)
-    return ["measure", "value"], [[LABELS[k], show(k, value)] for k, value in found.items()]
+def score_table(
+    targets: Sequence[str], found: Sequence[dict[str, float]]
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the scores, with a column per target.
+
+    Examples
+    --------
+    >>> score_table(["heating", "cooling"], [{"rmse": 0.5}, {"rmse": 1.25}])
+    (['measure', 'heating', 'cooling'], [['RMSE', '0.5', '1.25']])
+    """
+    header = ["measure", *(targets if len(targets) > 1 else ["value"])]
+    return header, [[LABELS[k], *(show(k, one[k]) for one in found)] for k in found[0]]
 
 
 def show(name: str, value: float) -> str:
@@ -79,4 +91,4 @@ def write_model_report(
             model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
         )
     with naming(path):
-        write_report(path, f"Predicting {model.target}", sections)
+        write_report(path, f"Predicting {in_words(model.targets)}", sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,7 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
-from probprop.cli.scores import score_table, show, write_model_report
+from probprop.cli.scores import score_table, scores, show, write_model_report
 from probprop.ensemble import PBPEnsemble, first_network
 from probprop.posterior import Array
 from probprop.regressor import PBPRegressor
@@ -44,6 +45,8 @@ Examples:
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
   probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
   probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
+  probprop fit buildings.csv --target heating,cooling -o loads.pbp
+  probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
@@ -59,6 +62,13 @@ class Precision(StrEnum):
     float32 = "float32"
 
 
+class MissingOption(StrEnum):
+    """What an empty cell of a feature is: a mistake, or a value that is not known."""
+
+    error = "error"
+    marginalize = "marginalize"
+
+
 class TaskOption(StrEnum):
     """Whether the target is a number or a class."""
 
@@ -67,13 +77,18 @@ class TaskOption(StrEnum):
     classification = "classification"
 
 
-FLOAT64, AUTO = Precision.float64, TaskOption.auto
+FLOAT64, AUTO, ERROR = Precision.float64, TaskOption.auto, MissingOption.error
 
 
 def fit(
     context: typer.Context,
     data: Data,
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="Column to predict.")],
+    target: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN,...", help="Column to predict; several where all hold numbers."
+        ),
+    ],
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="MODEL", help="Model file to write.")
     ],
@@ -82,6 +97,12 @@ def fit(
     ] = AUTO,
     features: Features = None,
     drop: Drop = None,
+    missing: Annotated[
+        MissingOption,
+        typer.Option(
+            help="Empty cells of features: refuse them, or average over what they may be."
+        ),
+    ] = ERROR,
     hidden: Hidden = "50",
     epochs: EpochsOrAuto = "40",
     memory: Memory = None,
@@ -106,6 +127,13 @@ def fit(
     With --task auto a target of text, of true and false, or of two different whole numbers is
     a class, which is then printed; any other number is a number. Classes that are three or
     more numbers need --task classification.
+
+    Several targets of numbers, --target A,B or --target A --target B, are learned by one
+    network, each with a noise of its own.
+
+    With --missing marginalize a cell that is empty stands for any value, with the mean and the
+    variance of its column, here and in the tables the model is given later; a target must be
+    there.
     """
     n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
     check_range("--seed", seed, 0, 2**32 - 1)
@@ -118,7 +146,7 @@ def fit(
     check_destination(output)
     check_destination(report, "--report")
     from probprop.table import fit_table_model, read_table
-    from probprop.table.columns import check_no_missing
+    from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.model import choose_features
     from probprop.table.target import labels_of
 
@@ -127,12 +155,24 @@ def fit(
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
     unwanted = column_names(drop or [], columns)
-    chosen = choose_features(frame, target, wanted, unwanted)
+    targets = list(dict.fromkeys(column_names(target, columns)))
+    chosen = choose_features(frame, targets, wanted, unwanted)
     # Before rows are held out, so that the message counts them all.
-    check_no_missing(frame[[*chosen, target]])
-    decided = _task(frame, target, task, terminal)
-    labels = labels_of(frame, target) if decided == "classification" else None
-    parameters: dict[str, Any] = {"n_epochs": n_epochs, "dtype": dtype.value, "random_state": seed}
+    n_gaps = int(frame[chosen].isna().any(axis=1).sum())
+    if missing is MissingOption.marginalize:
+        check_no_missing(frame[targets])
+        rows = plural(len(frame), "row")
+        terminal.say(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+    else:
+        check_no_missing(frame[[*chosen, *targets]], FILL_OR_MARGINALIZE if n_gaps else FILL)
+    decided = _task(frame, targets, task, terminal)
+    labels = labels_of(frame, targets[0]) if decided == "classification" else None
+    parameters: dict[str, Any] = {
+        "n_epochs": n_epochs,
+        "missing": missing.value,
+        "dtype": dtype.value,
+        "random_state": seed,
+    }
     if memory is not None:  # else the one that is usual for the task
         parameters["memory"] = bound
     single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)
@@ -146,7 +186,7 @@ def fit(
         bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
         with bar as callback:
             model = fit_table_model(
-                rows, target, features=chosen, estimator=estimator, callback=callback
+                rows, targets, features=chosen, estimator=estimator, callback=callback
             )
         if first is not None:
             from probprop.report import choice_text  # which is slow to import
@@ -175,6 +215,8 @@ def fit(
     ]
     if model.classes is not None:
         facts.append(f"{len(model.classes):,} classes")
+    if len(targets) > 1:
+        facts.append(f"{len(targets):,} targets")
     if ensemble > 1:
         facts.append(f"{ensemble:,} networks")
     terminal.say(f"wrote {output}: {', '.join(facts)}")
@@ -190,30 +232,43 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     from probprop.table import read_table
 
     old = load_table_model(model)
-    kinds = {**old.kinds, old.target: old.target_kind}
-    frame = read_table(data, columns=[*old.features, old.target], kinds=kinds)
+    frame = read_table(data, columns=list(old.all_kinds), kinds=old.all_kinds)
     new = old.update(frame)
     save_model(new, model)
     noise = ""
     if new.classes is None:
         last = first_network(new.estimator).history_[-1]
-        noise = f"; noise std {', '.join(show('noise std', std) for std in last.noise_std)}"
+        stds = [show("noise std", std) for std in last.noise_std]
+        if len(stds) > 1:
+            stds = [f"{std} ({target})" for std, target in zip(stds, new.targets, strict=True)]
+        noise = f"; noise std {', '.join(stds)}"
     terminal_of(context).say(
         f"updated {model} with {plural(len(frame), 'row')}: {new.estimator.n_samples_seen_:,} rows "
         f"seen in {first_network(new.estimator).n_iter_:,} passes{noise}"
     )
 
 
-def _task(frame: DataFrame, target: str, task: TaskOption, terminal: Terminal) -> Task:
+def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:
     """Return what was asked for, or what the target looks like; then say so."""
+    from probprop.table.model import check_one_target
     from probprop.table.target import guess_task
 
-    if task is not TaskOption.auto:
-        return "regression" if task is TaskOption.regression else "classification"
-    guessed, words = guess_task(frame[target])
-    if guessed == "classification" or "--task" in words:  # else it is as everybody expects
-        terminal.say(f"{target!r} holds {words}")
-    return guessed
+    if task is TaskOption.regression:
+        return "regression"
+    if task is TaskOption.classification:
+        check_one_target(targets)
+        return "classification"
+    guesses = {target: guess_task(frame[target]) for target in targets}
+    for target, (guessed, words) in guesses.items():
+        if len(targets) > 1 and guessed == "classification":
+            raise ValueError(
+                f"{target!r} holds {words}; but of several targets all must be numbers: fit a "
+                "model of its own to it"
+            )
+        # Else it is as everybody expects.
+        if len(targets) == 1 and (guessed == "classification" or "--task" in words):
+            terminal.say(f"{target!r} holds {words}")
+    return guesses[targets[0]][0]
 
 
 def _split(
@@ -241,4 +296,4 @@ def _split(
 
 def _show_scores(model: TableModel, frame: DataFrame, terminal: Terminal) -> None:
     if not terminal.quiet:
-        terminal.table(*score_table(model, frame))
+        terminal.table(*score_table(model.targets, scores(model, frame)))

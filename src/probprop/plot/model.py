@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from probprop.plot.parts import (
     some_rows,
 )
 from probprop.posterior import Array, Epoch, FloatArray, Posterior
+from probprop.targets import target_names
 from probprop.validation import check_inputs, check_int
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ _COLUMNS = 100  # with more of them, fewer rows
 
 
 def training_curve(
-    history: Sequence[Epoch], *, target: str | None = "target", ax: Axes | None = None
+    history: Sequence[Epoch],
+    *,
+    target: str | Sequence[str] | None = "target",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw the mean log Z and, on an axis to the right, the noise after each epoch.
 
@@ -46,9 +51,9 @@ def training_curve(
     ----------
     history : sequence of Epoch
         ``history_`` of a fitted model.
-    target : str or None, default="target"
-        Name of the target, with its unit where it has one, for the labels. None is for
-        classes, which have no noise to draw.
+    target : str, sequence of str or None, default="target"
+        Name of the target, with its unit where it has one, for the labels; of several targets
+        the name of each. None is for classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -77,9 +82,21 @@ def training_curve(
     if target is not None:
         twins.append(ax.twinx())
         std_noise = np.array([epoch.noise_std for epoch in history])  # a line per target
-        label = "noise std (right)"
-        lines += twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=label)
-        twins[1].set_ylabel(f"noise std of {target}", color=VERMILLION)
+        names = target_names(target)
+        several = len(names) > 1
+        labels = [
+            f"noise std of {name} (right)" if several else "noise std (right)" for name in names
+        ]
+        noise = twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=labels[0])
+        for line, label, marker in zip(noise[1:], labels[1:], cycle("^vD*"), strict=False):
+            line.set(label=label, marker=marker)
+        if several and std_noise.max() > 10.0 * std_noise.min():  # of any units, on one axis
+            twins[1].set_yscale("log")
+            twins[1].yaxis.set_major_formatter("{x:g}")
+            twins[1].yaxis.set_minor_formatter(NullFormatter())
+        lines += noise
+        of = "each target" if several else names[0]
+        twins[1].set_ylabel(f"noise std of {of}", color=VERMILLION)
     for line in lines:
         line.set(markersize=4, markerfacecolor="none", markevery=max(1, len(epochs) // 40))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -151,6 +168,7 @@ def partial_dependence(
     feature: int,
     *,
     name: str | None = None,
+    output: int = 0,
     target: str = "target",
     ax: Axes | None = None,
 ) -> Axes:
@@ -170,6 +188,8 @@ def partial_dependence(
         Column of X.
     name : str, default=None
         Label of the feature; None is its name in the model, or its number.
+    output : int, default=0
+        Which of several targets.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
@@ -195,8 +215,11 @@ def partial_dependence(
         raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
     if name is None:
         name = str(getattr(model, "feature_names_in_", {feature: f"feature {feature}"})[feature])
-    grid = _grid(rows[:, feature], 50)
-    mean, std = _dependence(model, some, feature, grid)
+    known = rows[~np.isnan(rows[:, feature]), feature]
+    if not known.size:
+        raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
+    grid = _grid(known, 50)
+    mean, std = _dependence(model, some, feature, grid, output)
     ax = axes(ax)
     if len(grid) <= 10:  # between the values of a category there is nothing
         label = "mean ±2 std (model)"
@@ -209,7 +232,9 @@ def partial_dependence(
     return finish(ax, name, f"predicted {target}")
 
 
-def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: int = 4) -> list[int]:
+def important_features(
+    model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: int = 4, output: int = 0
+) -> list[int]:
     """Return the columns that move the predicted mean most, the most important first.
 
     That is the standard deviation over the rows of the partial dependence on the column.
@@ -220,7 +245,9 @@ def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: in
         Fitted.
     X : array-like of shape (n_rows, n_features)
     n : int, default=4
-        How many; all where there are fewer.
+        How many; all where there are fewer. A column without any value is not among them.
+    output : int, default=0
+        Which of several targets.
 
     Returns
     -------
@@ -237,12 +264,15 @@ def important_features(model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: in
     """
     check_int("n", n, 1)
     rows, some = _rows(model, X, _ROWS_TO_RANK)
-    variation = np.empty(rows.shape[1])
+    variation = np.full(rows.shape[1], -1.0)  # where all entries are missing
     for feature, column in enumerate(rows.T):
-        grid = _grid(column, 10)
-        mean, _ = _dependence(model, some, feature, grid)
-        variation[feature] = np.interp(column, grid, mean).std()
-    return [int(i) for i in np.argsort(-variation, kind="stable")[:n]]
+        known = column[~np.isnan(column)]
+        if known.size:
+            grid = _grid(known, 10)
+            mean, _ = _dependence(model, some, feature, grid, output)
+            variation[feature] = np.interp(known, grid, mean).std()
+    order = np.argsort(-variation, kind="stable")
+    return [int(i) for i in order if variation[i] >= 0.0][:n]
 
 
 def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
@@ -322,15 +352,19 @@ def _grid(column: FloatArray, n: int) -> FloatArray:
 
 
 def _dependence(
-    model: PBPRegressor | PBPEnsemble, rows: Array, feature: int, grid: FloatArray
+    model: PBPRegressor | PBPEnsemble, rows: Array, feature: int, grid: FloatArray, output: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Predicted mean and std_model with the feature at each value of the grid, over rows."""
+    """Mean and std_model of an output with the feature at each value of the grid, over rows."""
+    n_outputs = cast("PBPRegressor", model).n_outputs_
+    if not 0 <= output < n_outputs:
+        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
     repeated = np.tile(rows, (len(grid), 1))
     repeated[:, feature] = np.repeat(grid, len(rows))
     with warnings.catch_warnings():
         # A model fitted on a frame wants names; that these are its columns was checked.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictive = cast("Predictive | Mixture", model.predict_distribution(repeated))
-    mean = predictive.mean.reshape(len(grid), -1).mean(axis=1)
-    std = predictive.std_model.reshape(len(grid), -1).mean(axis=1)
+    each = (len(grid), len(rows), n_outputs)
+    mean = predictive.mean.reshape(each)[..., output].mean(axis=1)
+    std = predictive.std_model.reshape(each)[..., output].mean(axis=1)
     return mean, std

@@ -12,12 +12,15 @@ from probprop.auto import USUAL_EPOCHS
 from probprop.classifier import PBPClassifier
 from probprop.ensemble import PBPEnsemble, first_network
 from probprop.regressor import PBPRegressor
+from probprop.targets import target_names
 
 _MAX_NAMES = 40  # features named
 
 
 def model_facts(
-    model: PBPRegressor | PBPClassifier | PBPEnsemble, feature_names: Sequence[str], target: str
+    model: PBPRegressor | PBPClassifier | PBPEnsemble,
+    feature_names: Sequence[str],
+    target: str | Sequence[str],
 ) -> list[list[str]]:
     """Describe a fitted model in rows of a name and a value; of an ensemble its first network.
 
@@ -26,7 +29,8 @@ def model_facts(
     model : PBPRegressor, PBPClassifier or PBPEnsemble
         Fitted.
     feature_names : sequence of str
-    target : str
+    target : str or sequence of str
+        Name of the target, or of each of several.
 
     Returns
     -------
@@ -53,8 +57,9 @@ def model_facts(
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
     memory = network.choice_.memory
     bound = "" if memory is None else f", memory of {memory:g}"
+    names = target_names(target)
     facts = [
-        ["Target", target],
+        ["Target" if len(names) == 1 else "Targets", _some(names)],
         *_classes(network),
         *_members(model),
         [
@@ -63,6 +68,10 @@ def model_facts(
         ],
         ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
+    if network.missing == "marginalize":
+        facts.append(
+            ["Missing entries", "marginalized: any value, with its column's mean and variance"]
+        )
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
         "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
@@ -75,8 +84,12 @@ def model_facts(
     if isinstance(network, PBPRegressor):
         of_targets = q.alpha_noise, q.beta_noise, network.standardizer_.y_scale
         each = zip(*map(np.atleast_1d, of_targets), strict=True)
-        noise = "; ".join(_std_and_interval(*map(float, one)) for one in each)
-        facts.append(["Noise", f"standard deviation {noise}, in units of {target}"])
+        noise = [_std_and_interval(*map(float, one)) for one in each]
+        units = names[0]
+        if len(names) > 1:
+            noise = [f"{one} of {name}" for one, name in zip(noise, names, strict=True)]
+            units = "each target"
+        facts.append(["Noise", f"standard deviation {'; '.join(noise)}, in units of {units}"])
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],

@@ -17,6 +17,7 @@ from probprop.posterior import Array
 from probprop.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import choice_text
+from probprop.targets import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble
 
@@ -25,10 +26,16 @@ SCORE_HEADER = ["Measure", "Value", "How to read it"]
 _SIZE = (5.0, 3.75)  # inches, of every picture
 
 
-def check_rows(X: ArrayLike, y: ArrayLike, feature_names: Sequence[str]) -> tuple[Array, list[str]]:
-    """Return X, (n, n_features), and the names of its columns; y must have shape (n,)."""
+def check_rows(
+    X: ArrayLike, y: ArrayLike, feature_names: Sequence[str], n_targets: int = 1
+) -> tuple[Array, list[str]]:
+    """Return X, (n, n_features), and the names of its columns.
+
+    y must have shape (n,), or (n, K) for several targets.
+    """
     rows, shape, names = np.asarray(X), np.shape(y), [str(k) for k in feature_names]
-    if rows.ndim != 2 or shape != rows.shape[:1] or len(names) != rows.shape[1]:
+    expected = rows.shape[:1] + (() if n_targets == 1 else (n_targets,))
+    if rows.ndim != 2 or shape != expected or len(names) != rows.shape[1]:
         raise ValueError(
             "X must have one row per target and one column per feature name. Got X of shape "
             f"{rows.shape}, y of shape {shape} and {len(names)} names instead."
@@ -51,7 +58,7 @@ def axis_label(name: str) -> str:
     return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
 
 
-def training_section(model: Model, target: str) -> Section:
+def training_section(model: Model, target: str | Sequence[str]) -> Section:
     """How training went, pass by pass."""
     network = first_network(model)
     has_noise = isinstance(network, PBPRegressor)
@@ -59,11 +66,11 @@ def training_section(model: Model, target: str) -> Section:
     text += "it should rise and level off." + _which(model)
     if has_noise:
         text += " The noise is what the network leaves unexplained."
-    shown = f"Mean log Z and the noise of {target}" if has_noise else "Mean log Z"
+    targets = target_names(target)
+    shown = f"Mean log Z and the noise of {in_words(targets)}" if has_noise else "Mean log Z"
+    labels = [axis_label(name) for name in targets] if has_noise else None
     drawn = picture(
-        lambda ax: plot.training_curve(
-            network.history_, target=axis_label(target) if has_noise else None, ax=ax
-        ),
+        lambda ax: plot.training_curve(network.history_, target=labels, ax=ax),
         f"{shown} after each pass",
     )
     return Section("Training", text, figures=[drawn])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
+from probprop.targets import of_each_target, target_names
 
 
 def regression_sections(
@@ -37,7 +39,7 @@ def regression_sections(
     y: ArrayLike,
     *,
     feature_names: Sequence[str],
-    target: str,
+    target: str | Sequence[str],
     held_out: bool | None,
 ) -> list[Section]:
     """Judge a fitted regressor on rows with known targets.
@@ -48,12 +50,12 @@ def regression_sections(
         Fitted.
     X : array-like of shape (n, n_features)
         The numbers the model takes, after any encoding.
-    y : array-like of shape (n,)
+    y : array-like of shape (n,), or (n, K) for several targets
         What was observed, in target units.
     feature_names : sequence of str
         One per column of X.
-    target : str
-        Name of the target.
+    target : str or sequence of str
+        Name of the target, or of each of several.
     held_out : bool or None
         Whether the rows were kept from the model when it was fitted; None where that is not
         known. The report says so.
@@ -63,7 +65,8 @@ def regression_sections(
     list of Section
         The numbers that matter, predicted against observed, calibration, residuals, training,
         the choice of epochs and memory if it was automatic, partial dependence, weights, more
-        measures, facts.
+        measures, facts. Of several targets each has its numbers, predicted against observed,
+        calibration and partial dependence, before what they have in common.
 
     Examples
     --------
@@ -78,21 +81,40 @@ def regression_sections(
     'How good the predictions are'
     """
     check_is_fitted(model)
-    rows, names = check_rows(X, y, feature_names)
-    observed = np.asarray(y, np.float64)
+    targets = target_names(target)
+    n_outputs = cast(PBPRegressor, model).n_outputs_
+    if len(targets) != n_outputs:
+        raise ValueError(
+            f"target must name each target of the model, {n_outputs} in number. Got {targets}."
+        )
+    rows, names = check_rows(X, y, feature_names, len(targets))
+    observed = np.asarray(y, np.float64).reshape(len(rows), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictive = cast(Predictive | Mixture, model.predict_distribution(rows))
-        scores = metrics.summary(observed, predictive)
+        each = list(zip(targets, observed, of_each_target(predictive), strict=True))
+        scores = [metrics.summary(column, one) for _, column, one in each]
+        judged = [
+            [_quality(column, score, name, held_out), *_fit_pictures(column, one, name)]
+            for score, (name, column, one) in zip(scores, each, strict=True)
+        ]
+        dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
+        training = [training_section(model, targets), *choice_sections(model)]
+        if len(targets) == 1:
+            [(name, column, one)] = each
+            first = [*judged[0], _residuals(column, one, name), *training, *dependence]
+        else:
+            first = [
+                replace(section, title=f"{name}: {section.title[0].lower()}{section.title[1:]}")
+                for name, own, depends in zip(targets, judged, dependence, strict=True)
+                for section in (*own, depends)
+            ]
+            first += training
         return [
-            _quality(observed, scores, target, held_out),
-            *_fit_pictures(observed, predictive, target),
-            training_section(model, target),
-            *choice_sections(model),
-            _dependence(model, rows, names, target),
+            *first,
             weights_section(model),
-            _more_scores(scores, target),
-            Section("The model", table=([], model_facts(model, names, target))),
+            _more_scores(scores, targets),
+            Section("The model", table=([], model_facts(model, names, targets))),
         ]
 
 
@@ -154,27 +176,37 @@ def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
     return sentence + ": these rows give no reason to doubt the error bars."
 
 
-def _more_scores(scores: dict[str, float], target: str) -> Section:
+def _more_scores(scores: Sequence[dict[str, float]], targets: Sequence[str]) -> Section:
+    """The other measures, with a column per target."""
+
+    def row(name: str, key: str, write: Callable[[float], str], words: str) -> list[str]:
+        return [name, *(write(one[key]) for one in scores), words]
+
+    target = targets[0] if len(targets) == 1 else "each target"
+    measure, value, words = SCORE_HEADER
+    header = [measure, *(targets if len(targets) > 1 else [value]), words]
     rows = [
-        ["MAE", number(scores["mae"]), f"Mean absolute error, in units of {target}."],
+        row("MAE", "mae", number, f"Mean absolute error, in units of {target}."),
         *(
-            [f"Inside {level} %", percent(scores[f"coverage_{level}"]), _inside(level)]
+            row(f"Inside {level} %", f"coverage_{level}", percent, _inside(level))
             for level in (50, 80, 90)
         ),
-        [
+        row(
             "Calibration error",
-            percent(scores["calibration_error"]),
+            "calibration_error",
+            percent,
             "Mean distance between the expected and the observed share, over all levels. "
             "0 % is ideal.",
-        ],
-        [
+        ),
+        row(
             "Sharpness",
-            number(scores["sharpness"]),
+            "sharpness",
+            number,
             f"Mean predicted standard deviation, in units of {target}. Of two calibrated models "
             "the one with the smaller value says more.",
-        ],
+        ),
     ]
-    return Section("More measures", table=(SCORE_HEADER, rows))
+    return Section("More measures", table=(header, rows))
 
 
 def _inside(level: int) -> str:
@@ -212,30 +244,29 @@ def _fit_pictures(y: FloatArray, predictive: Predictive | Mixture, target: str) 
                 )
             ],
         ),
-        Section(
-            "Residuals against error bars",
-            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
-            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
-            figures=[
-                picture(
-                    lambda ax: plot.residuals_against_std(
-                        y, predictive, target=axis_label(target), ax=ax
-                    ),
-                    f"Residuals of {target} against the predicted standard deviation",
-                )
-            ],
-        ),
     ]
 
 
+def _residuals(y: FloatArray, predictive: Predictive | Mixture, target: str) -> Section:
+    drawn = picture(
+        lambda ax: plot.residuals_against_std(y, predictive, target=axis_label(target), ax=ax),
+        f"Residuals of {target} against the predicted standard deviation",
+    )
+    return Section(
+        "Residuals against error bars",
+        "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
+        "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+        figures=[drawn],
+    )
+
+
 def _dependence(
-    model: PBPRegressor | PBPEnsemble, X: Array, names: list[str], target: str
+    model: PBPRegressor | PBPEnsemble, X: Array, names: list[str], output: int, target: str
 ) -> Section:
     def drawn(feature: int) -> Picture:
+        labels = {"name": axis_label(names[feature]), "target": axis_label(target)}
         return picture(
-            lambda ax: plot.partial_dependence(
-                model, X, feature, name=axis_label(names[feature]), target=axis_label(target), ax=ax
-            ),
+            lambda ax: plot.partial_dependence(model, X, feature, output=output, **labels, ax=ax),
             f"Predicted {target} for different values of {names[feature]}",
         )
 
@@ -245,5 +276,5 @@ def _dependence(
         "that feature alone is set to the value below; the band is two standard deviations of "
         "the model's own uncertainty, without the noise. It shows what the network learned, not "
         "what causes what.",
-        figures=[drawn(feature) for feature in plot.important_features(model, X)],
+        figures=[drawn(feature) for feature in plot.important_features(model, X, output=output)],
     )

@@ -6,6 +6,7 @@ as `read_table` makes it, it is the row of the file, also after rows were left o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from pandas.api import types
 
 from probprop.posterior import Array, FloatArray
 from probprop.table.errors import TableError
+from probprop.table.text import MISSING
 
 Kind = Literal["number", "boolean", "text"]
 
@@ -99,8 +101,15 @@ def _dates(name: str, value: object) -> TableError:
     )
 
 
-def check_no_missing(frame: pd.DataFrame) -> None:
-    """Refuse missing values, naming the columns and how many rows."""
+FILL = "fill them in, or leave out those rows or columns"
+FILL_OR_MARGINALIZE = (
+    "fill them in, leave out those rows or columns, or fit with --missing marginalize, which "
+    "takes gaps in features"
+)
+
+
+def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
+    """Refuse missing values, naming the columns and how many rows, and say what to do."""
     missing = frame.isna()
     if not missing.to_numpy().any():
         return
@@ -110,9 +119,30 @@ def check_no_missing(frame: pd.DataFrame) -> None:
     shown = ", ".join(each[:10]) + (f" and {len(each) - 10} more" if len(each) > 10 else "")
     raise TableError(
         f"Missing values in column{'s' * (len(each) > 1)} {shown}; of {len(frame)} rows "
-        f"{int(rows.sum())} have some, first {_rows(frame, rows.to_numpy(), 1)}: fill them in, or "
-        "leave out those rows or columns."
+        f"{int(rows.sum())} have some, first {_rows(frame, rows.to_numpy(), 1)}: {advice}."
     )
+
+
+def present(name: str, column: pd.Series) -> pd.Series:
+    """Return the cells that are not missing, with their index; refuse a column without any."""
+    cells = column.dropna()
+    if len(column) and cells.empty:
+        raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
+    return cells
+
+
+def with_gaps(frame: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+    """Return the columns, where "NA" and the like is missing among numbers, as for `read_table`.
+
+    >>> with_gaps(pd.DataFrame({"age": ["31", "NA"]}), {"age": "number"})["age"].tolist()
+    ['31', nan]
+    """
+    texts_of = [
+        name
+        for name, kind in kinds.items()
+        if kind == "number" and not types.is_numeric_dtype(frame[name])
+    ]
+    return frame.assign(**{k: frame[k].mask(frame[k].isin(MISSING)) for k in texts_of})
 
 
 def numbers(name: str, column: pd.Series) -> FloatArray:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils import get_tags
 
 from probprop import persistence
 from probprop.class_predictive import ClassMixture, ClassPredictive
@@ -23,9 +22,11 @@ from probprop.mixture import Mixture
 from probprop.posterior import Array, FloatArray
 from probprop.predictive import Predictive
 from probprop.regressor import PBPRegressor
-from probprop.table.columns import Kind, booleans, check_no_missing, kind_of, numbers, texts
+from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
+from probprop.table.encoding import encode, fit_encoder, typed_columns
 from probprop.table.errors import TableError, check_names, columns_absent, listed
-from probprop.table.target import check_known, labels_of, target_of
+from probprop.table.target import check_known, labels_of, targets_of
+from probprop.targets import target_names
 
 if TYPE_CHECKING:
     from probprop.estimator import Callback
@@ -45,6 +46,9 @@ class TableModel:
     becomes a column that is 1 where the row has it. A category that is not known gives 0 in
     all of them, and a warning.
 
+    A cell that is missing is refused, or, where the estimator has ``missing="marginalize"``,
+    NaN: in a text column, in all columns of its categories, of which it may be any.
+
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier or PBPEnsemble
@@ -53,14 +57,19 @@ class TableModel:
         As `build_encoder` makes it.
     features : list of str
         Columns of the table that the model uses, in the order of the table.
-    target : str
-        Column that it predicts.
+    target : str or list of str
+        Column that it predicts, or columns: of numbers, each with a noise of its own.
     """
 
     estimator: Estimator
     encoder: ColumnTransformer
     features: list[str]
-    target: str
+    target: str | list[str]
+
+    @property
+    def targets(self) -> list[str]:
+        """The columns that it predicts, also where it is one."""
+        return target_names(self.target)
 
     @property
     def classes(self) -> Array | None:
@@ -70,7 +79,7 @@ class TableModel:
 
     @property
     def target_kind(self) -> Kind:
-        """What the target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
+        """What each target holds: ``"number"``, ``"boolean"`` or ``"text"``."""
         if self.classes is None or self.classes.dtype.kind in "iu":
             return "number"
         return "boolean" if self.classes.dtype.kind == "b" else "text"
@@ -80,6 +89,11 @@ class TableModel:
         """What each feature holds: ``"number"``, ``"boolean"`` or ``"text"``."""
         kinds = {name: kind for kind, _, names in self.encoder.transformers_ for name in names}
         return {name: kinds[name] for name in self.features}
+
+    @property
+    def all_kinds(self) -> dict[str, Kind]:
+        """What each feature and each target holds, as `read_table` takes it."""
+        return self.kinds | dict.fromkeys(self.targets, self.target_kind)
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -100,13 +114,13 @@ class TableModel:
         return plain + [f"{name}={c}" for name, known in self.categories.items() for c in known]
 
     def extra_columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a table that the model ignores; the target is none of them."""
-        return [name for name in frame if name not in (*self.features, self.target)]
+        """Return the columns of a table that the model ignores; a target is none of them."""
+        return [name for name in frame if name not in (*self.features, *self.targets)]
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
         counts = {
-            name: int((~pd.Series(texts(frame[name]), dtype=object).isin(known)).sum())
+            name: int((~pd.Series(texts(frame[name].dropna()), dtype=object).isin(known)).sum())
             for name, known in self.categories.items()
         }
         return {name: n for name, n in counts.items() if n}
@@ -122,11 +136,12 @@ class TableModel:
         Returns
         -------
         ndarray of shape (n, len(encoded_names))
+            NaN where a cell is missing, if the estimator takes that.
 
         Raises
         ------
         TableError
-            Where columns are absent or cells are missing or of another kind.
+            Where columns are absent, cells are of another kind, or missing but not expected.
 
         Warns
         -----
@@ -134,7 +149,10 @@ class TableModel:
             Once, with each column and the number of rows.
         """
         given = _select(frame, self.features)
-        check_no_missing(given)
+        if takes_gaps(self.estimator):
+            given = with_gaps(given, self.kinds)
+        else:
+            check_no_missing(given, FILL_OR_MARGINALIZE)
         if unknown := self.unknown_categories(given):
             each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
             warnings.warn(
@@ -143,18 +161,20 @@ class TableModel:
                 UnknownCategoryWarning,
                 stacklevel=2,
             )
-        return _encode(self.encoder, _typed(given, self.kinds))
+        return encode(self.encoder, typed_columns(given, self.kinds))
 
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
-        """Return X, (n, len(encoded_names)), and y, (n,), of a table that has the target.
+        """Return X, (n, len(encoded_names)), and y of a table that has the targets.
 
-        A class that the model does not know is refused.
+        y has shape (n,), or (n, K) of several targets. A class that the model does not know is
+        refused.
         """
-        given = _select(frame, [*self.features, self.target])
+        given = _select(frame, [*self.features, *self.targets])
         if self.classes is None:
-            return self.encode(frame), target_of(given, self.target)
-        labels = labels_of(given, self.target, self.target_kind)
-        check_known(labels, self.classes, self.target)
+            return self.encode(frame), targets_of(given, self.targets)
+        [target] = self.targets
+        labels = labels_of(given, target, self.target_kind)
+        check_known(labels, self.classes, target)
         return self.encode(frame), labels
 
     def predict_distribution(
@@ -187,7 +207,7 @@ class TableModel:
 
 def fit_table_model(
     frame: pd.DataFrame,
-    target: str,
+    target: str | Sequence[str],
     *,
     features: Sequence[str] | None = None,
     drop: Collection[str] = (),
@@ -199,14 +219,15 @@ def fit_table_model(
     Parameters
     ----------
     frame : DataFrame of shape (n, n_columns)
-    target : str
+    target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
+        Several columns of numbers are predicted by one network, each with its own noise.
     features : sequence of str, default=None
         Columns to predict it from; None means all others.
     drop : collection of str, default=()
         Columns to leave out.
     estimator : PBPRegressor, PBPClassifier or PBPEnsemble
-        A clone of it is fitted.
+        A clone of it is fitted. With ``missing="marginalize"`` features may have gaps.
     callback : callable, default=None
         Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
 
@@ -239,93 +260,34 @@ def fit_table_model(
     >>> model.predict_distribution(fruit).mean.shape
     (4,)
     """
-    chosen = choose_features(frame, target, features, drop)
-    given = _select(frame, [*chosen, target])
-    y = labels_of(given, target) if is_classifier(estimator) else target_of(given, target)
-    encoder, X = fit_encoder(frame[chosen])
+    targets = target_names(target)
+    chosen = choose_features(frame, targets, features, drop)
+    given = _select(frame, [*chosen, *targets])
+    if is_classifier(estimator):
+        check_one_target(targets)
+        y: Array = labels_of(given, targets[0])
+    else:
+        y = targets_of(given, targets)
+    if not takes_gaps(estimator):
+        check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
+    encoder, X = fit_encoder(given[chosen])
     new = clone(estimator)
     fitted = new.fit(X, y) if isinstance(new, PBPEnsemble) else new.fit(X, y, callback)
-    return TableModel(fitted, encoder, chosen, target)
+    return TableModel(fitted, encoder, chosen, targets[0] if len(targets) == 1 else targets)
 
 
-def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
-    """Return the encoder of all columns of a table, and what it makes of its rows.
-
-    Parameters
-    ----------
-    given : DataFrame of shape (n, n_columns)
-
-    Returns
-    -------
-    encoder : ColumnTransformer
-    X : ndarray of shape (n, n_encoded)
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> _, X = fit_encoder(pd.DataFrame({"kind": ["apple", "pear"], "length": [7.0, 9.5]}))
-    >>> X
-    array([[7. , 1. , 0. ],
-           [9.5, 0. , 1. ]])
-    """
-    check_no_missing(given)
-    kinds = {name: kind_of(name, given[name]) for name in given}
-    typed = _typed(given, kinds)
-    known = {k: sorted(set(typed[k])) for k, kind in kinds.items() if kind == "text"}
-    encoder = build_encoder(kinds, known)
-    return encoder, _encode(encoder, typed)
+def check_one_target(targets: Sequence[str]) -> None:
+    """Refuse several targets, for classes."""
+    if len(targets) > 1:
+        raise TableError(
+            f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
+            "target, or predict numbers (--task regression)."
+        )
 
 
-def build_encoder(
-    kinds: Mapping[str, Kind], categories: Mapping[str, Sequence[str]]
-) -> ColumnTransformer:
-    """Return the fitted encoder of columns of these kinds: numbers, booleans, then categories.
-
-    It is a function of its arguments alone, so that a model file needs only these.
-
-    >>> encoder = build_encoder({"a": "number", "b": "text"}, {"b": ["x", "y"]})
-    >>> encoder.transform(pd.DataFrame({"a": [0.5], "b": ["y"]}))
-    array([[0.5, 0. , 1. ]])
-    """
-
-    def of(kind: Kind) -> list[str]:
-        return [name for name, other in kinds.items() if other == kind]
-
-    one_hot = OneHotEncoder(
-        categories=[np.array(categories[name], object) for name in of("text")],
-        handle_unknown="ignore",
-        sparse_output=False,
-    )
-    parts = [
-        ("number", "passthrough", of("number")),
-        ("boolean", "passthrough", of("boolean")),
-        ("text", one_hot, of("text")),
-    ]
-    encoder = ColumnTransformer(
-        [part for part in parts if part[2]],  # one without columns would stay unfitted
-        sparse_threshold=0.0,
-        verbose_feature_names_out=False,
-    ).set_output(transform="default")
-    row = {
-        k: [0.0] if k not in categories else pd.Series(categories[k][:1], dtype=object)
-        for k in kinds
-    }
-    return encoder.fit(pd.DataFrame(row))
-
-
-def _encode(encoder: ColumnTransformer, typed: pd.DataFrame) -> FloatArray:
-    return cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
-
-
-def _typed(given: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return the columns as floats and str, whatever they came as."""
-    columns: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        if kind == "text":
-            columns[name] = pd.Series(texts(given[name]), dtype=object)
-        else:
-            columns[name] = (numbers if kind == "number" else booleans)(name, given[name])
-    return pd.DataFrame(columns)
+def takes_gaps(estimator: Estimator) -> bool:
+    """Whether features may be missing: it, or each network of it, marginalises them."""
+    return bool(get_tags(estimator).input_tags.allow_nan)
 
 
 def _source(frame: pd.DataFrame) -> str:
@@ -343,19 +305,26 @@ def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def choose_features(
-    frame: pd.DataFrame, target: str, features: Sequence[str] | None, drop: Collection[str]
+    frame: pd.DataFrame,
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    drop: Collection[str],
 ) -> list[str]:
     """Return the columns to use, in the order of the table."""
-    wanted = [target, *(features or ()), *drop]
+    wanted = [*targets, *(features or ()), *drop]
     if absent := [name for name in dict.fromkeys(wanted) if name not in frame]:
         raise columns_absent(_source(frame), absent, list(frame))
-    if target in drop or (features is not None and target in features):
-        raise TableError(f"The target {target!r} can be neither a feature nor dropped: choose one.")
+    if taken := [name for name in targets if name in drop or name in (features or ())]:
+        raise TableError(
+            f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."
+        )
+    if not targets or len({*targets}) < len(targets):
+        raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
     among = frame.columns if features is None else features
-    chosen = [k for k in dict.fromkeys(frame) if k in among and k != target and k not in drop]
+    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in (*targets, *drop)]
     if not chosen:
         raise TableError(
-            f"{_source(frame)} leaves no feature to predict {target!r} from: it has "
+            f"{_source(frame)} leaves no feature to predict {listed(targets)} from: it has "
             f"{listed(list(frame))}; choose at least one other column."
         )
     if other := [k for k in chosen if not isinstance(k, str)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -84,6 +85,12 @@ def target_of(given: pd.DataFrame, target: str) -> FloatArray:
             "the like: give a column of numbers as the target."
         )
     return numbers(target, column)
+
+
+def targets_of(given: pd.DataFrame, targets: Sequence[str]) -> FloatArray:
+    """Return the targets as finite floats, (n,) of one, (n, K) of several."""
+    columns = [target_of(given, target) for target in targets]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def _mostly_text(column: pd.Series) -> bool:

@@ -23,8 +23,8 @@ _LOOK = 20  # records compared to find the delimiter
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}  # the rarer in prose first
 # Later versions read every number exactly, and warn where it is asked for.
 _EXACT = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
-_MISSING = ["NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none"]
-_MISSING += ["#N/A", "-", "?", "."]
+MISSING = ["NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none"]
+MISSING += ["#N/A", "-", "?", "."]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _settled(column: pd.Series) -> pd.Series:
     if types.is_numeric_dtype(column):  # bool is one, too
         return column
     cells = column.dropna()
-    missing = cells.isin(_MISSING)
+    missing = cells.isin(MISSING)
     if not missing.any() or missing.all():
         return column
     numbers = pd.to_numeric(cells[~missing], errors="coerce")

@@ -1,0 +1,232 @@
+"""Tables with empty cells: refused in words, or marginalised by every command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("typer", reason="the command needs the extra cli")
+
+import probprop
+from cli_tables import call, homes
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
+from probprop.cli import prediction
+from probprop.table import TableError, fit_table_model, read_table
+
+Captured = pytest.CaptureFixture[str]
+NAMES = ["rooms", "area", "new", "city=Lima, north", "city=Oslo", "city=Rome"]
+FIT = "fit gaps.csv --target price --epochs 2 --hidden 5 -o m.pbp"
+
+
+def gaps(n: int = 80) -> pd.DataFrame:
+    """Some homes, a fifth of whose cells are empty, but none of the prices."""
+    frame = homes(n).drop(columns=["id", "fixed"]).astype({"rooms": float, "new": object})
+    empty = np.random.RandomState(3).random_sample((n, 5)) < [0.2, 0.2, 0.2, 0.2, 0.0]
+    return frame.mask(empty)
+
+
+def by_hand(frame: pd.DataFrame) -> np.ndarray:
+    """The columns of NAMES: a text that is missing has no category known."""
+    plain = [frame[name].astype(float) for name in ("rooms", "area", "new")]
+    there = frame["city"].notna()
+    one_hot = [(frame["city"] == k).where(there) for k in ("Lima, north", "Oslo", "Rome")]
+    return np.column_stack([*plain, *one_hot]).astype(float)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables, and the model `FIT --missing marginalize`, which no test changes."""
+    folder = tmp_path_factory.mktemp("gaps")
+    frame = gaps()
+    frame[:60].to_csv(folder / "gaps.csv", index=False)
+    frame[60:].to_csv(folder / "new.csv", index=False)
+    fit = FIT.replace("gaps.csv", str(folder / "gaps.csv")).replace("m.pbp", str(folder / "g.pbp"))
+    assert call(f"{fit} --missing marginalize -q") == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def regressor(missing: str = "marginalize") -> PBPRegressor:
+    return PBPRegressor((5,), n_epochs=2, missing=missing, random_state=0)
+
+
+# ---- The encoding
+
+
+def test_a_gap_is_missing_in_every_column_of_its_cell() -> None:
+    frame = gaps()
+    assert frame.isna().any().tolist() == [True] * 4 + [False]
+    model = fit_table_model(frame, "price", estimator=regressor())
+    assert model.encoded_names == NAMES
+    assert model.kinds == {"city": "text", "rooms": "number", "area": "number", "new": "boolean"}
+    X = by_hand(frame)
+    assert_array_equal(model.encode(frame), X, strict=True)
+    direct = regressor().fit(X, frame["price"].to_numpy())
+    assert_array_equal(model.predict_distribution(frame).std, direct.predict(X, return_std=True)[1])
+    assert model.unknown_categories(frame) == {}
+
+
+def test_without_gaps_nothing_changes() -> None:
+    frame = gaps().dropna()
+    one, other = (
+        fit_table_model(frame, "price", estimator=regressor(missing)).predict_distribution(frame)
+        for missing in ("error", "marginalize")
+    )
+    assert_array_equal(one.mean, other.mean)
+    assert_array_equal(one.std, other.std)
+
+
+def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
+    # A linear model of independent features: its variance is that of the target over the rows.
+    frame = homes(600)[["area", "rooms"]].assign(price=lambda f: 1e3 * f["area"] + 2e4 * f["rooms"])
+    linear = PBPRegressor((), missing="marginalize", random_state=0)
+    model = fit_table_model(frame, "price", estimator=linear)
+    empty = model.predict_distribution(frame[:1].assign(area=np.nan, rooms=np.nan))
+    assert empty.std[0] == pytest.approx(frame["price"].std(), rel=0.05)
+    assert empty.mean[0] == pytest.approx(frame["price"].mean(), rel=0.01)
+    assert empty.std[0] > 10.0 * model.predict_distribution(frame).std.max()
+
+
+# ---- The commands
+
+
+def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
+    assert call(f"{FIT} --missing marginalize") == 0
+    n = int(gaps()[:60].isna().any(axis=1).sum())
+    assert f"{n} of 60 rows have empty cells, which are marginalized" in capfd.readouterr().err
+
+
+def test_predict_in_chunks_takes_gaps_and_na(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = gaps()[60:].reset_index(drop=True)
+    frame.loc[3:5, "area"] = np.nan  # a whole chunk
+    frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
+    assert (pd.read_csv("na.csv", keep_default_na=False)["area"] == "NA").sum() >= 3
+    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 3)
+    assert call("predict g.pbp na.csv -o out.csv -q") == 0
+    written = pd.read_csv("out.csv")
+    expected = probprop.load("g.pbp").estimator.predict_distribution(by_hand(frame))
+    assert_allclose(written["mean"], expected.mean, rtol=1e-12)
+    assert_allclose(written["std"], expected.std, rtol=1e-12)
+
+
+def test_parquet_has_gaps_of_its_own() -> None:
+    frame = gaps()[60:].astype({"rooms": "Int64", "new": "boolean", "city": "string"})
+    frame.to_parquet("new.parquet")
+    assert call("predict g.pbp new.parquet -o out.parquet -q") == 0
+    expected = probprop.load("g.pbp").estimator.predict(by_hand(gaps()[60:]))
+    assert_array_equal(pd.read_parquet("out.parquet")["mean"], expected)
+
+
+def test_evaluate_update_and_info(capfd: Captured) -> None:
+    old = probprop.load("g.pbp")
+    X, y = by_hand(gaps()[60:]), gaps()[60:]["price"].to_numpy()
+    assert call("evaluate g.pbp new.csv --json") == 0
+    found = json.loads(capfd.readouterr().out)
+    expected = metrics.summary(y, old.estimator.predict_distribution(X))
+    assert found == {"rows": 20, **expected}
+    Path("u.pbp").write_bytes(Path("g.pbp").read_bytes())
+    assert call("update u.pbp new.csv -q") == 0
+    again = probprop.load("u.pbp").estimator
+    assert_array_equal(again.predict(X), old.estimator.partial_fit(X, y).predict(X))
+    assert call("info g.pbp") == 0
+    shown = capfd.readouterr().out
+    assert "Missing entries" in shown
+    assert "marginalized" in shown
+
+
+def test_the_report_of_rows_with_gaps() -> None:
+    frame = gaps()[60:].assign(rooms=np.nan)  # a feature without any value on these rows
+    frame.to_csv("roomless.csv", index=False)
+    assert call("evaluate g.pbp roomless.csv -q --report r.html") == 0
+    page = Path("r.html").read_text()
+    assert "Missing entries" in page
+    assert "different values of area" in page
+    assert "different values of rooms" not in page
+
+
+def test_classes_and_ensembles_take_gaps() -> None:
+    options = "--target city --ensemble 2 --missing marginalize -q -o c.pbp"
+    frame = gaps().dropna(subset="city")
+    frame.to_csv("cities.csv", index=False)
+    assert call(f"fit cities.csv --epochs 2 --hidden 5 {options}") == 0
+    model = probprop.load("c.pbp")
+    assert isinstance(model.estimator, PBPEnsemble)
+    assert all(type(m) is PBPClassifier for m in model.estimator.estimators_)
+    assert call("predict c.pbp cities.csv -o out.csv -q") == 0
+    proba = model.estimator.predict_proba(
+        np.column_stack([frame[k].astype(float) for k in ("rooms", "area", "price", "new")])
+    )
+    assert_allclose(pd.read_csv("out.csv")["p_Oslo"], proba[:, 1], rtol=1e-12)
+
+
+# ---- Errors
+
+
+def fails(capfd: Captured, code: int, line: str, *fragments: str) -> str:
+    capfd.readouterr()
+    assert call(line) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in err
+    return err
+
+
+def test_refused_unless_asked_for(capfd: Captured) -> None:
+    marginalize = "or fit with --missing marginalize"
+    fails(capfd, 1, FIT, "Missing values in columns 'city'", "of 60 rows", marginalize)
+    fails(capfd, 2, f"{FIT} --missing mean", "--missing", "'marginalize'")
+    gaps().dropna().to_csv("full.csv", index=False)
+    assert call("fit full.csv --target price --epochs 1 -o full.pbp -q") == 0
+    for command in ("predict", "evaluate", "update"):
+        fails(capfd, 1, f"{command} full.pbp new.csv", "Missing values in columns", marginalize)
+
+
+def test_a_target_is_never_missing(capfd: Captured) -> None:
+    frame = gaps().dropna()
+    frame.iloc[4, 4] = np.nan
+    frame.to_csv("priceless.csv", index=False)
+    fit = FIT.replace("gaps.csv", "priceless.csv")
+    for missing in ("error", "marginalize"):
+        line = fails(
+            capfd, 1, f"{fit} --missing {missing}", "Missing values in column 'price' (1 row)"
+        )
+        assert "marginalize" not in line
+    for command in ("evaluate", "update"):
+        fails(capfd, 1, f"{command} g.pbp priceless.csv", "column 'price' (1 row)")
+
+
+@pytest.mark.parametrize("name", ["area", "city"])
+def test_a_column_without_any_value(capfd: Captured, name: str) -> None:
+    gaps().assign(**{name: np.nan}).to_csv("empty.csv", index=False)
+    fit = FIT.replace("gaps.csv", "empty.csv")
+    words = f"Column '{name}' has no value in any row: drop it (--drop)"
+    fails(capfd, 1, f"{fit} --missing marginalize -q", words)
+    assert call(f"{fit} --missing marginalize --drop {name} -q") == 0
+
+
+def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
+    frame = gaps()[60:].astype({"area": object, "new": object})
+    for name, value, words in (
+        ("area", "large", "'area' must hold finite numbers, but has 'large' in row 8"),
+        ("new", "NA", "'new' must hold true or false, but has 'NA' in row 8"),
+    ):
+        column = frame[name].copy()
+        column.iloc[7] = value
+        frame.assign(**{name: column}).to_csv("bad.csv", index=False)
+        fails(capfd, 1, "predict g.pbp bad.csv -q", words)
+    table = read_table("gaps.csv")
+    with pytest.raises(TableError, match="Missing values in columns"):
+        fit_table_model(table, "price", estimator=regressor("error"))
