@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from probprop.auto import Choice, Curve
+from probprop.choice_parts import describe_choice, field, rebuild_choice
 from probprop.posterior import Array, Epoch, FloatArray, Posterior
 from probprop.standardize import Standardizer
 from probprop.targets import target_names
-from probprop.validation import check_int, check_memory
+from probprop.validation import check_int
 
 if TYPE_CHECKING:  # these import this module
     from probprop.classifier import PBPClassifier
@@ -37,20 +37,12 @@ _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
 _OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale")  # with several, a list each
-_CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _NETWORKS = ("PBPRegressor", "PBPClassifier")  # what ensembles are made of
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
 # noise_variance has a column per target where there are several.
-
-
-def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
-    """Return an entry of exactly this type (a bool is no int)."""
-    if type(mapping.get(key)) is not kind:
-        raise ValueError(f"{key} in the header is missing or not of type {kind.__name__}")
-    return mapping[key]
 
 
 def _describe_regressor(model: PBPRegressor) -> Parts:
@@ -76,7 +68,7 @@ def _describe_fitted(model: PBPEstimator, expected: str) -> Parts:
         "weights_dtype": model.posterior_.dtype.name,
         "n_iter_": model.n_iter_,
         "n_samples_seen_": model.n_samples_seen_,
-        "choice_": _describe_choice(model.choice_),
+        "choice_": describe_choice(model.choice_),
         **{k: _plain(state[k]) for k in _ABOVE},  # numbers, or lists of one per target
     }
     arrays = {f"{k}_{i}": array for k in _LAYERED for i, array in enumerate(state[k])}
@@ -218,7 +210,7 @@ def _rebuild_fitted(
         columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
     history = [Epoch(*row) for row in zip(*columns.values(), strict=True)]
     model._publish(Posterior(**q), standardizer, history, log_evidence, n_seen)
-    model.choice_ = _rebuild_choice(header, model)
+    model.choice_ = rebuild_choice(header, model)
     model.n_features_in_ = len(arrays["x_mean"])
     if names:
         model.feature_names_in_ = np.array(names, object)
@@ -229,44 +221,6 @@ def _per_target(header: dict[str, Any], key: str, n: int) -> FloatArray:
     if len(values) != n or any(type(value) is not float for value in values):
         raise ValueError(f"{key} in the header does not have a number per target")
     return np.array(values)
-
-
-def _describe_choice(choice: Choice) -> dict[str, Any]:
-    curves = [{k: _plain(v) for k, v in vars(curve).items()} for curve in choice.curves]
-    return {k: _plain(v) for k, v in vars(choice).items()} | {"curves": curves}
-
-
-def _rebuild_choice(header: dict[str, Any], model: PBPEstimator) -> Choice:
-    """Undo `_describe_choice`; files from before there was a choice have the parameters."""
-    if "choice_" not in header and not isinstance(model.n_epochs, str):
-        return Choice(model.n_epochs, None)
-    described = field(header, "choice_", dict)
-    chosen = {k: field(described, k, t) for k, t in _CHOICE.items()}
-    check_int("n_epochs of choice_", chosen["n_epochs"], 1)
-    if not math.isfinite(chosen["gain"]) or not 0.0 <= chosen["gain_error"] < math.inf:
-        raise ValueError("the gain of choice_ is one that no choice has")
-    curves = tuple(_rebuild_curve(curve) for curve in field(described, "curves", list))
-    return Choice(memory=_chosen_memory(described), curves=curves, **chosen)
-
-
-def _rebuild_curve(described: Any) -> Curve:
-    if type(described) is not dict:
-        raise ValueError("a curve of choice_ is not described")
-    epochs, scores = (
-        field(field(described, k, dict), "tuple", list) for k in ("n_epochs", "log_likelihood")
-    )
-    kinds = [type(value) for value in (*epochs, *scores)]
-    if kinds != [int] * len(epochs) + [float] * len(epochs) or not np.isfinite(scores).all():
-        raise ValueError("a curve of choice_ has values that no curve has")
-    return Curve(_chosen_memory(described), tuple(epochs), tuple(scores))
-
-
-def _chosen_memory(described: dict[str, Any]) -> float | None:
-    memory = described.get("memory")
-    check_memory(memory)
-    if isinstance(memory, str):
-        raise ValueError(f"the memory of choice_ is {memory[:50]}")
-    return memory
 
 
 def _feature_names(header: dict[str, Any], n_features: int) -> list[str]:

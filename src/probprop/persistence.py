@@ -21,13 +21,13 @@ from typing import IO, Any
 
 import numpy as np
 
+from probprop.choice_parts import field
 from probprop.model_parts import (
     REBUILD,
     Model,
     Parts,
     class_inside,
     describe,
-    field,
 )
 from probprop.posterior import Array
 
