@@ -235,8 +235,9 @@ def test_moments_of_columns_with_holes(incomplete) -> None:
 
 def test_errors_say_what_to_do(incomplete, diabetes) -> None:
     X, y = incomplete
-    with pytest.raises(ValueError, match="NaN"):
-        PBPRegressor(2).fit(X, y)
+    for estimator in (PBPRegressor(2), PBPClassifier(2)):
+        with pytest.raises(ValueError, match=r'X contains NaN.*give the estimator missing="margin'):
+            estimator.fit(X, y > 100)
     model = PBPRegressor(2, n_epochs=1, missing="marginalize").fit(X, y)
     with pytest.raises(ValueError, match=r"predict_gradient has no gradient.*without missing"):
         model.predict_gradient(X)

@@ -35,16 +35,7 @@ def check_regression_data(
 
     X is finite but for entries that may be missing, by the estimator's tag.
     """
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=[np.float64, np.float32],
-        multi_output=True,
-        y_numeric=True,
-        ensure_all_finite=_finite(estimator),
-        reset=reset,
-    )
+    X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
     check_columns(X, reset)
     y = np.asarray(y, np.float64)  # which refuses text
     return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
@@ -94,9 +85,24 @@ def check_columns(X: Array, reset: bool) -> None:
         )
 
 
-def _finite(estimator: Any) -> bool | str:
-    """Return what scikit-learn is told of NaN."""
-    return "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+def _validated(estimator: Any, *arrays: Any, **checks: Any) -> Any:
+    """Let scikit-learn check X, and y; where NaN may be marginalised, say so."""
+    gaps = get_tags(estimator).input_tags.allow_nan
+    try:
+        return validate_data(
+            estimator,
+            *arrays,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if gaps else True,
+            **checks,
+        )
+    except ValueError as error:
+        if "Input X contains NaN" not in str(error) or not hasattr(estimator, "missing"):
+            raise
+        raise ValueError(
+            "Input X contains NaN. If these entries are missing, give the estimator "
+            'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
+        ) from error
 
 
 def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
@@ -104,15 +110,7 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
 
     X is finite but for entries that may be missing, by the estimator's tag.
     """
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=[np.float64, np.float32],
-        multi_output=True,
-        ensure_all_finite=_finite(estimator),
-        reset=reset,
-    )
+    X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     check_columns(X, reset)
     y = y.toarray() if issparse(y) else y
     check_classification_targets(y)
@@ -194,13 +192,7 @@ def check_inputs(estimator: Any, X: Any) -> Array:
 
     X is finite but for entries that may be missing, by the estimator's tag.
     """
-    checked: Array = validate_data(
-        estimator,
-        X,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=_finite(estimator),
-        reset=False,
-    )
+    checked: Array = _validated(estimator, X, reset=False)
     return checked
 
 
