@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from probprop.regressor import PBPRegressor
 
 settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
 settings.load_profile("probprop")
+
+# pytest-xdist gives its workers a width; without one, tables are not cut.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(scope="module")

@@ -395,7 +395,6 @@ def test_the_example_of_the_documentation_runs(
     own: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[1] / "docs" / "baselines.md").read_text()
-    monkeypatch.setenv("COLUMNS", "200")  # so that no name is cut
     (source,) = re.findall(r"```python\n(from sklearn.*?)```", page, flags=re.DOTALL)
     (command,) = re.findall(r"^\$ probprop (.*my_method:gp)$", page, flags=re.MULTILINE)
     assert len(source.strip().splitlines()) == 10
