@@ -10,8 +10,7 @@ A measured feature has an error of its own, and sometimes it is not there at all
 # A cubic, learned from 100 points with exact x. Then predictions at exact x, and at x known to
 # within a standard deviation of 0.5 only: the band widens where the curve is steep, and hardly
 # where it is flat. The dashed lines are the same two standard deviations found the long way, by
-# drawing x 500 times: what the network propagates is too narrow, for it takes its hidden units for
-# independent, and here all of them hang on one x.
+# drawing x 500 times.
 
 import matplotlib.pyplot as plt
 import numpy as np

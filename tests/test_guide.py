@@ -47,11 +47,6 @@ def test_uncertain_inputs() -> None:
     assert_allclose(left["filled"][there], left["holed"][there])
     assert (left["filled_std"][~there] > 0.0).all()
     assert left["filled_std"][there].max() < 1e-12
-    # Drawn inputs give wider predictions than the network's own: its units are not independent.
-    own = left["gaps"].predict_distribution(X_test, X_std=0.02)
-    exact = left["gaps"].predict_distribution(X_test)
-    assert (exact.var < own.var).all()
-    assert np.mean(own.var) < np.mean(left["variance"])
     assert np.corrcoef(left["mean"], y_test)[0, 1] > 0.6
 
 

@@ -101,6 +101,37 @@ def test_gradients_are_those_of_log_Z(hidden: list[int]) -> None:
 # ---- Standard deviations
 
 
+@pytest.mark.parametrize("hidden", [(), (30,), (20, 20)])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_a_trained_network_has_the_moments_of_drawn_inputs(
+    diabetes, hidden: tuple[int, ...], share: float
+) -> None:
+    X, y = diabetes
+    std = share * X.std(axis=0)
+    model = PBPRegressor(hidden, random_state=0).fit(X, y)
+    at = model.predict_distribution(X[:8], X_std=std)
+    random = np.random.RandomState(1)
+    drawn = X[:8] + std * random.standard_normal((10_000, *X[:8].shape))
+    p = model.predict_distribution(drawn.reshape(-1, X.shape[1]))
+    means, variances = (a.reshape(10_000, 8) for a in (p.mean, p.var_model))
+    exact = np.sqrt(variances.mean(axis=0) + means.var(axis=0))
+    assert_allclose(at.mean, means.mean(axis=0), atol=0.15 * exact.max())
+    assert_allclose(at.std_model, exact, rtol=0.15)
+    assert_allclose(np.median(at.std_model / exact), 1.0, atol=0.06)
+    assert (at.std_model > 1.02 * model.predict_distribution(X[:8]).std_model).all()
+
+
+def test_several_targets_and_both_kinds_of_doubt(diabetes) -> None:
+    X, y = diabetes
+    X = X.copy()
+    X[0, 0] = np.nan
+    model = PBPRegressor(10, n_epochs=5, random_state=0, missing="marginalize")
+    model.fit(X, np.column_stack([y, -y]), X_std=0.01)
+    one, both = (model.predict_distribution(X, X_std=s).std_model for s in (None, 0.05))
+    assert one.shape == both.shape == (200, 2)
+    assert (both > one).all()
+
+
 def test_predictions_widen(diabetes) -> None:
     X, y = diabetes
     model = PBPRegressor(20, random_state=0).fit(X, y)
@@ -195,12 +226,15 @@ def test_a_missing_entry_is_a_gaussian_of_its_feature(incomplete) -> None:
     mean, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     assert_allclose(model.standardizer_.x_mean, mean)
     assert_allclose(model.standardizer_.x_scale, scale)
-    filled, std = np.where(np.isnan(X), mean, X), np.where(np.isnan(X), scale, 0.0)
+    filled = np.where(np.isnan(X), mean, X)
     complete = PBPRegressor(8, n_epochs=5, random_state=0).fit(filled, y)
-    got = model.predict(X, return_std=True)
-    for a, b in zip(got, model.predict(filled, return_std=True, X_std=std), strict=True):
-        assert_allclose(a, b, rtol=1e-9)
-    assert (got[1] >= model.predict(filled, return_std=True)[1]).all()
+    got = model.predict_distribution(X)
+    moments = ENGINES["reference"].predict_moments(
+        model.posterior_, (filled - mean) / scale, np.isnan(X).astype(float)
+    )
+    assert_allclose(got.mean, moments[0] * y.std() + y.mean(), rtol=1e-9)
+    assert_allclose(got.var_model, moments[1] * y.var(), rtol=1e-9)
+    assert (got.std >= model.predict(filled, return_std=True)[1]).all()
     assert model.noise_variance_ < complete.noise_variance_  # which takes the holes for values
 
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_scalar
 from probprop import training
 from probprop.auto import Choice, choose
 from probprop.engine import ENGINES
-from probprop.inputs import Inputs
+from probprop.inputs import Inputs, normal_nodes
 from probprop.posterior import Array, Epoch, FloatArray, Likelihood, Posterior
 from probprop.progress import progress_bar
 from probprop.standardize import Standardizer
@@ -194,13 +194,28 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _moments(
         self, posterior: Posterior, standardizer: Standardizer, X: Inputs
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
+        """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several.
+
+        Uncertain inputs are integrated over. The variances of [PBP15] Eq. (14) would not do: they
+        take the units of a layer for independent, but all of them see the same input, and
+        what it does to them adds up.
+        """
+        if X.std is not None:
+            _, largest = standardizer.transform_std(X.std, np.dtype(self.dtype))
+            check_magnitude("X_std", largest, np.dtype(self.dtype))
+        nodes = np.zeros((1, X.shape[1])) if X.std is None else normal_nodes(X.shape[1])
+        step = max(1, _PREDICT_BLOCK // len(nodes))
         moments = []
-        for start in range(0, X.shape[0], _PREDICT_BLOCK):
-            copy = self._working_copy(standardizer, X[start : start + _PREDICT_BLOCK])
-            moments.append(ENGINES[self.engine].predict_moments(posterior, *copy))
-        mean = np.concatenate([m for m, _ in moments])
-        return mean, np.concatenate([v for _, v in moments])
+        for start in range(0, X.shape[0], step):
+            rows = X[start : start + step]
+            copy = self._working_copy(standardizer, rows.at(nodes))
+            found = ENGINES[self.engine].predict_moments(posterior, *copy)
+            moments.append([a.reshape(len(nodes), len(rows), *a.shape[1:]) for a in found])
+        means = np.concatenate([m for m, _ in moments], axis=1)
+        variances = np.concatenate([v for _, v in moments], axis=1)
+        if X.std is None:
+            return means[0], variances[0]
+        return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     # ---- Validation, once, here
 
