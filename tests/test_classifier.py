@@ -18,6 +18,7 @@ from probprop.engine import ENGINES
 from probprop.posterior import initial_posterior
 
 
+@pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
     [PBPClassifier(), PBPClassifier((10, 10), dtype="float32", n_epochs=20, refine_every=0.5)]
 )

@@ -43,6 +43,7 @@ def fitted(diabetes: tuple[np.ndarray, np.ndarray]) -> PBPEnsemble:
     return PBPEnsemble(SMALL, n_members=3, random_state=0).fit(*diabetes)
 
 
+@pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
     [
         PBPEnsemble(PBPRegressor(n_epochs=20), n_members=2),

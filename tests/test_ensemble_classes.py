@@ -26,6 +26,7 @@ def three(**parameters) -> PBPEnsemble:
     return PBPEnsemble(small(**parameters), n_members=3)
 
 
+@pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks([PBPEnsemble(PBPClassifier(n_epochs=10), n_members=2)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -402,8 +402,9 @@ def test_the_example_of_the_documentation_runs(
     if datasets.where("yacht") is None:  # one of the same shape
         rng = np.random.RandomState(0)
         made = rng.standard_normal((308, 6))
+        y = np.sin(made[:, 0]) + 0.1 * rng.standard_normal(308)
         split = np.split(rng.permutation(308), [277])
-        monkeypatch.setattr(benchmark, "_data", lambda name: (made, made[:, 0] ** 2, [split]))
+        monkeypatch.setattr(benchmark, "_data", lambda name: (made, y, [split]))
         monkeypatch.setattr(datasets, "load", lambda name: None)
     assert run_command([*command.split(), "--jobs", "1", "--report", "r.html"]) == 0
     out = capfd.readouterr().out

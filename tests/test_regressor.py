@@ -37,6 +37,7 @@ def fitted(diabetes: tuple[np.ndarray, np.ndarray]) -> PBPRegressor:
     return PBPRegressor(random_state=0).fit(*diabetes)
 
 
+@pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
     [PBPRegressor(), PBPRegressor((10, 10), dtype="float32", n_epochs=20, refine_every=0.5)]
 )

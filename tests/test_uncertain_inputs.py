@@ -209,6 +209,7 @@ def test_metadata_routing_through_a_pipeline(diabetes) -> None:
 # ---- Missing entries
 
 
+@pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
     [
         PBPRegressor(5, n_epochs=3, missing="marginalize"),
