@@ -14,8 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import probprop.estimator
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
 from probprop.engine import ENGINES
+from probprop.inputs import N_NODES
 from probprop.posterior import initial_posterior
 from probprop.reference.adf import gradients
 from probprop.standardize import fit_standardizer
@@ -119,6 +121,14 @@ def test_a_trained_network_has_the_moments_of_drawn_inputs(
     assert_allclose(at.std_model, exact, rtol=0.15)
     assert_allclose(np.median(at.std_model / exact), 1.0, atol=0.06)
     assert (at.std_model > 1.02 * model.predict_distribution(X[:8]).std_model).all()
+
+
+def test_blocks_of_rows_do_not_change_predictions(diabetes, monkeypatch) -> None:
+    X, y = diabetes
+    model = PBPRegressor(8, n_epochs=3, random_state=0).fit(X, np.column_stack([y, y**2]))
+    whole = model.predict(X, return_std=True, X_std=0.02)
+    monkeypatch.setattr(probprop.estimator, "_PREDICT_BLOCK", 3 * N_NODES)  # three rows
+    assert_allclose(model.predict(X, return_std=True, X_std=0.02), whole, rtol=1e-13)
 
 
 def test_several_targets_and_both_kinds_of_doubt(diabetes) -> None:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_scalar
 from probprop import training
 from probprop.auto import Choice, choose
 from probprop.engine import ENGINES
-from probprop.inputs import Inputs, normal_nodes
+from probprop.inputs import N_NODES, Inputs, normal_nodes
 from probprop.posterior import Array, Epoch, FloatArray, Likelihood, Posterior
 from probprop.progress import progress_bar
 from probprop.standardize import Standardizer
@@ -194,27 +194,38 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _moments(
         self, posterior: Posterior, standardizer: Standardizer, X: Inputs
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several.
-
-        Uncertain inputs are integrated over. The variances of [PBP15] Eq. (14) would not do: they
-        take the units of a layer for independent, but all of them see the same input, and
-        what it does to them adds up.
-        """
-        if X.std is not None:
-            _, largest = standardizer.transform_std(X.std, np.dtype(self.dtype))
-            check_magnitude("X_std", largest, np.dtype(self.dtype))
-        nodes = np.zeros((1, X.shape[1])) if X.std is None else normal_nodes(X.shape[1])
-        step = max(1, _PREDICT_BLOCK // len(nodes))
-        moments = []
-        for start in range(0, X.shape[0], step):
-            rows = X[start : start + step]
-            copy = self._working_copy(standardizer, rows.at(nodes))
-            found = ENGINES[self.engine].predict_moments(posterior, *copy)
-            moments.append([a.reshape(len(nodes), len(rows), *a.shape[1:]) for a in found])
-        means = np.concatenate([m for m, _ in moments], axis=1)
-        variances = np.concatenate([v for _, v in moments], axis=1)
+        """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
         if X.std is None:
-            return means[0], variances[0]
+            moments, step = self._propagated, _PREDICT_BLOCK
+        else:
+            check_magnitude("X_std", standardizer.largest_std(X.std), np.dtype(self.dtype))
+            moments, step = self._integrated, max(1, _PREDICT_BLOCK // N_NODES)
+        blocks = [
+            moments(posterior, standardizer, X[start : start + step])
+            for start in range(0, len(X), step)
+        ]
+        return np.concatenate([m for m, _ in blocks]), np.concatenate([v for _, v in blocks])
+
+    def _propagated(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the moments by [PBP15] Eqs. (13) to (17)."""
+        copy = self._working_copy(standardizer, X)
+        return ENGINES[self.engine].predict_moments(posterior, *copy)
+
+    def _integrated(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the moments over uncertain inputs, at points that stand for their Gaussians.
+
+        Eq. (14) would not do: it takes the units of a layer for independent, but all of them see
+        the same input, and what it does to them adds up.
+        """
+        everywhere = X.at(normal_nodes(X.shape[1]))
+        means, variances = (
+            a.reshape(N_NODES, len(X), *a.shape[1:])
+            for a in self._propagated(posterior, standardizer, everywhere)
+        )
         return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
 
     # ---- Validation, once, here
@@ -246,8 +257,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_magnitude("X", largest, dtype)
         X_var = None
         if X.std is not None:
-            X_var, largest = standardizer.transform_std(X.std, dtype)
-            check_magnitude("X_std", largest, dtype)
+            check_magnitude("X_std", standardizer.largest_std(X.std), dtype)
+            X_var = ((X.std / standardizer.x_scale) ** 2).astype(dtype)
         if self.missing == "marginalize" and (missing := X.missing()) is not None:
             variance = (
                 1.0 if standardizer.missing_variance is None else standardizer.missing_variance

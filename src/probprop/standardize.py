@@ -49,12 +49,10 @@ class Standardizer:
                 out[rows] = block
         return out, largest
 
-    def transform_std(self, std: FloatArray, dtype: np.dtype[Any]) -> tuple[Array, float]:
-        """Return the variances of standardised features, and the largest standard deviation."""
-        with np.errstate(over="ignore"):
-            scaled = std / self.x_scale
-            variance: Array = (scaled**2).astype(dtype)
-        return variance, float(scaled.max())
+    def largest_std(self, std: FloatArray) -> float:
+        """Return the largest of the standard deviations, standardised."""
+        with np.errstate(over="ignore"):  # the caller refuses what is too large
+            return float((std.max(axis=0) / self.x_scale).max())
 
     def transform_y(self, y: Array) -> FloatArray:
         """Return the standardised targets, shape (n,) or (n, K)."""

@@ -36,7 +36,6 @@ def check_regression_data(
     X is finite but for entries that may be missing, by the estimator's tag.
     """
     X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
-    check_columns(X, reset)
     y = np.asarray(y, np.float64)  # which refuses text
     return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
 
@@ -76,25 +75,14 @@ def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
     return known
 
 
-def check_columns(X: Array, reset: bool) -> None:
-    """Refuse to learn from a column that has no value at all."""
-    if reset and len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
-        raise ValueError(
-            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
-            "about them. Leave them out."
-        )
-
-
-def _validated(estimator: Any, *arrays: Any, **checks: Any) -> Any:
-    """Let scikit-learn check X, and y; where NaN may be marginalised, say so."""
+def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
+    """Let scikit-learn check X, and y. Where NaN may be marginalised, say so, or check the gaps."""
     gaps = get_tags(estimator).input_tags.allow_nan
+    finite = "allow-nan" if gaps else True
+    dtypes = [np.float64, np.float32]
     try:
-        return validate_data(
-            estimator,
-            *arrays,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if gaps else True,
-            **checks,
+        found = validate_data(
+            estimator, X, *y, dtype=dtypes, ensure_all_finite=finite, reset=reset, **checks
         )
     except ValueError as error:
         if "Input X contains NaN" not in str(error) or not hasattr(estimator, "missing"):
@@ -103,6 +91,18 @@ def _validated(estimator: Any, *arrays: Any, **checks: Any) -> Any:
             "Input X contains NaN. If these entries are missing, give the estimator "
             'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
         ) from error
+    if gaps and reset:
+        _check_columns(found[0])
+    return found
+
+
+def _check_columns(X: Array) -> None:
+    """Refuse to learn from a column that has no value at all."""
+    if len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
+        raise ValueError(
+            f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
+            "about them. Leave them out."
+        )
 
 
 def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
@@ -111,7 +111,6 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
     X is finite but for entries that may be missing, by the estimator's tag.
     """
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
-    check_columns(X, reset)
     y = y.toarray() if issparse(y) else y
     check_classification_targets(y)
     if type_of_target(y) == "multilabel-indicator":
