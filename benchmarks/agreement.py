@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from probprop.posterior import Array, Posterior
+from probprop._types import Array
+from probprop.inference.posterior import Posterior
 
 # In float32 the engines round differently at every point, and what is rounded away feeds the
 # next point: over the passes compared here up to 1e-5 was measured (1e-14 in float64).

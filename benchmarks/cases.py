@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probprop.posterior import Array, FloatArray, Posterior, initial_posterior
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import Posterior, initial_posterior
 
 TARGET_GFLOPS = 90.0
 """Single-thread dgemm rate of the core on which the target rates were measured."""

@@ -22,7 +22,7 @@ from benchmarks.clock import median, say
 from benchmarks.fashion_data import Bytes, Pictures, folder_of, handwriting, load, noise
 from benchmarks.machine import machine
 from probprop import PBPClassifier
-from probprop.posterior import Epoch
+from probprop.inference.posterior import Epoch
 
 EPOCHS = (5, 20)
 HIDDEN = 100

@@ -10,8 +10,8 @@ from benchmarks.agreement import check_moments
 from benchmarks.cases import DTYPES, SHAPES, Case, make_case
 from benchmarks.clock import median, say, timed
 from benchmarks.outcome import Outcome, rate
-from probprop.engine import ENGINES
-from probprop.posterior import Posterior
+from probprop.inference.engine import ENGINES
+from probprop.inference.posterior import Posterior
 
 _HIDDEN = ((13, (50,)), (90, (100,)), (13, (50, 50)))
 _PASSES = 4  # over all rows, per repetition of the native engine

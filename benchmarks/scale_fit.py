@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.clock import median
 from benchmarks.memory_fit import peak, reset_peak, resident
 from probprop import PBPRegressor
-from probprop.posterior import Epoch, FloatArray
+from probprop._types import FloatArray
+from probprop.inference.posterior import Epoch
 
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000, 5_000_000)
 NOISE_STD = 0.1  # of the generated rows
@@ -50,7 +51,7 @@ def flights() -> Case | None:
 
 def benchmark_set(name: str, hidden: int) -> Case | None:
     """A set of the paper, where its file is at hand."""
-    from probprop import datasets
+    from probprop_lab import datasets
 
     if datasets.where(name) is None:
         return None

@@ -10,8 +10,8 @@ from benchmarks.agreement import RTOL, check_posteriors
 from benchmarks.cases import DTYPES, SHAPES, TARGET_GFLOPS, Case, make_case
 from benchmarks.clock import dgemm_gflops, median, say, timed
 from benchmarks.outcome import Outcome, rate, verdict
-from probprop.engine import ENGINES
-from probprop.posterior import Memory, Posterior
+from probprop.inference.engine import ENGINES
+from probprop.inference.posterior import Memory, Posterior
 
 _SECONDS = 0.2  # of native work per repetition, at the target rate
 _LEAST_OF_TARGET = 0.9

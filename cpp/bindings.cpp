@@ -364,7 +364,7 @@ void define_for(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_kernel, m) {
-    m.doc() = "The compiled kernels of probprop; use them through probprop.engine.";
+    m.doc() = "The compiled kernels of probprop; use them through probprop.inference.engine.";
     const Level* levels[4];
     const int n_levels = available_levels(levels);
     std::vector<std::string> names;

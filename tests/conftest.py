@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from labelled import Split, halves
 from model_files import fitted
-from probprop.regressor import PBPRegressor
+from probprop.estimators.regressor import PBPRegressor
 
 settings.register_profile("probprop", deadline=None)  # a busy machine is no failure
 settings.load_profile("probprop")

@@ -1,4 +1,4 @@
-"""Model files to break, and what the tests of probprop.persistence share."""
+"""Model files to break, and what the tests of probprop.files.format share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_array_equal
 
-from probprop.persistence import ModelFileError, load
-from probprop.regressor import PBPRegressor
+from probprop.estimators.regressor import PBPRegressor
+from probprop.files.format import ModelFileError, load
 
 X = RandomState(0).standard_normal((60, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]
 Y = 3.0 * X[:, 0] + np.sin(X[:, 1]) + RandomState(1).standard_normal(60)

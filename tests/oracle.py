@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.testing import assert_allclose
 
-from probprop.posterior import FloatArray, Posterior
+from probprop._types import FloatArray
+from probprop.inference.posterior import Posterior
 
 NAMES = ("oracle_H4", "oracle_H43")
 State = dict[str, Any]

@@ -1,44 +1,101 @@
 """Bayesian neural networks by probabilistic backpropagation.
 
 >>> from probprop import PBPRegressor
+
+Names and public modules are imported when they are first used (PEP 562), so that a command which
+needs none of them does not wait for scikit-learn.
 """
 
-from importlib.metadata import version as _version
+from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
+from typing import TYPE_CHECKING, Any
 
-try:
-    import probprop._kernel  # noqa: F401  (tried first, so that its absence is explained)
-except ModuleNotFoundError as error:
-    if error.name != "probprop._kernel":
-        raise
-    raise ImportError(
-        "probprop is built without its compiled kernel: the module probprop._kernel is missing. "
-        "Install a wheel with `pip install probprop`, or, in a source checkout, build it with "
-        "`pip install .` (it needs a C++17 compiler)."
-    ) from error
+if TYPE_CHECKING:
+    from probprop import active, metrics, plot, report, table
+    from probprop._version import __version__
+    from probprop.estimators.choice import Choice, Curve
+    from probprop.estimators.classifier import PBPClassifier
+    from probprop.estimators.ensemble import PBPEnsemble
+    from probprop.estimators.regressor import PBPRegressor
+    from probprop.estimators.selection import EvidenceSelection, select
+    from probprop.files import ModelFileError, load
+    from probprop.inference.posterior import Epoch, Posterior
+    from probprop.inference.standardize import Standardizer
+    from probprop.predictive.classes import ClassMixture, ClassPredictive
+    from probprop.predictive.gaussian import Predictive
+    from probprop.predictive.mixture import Mixture
+    from probprop.predictive.sampled import SampledNetwork
+    from probprop.predictive.sensitivity import Sensitivity
 
-from probprop.class_predictive import ClassPredictive
-from probprop.classifier import PBPClassifier
-from probprop.ensemble import PBPEnsemble
-from probprop.persistence import ModelFileError, load
-from probprop.posterior import Epoch, Posterior
-from probprop.predictive import Predictive
-from probprop.regressor import PBPRegressor
-from probprop.selection import EvidenceSelection, select
-from probprop.sensitivity import Sensitivity
+_HOME = {
+    "Choice": "estimators.choice",
+    "ClassMixture": "predictive.classes",
+    "ClassPredictive": "predictive.classes",
+    "Curve": "estimators.choice",
+    "Epoch": "inference.posterior",
+    "EvidenceSelection": "estimators.selection",
+    "Mixture": "predictive.mixture",
+    "ModelFileError": "files",
+    "PBPClassifier": "estimators.classifier",
+    "PBPEnsemble": "estimators.ensemble",
+    "PBPRegressor": "estimators.regressor",
+    "Posterior": "inference.posterior",
+    "Predictive": "predictive.gaussian",
+    "SampledNetwork": "predictive.sampled",
+    "Sensitivity": "predictive.sensitivity",
+    "Standardizer": "inference.standardize",
+    "__version__": "_version",
+    "load": "files",
+    "select": "estimators.selection",
+}
+_MODULES = ("active", "metrics", "plot", "report", "table")
 
-__version__ = _version("probprop")
 __all__ = [
+    "Choice",
+    "ClassMixture",
     "ClassPredictive",
+    "Curve",
     "Epoch",
     "EvidenceSelection",
+    "Mixture",
     "ModelFileError",
     "PBPClassifier",
     "PBPEnsemble",
     "PBPRegressor",
     "Posterior",
     "Predictive",
+    "SampledNetwork",
     "Sensitivity",
+    "Standardizer",
     "__version__",
+    "active",
     "load",
+    "metrics",
+    "plot",
+    "report",
     "select",
+    "table",
 ]
+
+if _find_spec("probprop._kernel") is None:
+    raise ImportError(
+        "probprop is built without its compiled kernel: the module probprop._kernel is missing. "
+        "Install a wheel with `pip install probprop`, or, in a source checkout, build it with "
+        "`pip install .` (it needs a C++17 compiler)."
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name or module on first use."""
+    if name in _MODULES:
+        return _import_module(f"probprop.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'probprop' has no attribute {name!r}")
+    value = getattr(_import_module(f"probprop.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names too that were not used yet."""
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The compiled kernels of probprop; use them through probprop.engine."""
+"""The compiled kernels of probprop; use them through probprop.inference.engine."""
 
 from collections.abc import Sequence
 from typing import Annotated, overload

@@ -13,9 +13,9 @@ from numpy.random import RandomState
 from sklearn.datasets import load_diabetes
 
 from probprop import metrics
-from probprop.datasets import toy_cubic
-from probprop.posterior import Array
-from probprop.regressor import PBPRegressor
+from probprop._types import Array
+from probprop.estimators.regressor import PBPRegressor
+from probprop_lab.datasets import toy_cubic
 
 if TYPE_CHECKING:
     from probprop.report import Section

@@ -26,10 +26,10 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_scalar
 
-from probprop.posterior import FloatArray
-from probprop.regressor import PBPRegressor
-from probprop.sampled import SampledNetwork
-from probprop.validation import check_above, check_option
+from probprop._types import FloatArray
+from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import check_above, check_option
+from probprop.predictive.sampled import SampledNetwork
 
 Goal = Literal["maximize", "minimize"]
 

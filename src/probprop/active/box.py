@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from sklearn.utils import check_array, check_random_state
 
+from probprop._types import FloatArray
 from probprop.active.acquisition import Acquisition
-from probprop.posterior import FloatArray
-from probprop.validation import check_int
+from probprop.estimators.validation import check_int
 
 _TRIES = 100  # random points of which the best is a start
 

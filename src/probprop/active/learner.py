@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_random_state, check_X_y
 
+from probprop._types import FloatArray
 from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
-from probprop.posterior import FloatArray
-from probprop.validation import check_flag, check_int, check_option
+from probprop.estimators.validation import check_flag, check_int, check_option
 
 StrategyName = Literal["variance", "information_gain", "thompson", "random"]
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from probprop.posterior import FloatArray
-from probprop.standardize import fit_standardizer
+from probprop._types import FloatArray
+from probprop.inference.standardize import fit_standardizer
 
 IntArray = NDArray[np.intp]
 Strategy = Callable[[Any, FloatArray, int, RandomState], IntArray]

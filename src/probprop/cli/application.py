@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -11,11 +12,8 @@ import typer
 from probprop import __version__
 from probprop.cli import (
     active,
-    comparing,
-    data,
     judging,
     prediction,
-    reproducing,
     showing,
     training,
 )
@@ -49,10 +47,9 @@ app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
 app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
-app.command(epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
-app.command(epilog=reproducing.REPRODUCE_EXAMPLES)(reproducing.reproduce)
-app.add_typer(data.app, name="data")
+for entry_point in entry_points(group="probprop.commands"):
+    entry_point.load()(app)
 
 
 @app.callback()

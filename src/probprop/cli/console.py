@@ -23,8 +23,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from probprop.posterior import Epoch
-from probprop.progress import noise_text
+from probprop.estimators.progress import noise_text
+from probprop.inference.posterior import Epoch
 
 
 @dataclass(frozen=True)

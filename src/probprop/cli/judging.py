@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop import persistence
 from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_model, load_table_model
 from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, write_model_report
-from probprop.ensemble import PBPEnsemble
-from probprop.estimator import PBPEstimator
+from probprop.estimators.base import PBPEstimator
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.files import format as persistence
 
 if TYPE_CHECKING:
     from probprop.table import TableModel

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from probprop.persistence import replacing
+from probprop.files.format import replacing
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from probprop.class_predictive import ClassMixture, ClassPredictive, most_probable
+from probprop._types import Array
 from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
-from probprop.posterior import Array
-from probprop.targets import of_each_target
+from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
+from probprop.predictive.targets import of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from probprop.class_predictive import ClassMixture, ClassPredictive
+from probprop._types import Array
 from probprop.cli.output import naming
-from probprop.posterior import Array
-from probprop.targets import in_words, of_each_target
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.predictive.targets import in_words, of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,8 @@ LABELS = {
 
 def scores(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
     """Return every metric of each target on the rows of a frame that holds them."""
-    from probprop import class_metrics, metrics
+    from probprop import metrics
+    from probprop.metrics import classes as class_metrics
 
     X, y = model.split(frame)
     predictive = model.estimator.predict_distribution(X)

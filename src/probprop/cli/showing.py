@@ -12,8 +12,8 @@ import typer
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destination, naming
 from probprop.cli.scores import show
-from probprop.engine import ENGINES, cpu_level
-from probprop.posterior import initial_posterior
+from probprop.inference.engine import ENGINES, cpu_level
+from probprop.inference.posterior import initial_posterior
 
 DEMO_EXAMPLES = """\b
 Examples:

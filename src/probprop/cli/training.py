@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from probprop.classifier import PBPClassifier
+from probprop._types import Array
 from probprop.cli.arguments import (
     Data,
     Drop,
@@ -29,9 +29,9 @@ from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, show, write_model_report
-from probprop.ensemble import PBPEnsemble, first_network
-from probprop.posterior import Array
-from probprop.regressor import PBPRegressor
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble, first_network
+from probprop.estimators.regressor import PBPRegressor
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
 
-from probprop.class_metrics import (
+from probprop.metrics.classes import (
     calibration_error,
     check_classes_and_proba,
     reliability_curve,

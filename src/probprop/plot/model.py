@@ -13,6 +13,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from probprop._types import Array, FloatArray
+from probprop.estimators.validation import check_inputs, check_int
+from probprop.inference.posterior import Epoch, Posterior
 from probprop.plot.parts import (
     BLUE,
     LAYERS,
@@ -24,16 +27,14 @@ from probprop.plot.parts import (
     legend_above,
     some_rows,
 )
-from probprop.posterior import Array, Epoch, FloatArray, Posterior
-from probprop.targets import target_names
-from probprop.validation import check_inputs, check_int
+from probprop.predictive.targets import target_names
 
 if TYPE_CHECKING:
-    from probprop.auto import Choice
-    from probprop.ensemble import PBPEnsemble
-    from probprop.mixture import Mixture
-    from probprop.predictive import Predictive
-    from probprop.regressor import PBPRegressor
+    from probprop.estimators.choice import Choice
+    from probprop.estimators.ensemble import PBPEnsemble
+    from probprop.estimators.regressor import PBPRegressor
+    from probprop.predictive.gaussian import Predictive
+    from probprop.predictive.mixture import Mixture
 
 _ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # a partial dependence is averaged over, at most
 _COLUMNS = 100  # with more of them, fewer rows

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from probprop.posterior import Array, FloatArray
+from probprop._types import Array, FloatArray
 
 # Okabe and Ito's palette, which the common colour blindnesses can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 
+from probprop._types import FloatArray
 from probprop.metrics import check_columns, predictive_coverage, sharpness
-from probprop.mixture import Mixture
 from probprop.plot.parts import (
     BLUE,
     MAX_POINTS,
@@ -23,8 +23,8 @@ from probprop.plot.parts import (
     one_feature,
     some_rows,
 )
-from probprop.posterior import FloatArray
-from probprop.predictive import Predictive
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
 
 
 def predictive_band(

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probprop.posterior import Array, Likelihood, Memory, PassInfo, PerTarget, Posterior
+from probprop._types import Array
+from probprop.inference.posterior import Likelihood, Memory, PassInfo, PerTarget, Posterior
 from probprop.reference.gamma import gamma_update
 from probprop.reference.likelihood import Evidence, gaussian, multinomial, probit
 from probprop.reference.memory import give_back

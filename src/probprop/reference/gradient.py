@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from probprop.posterior import Array, Posterior
+from probprop._types import Array
+from probprop.inference.posterior import Posterior
 from probprop.reference.adf import Forward, forward, to_activations, to_inputs
 
 

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp
 
-from probprop.posterior import FloatArray, PerTarget
+from probprop._types import FloatArray
+from probprop.inference.posterior import PerTarget
 
 _DROP = 40.0  # at either end f is down by exp(-40) or more
 _WIDEN = 8.0  # steps in t grow like a + (t - L)/8

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from probprop.posterior import Array, Memory, Posterior
+from probprop._types import Array
+from probprop.inference.posterior import Memory, Posterior
 
 
 def give_back(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx
 
-from probprop.posterior import Array
+from probprop._types import Array
 
 # Below this x the closed forms lose little (relative error of I_2 9e-15); above it so
 # many levels of the continued fraction are as good (6e-15 at x = 2; 3e-12 with 40).

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from probprop.posterior import Array, Posterior, SweepInfo
+from probprop._types import Array
+from probprop.inference.posterior import Posterior, SweepInfo
 from probprop.reference.gamma import gamma_increments, is_sound_update
 
 _V_CAV_MAX = 1e6

@@ -13,11 +13,11 @@ from scipy.special import entr
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import plot
-from probprop.class_metrics import class_summary
-from probprop.class_predictive import ClassMixture, ClassPredictive
-from probprop.classifier import PBPClassifier
-from probprop.ensemble import PBPEnsemble
-from probprop.posterior import Array, FloatArray
+from probprop._types import Array, FloatArray
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.metrics.classes import class_summary
+from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.report.document import Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (

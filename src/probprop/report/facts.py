@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaincinv
 
-from probprop.auto import USUAL_EPOCHS
-from probprop.classifier import PBPClassifier
-from probprop.ensemble import PBPEnsemble, first_network
-from probprop.regressor import PBPRegressor
-from probprop.targets import target_names
+from probprop.estimators.choice import USUAL_EPOCHS
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble, first_network
+from probprop.estimators.regressor import PBPRegressor
+from probprop.predictive.targets import target_names
 
 _MAX_NAMES = 40  # features named
 

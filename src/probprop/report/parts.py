@@ -11,13 +11,13 @@ from matplotlib.ticker import AutoLocator
 from numpy.typing import ArrayLike
 
 from probprop import plot
-from probprop.classifier import PBPClassifier
-from probprop.ensemble import PBPEnsemble, first_network
-from probprop.posterior import Array
-from probprop.regressor import PBPRegressor
+from probprop._types import Array
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble, first_network
+from probprop.estimators.regressor import PBPRegressor
+from probprop.predictive.targets import in_words, target_names
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import choice_text
-from probprop.targets import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble
 

@@ -13,11 +13,12 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import metrics, plot
-from probprop.ensemble import PBPEnsemble
-from probprop.mixture import Mixture
-from probprop.posterior import Array, FloatArray
-from probprop.predictive import Predictive
-from probprop.regressor import PBPRegressor
+from probprop._types import Array, FloatArray
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.regressor import PBPRegressor
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
+from probprop.predictive.targets import of_each_target, target_names
 from probprop.report.document import Picture, Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -30,7 +31,6 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
-from probprop.targets import of_each_target, target_names
 
 
 def regression_sections(

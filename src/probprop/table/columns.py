@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from probprop.posterior import Array, FloatArray
+from probprop._types import Array, FloatArray
 from probprop.table.errors import TableError
 from probprop.table.text import MISSING
 

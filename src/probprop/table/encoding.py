@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
 
-from probprop.posterior import FloatArray
+from probprop._types import FloatArray
 from probprop.table.columns import Kind, booleans, kind_of, numbers, present, texts
 
 

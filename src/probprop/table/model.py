@@ -14,22 +14,22 @@ from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import get_tags
 
-from probprop import persistence
-from probprop.class_predictive import ClassMixture, ClassPredictive
-from probprop.classifier import PBPClassifier
-from probprop.ensemble import PBPEnsemble
-from probprop.mixture import Mixture
-from probprop.posterior import Array, FloatArray
-from probprop.predictive import Predictive
-from probprop.regressor import PBPRegressor
+from probprop._types import Array, FloatArray
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.regressor import PBPRegressor
+from probprop.files import format as persistence
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
+from probprop.predictive.targets import target_names
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
 from probprop.table.encoding import encode, fit_encoder, typed_columns
 from probprop.table.errors import TableError, check_names, columns_absent, listed
 from probprop.table.target import check_known, labels_of, targets_of
-from probprop.targets import target_names
 
 if TYPE_CHECKING:
-    from probprop.estimator import Callback
+    from probprop.estimators.base import Callback
 
 Estimator = PBPRegressor | PBPClassifier | PBPEnsemble
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from probprop.posterior import Array, FloatArray
+from probprop._types import Array, FloatArray
 from probprop.table.columns import (
     MOST_CATEGORIES,
     Kind,

@@ -1,0 +1,1 @@
+"""The algorithm behind scikit-learn's interface."""

@@ -1,0 +1,355 @@
+"""PBPClassifier: probabilistic backpropagation for labels, behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.base import Callback, PBPEstimator
+from probprop.estimators.validation import (
+    check_input_std,
+    check_inputs,
+    check_labelled_data,
+    check_labels,
+    check_same_classes,
+    first_classes,
+)
+from probprop.files import format as persistence
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.posterior import Likelihood, Posterior
+from probprop.inference.standardize import Standardizer
+from probprop.inference.training import warn_of_counts
+from probprop.predictive.classes import ClassPredictive, most_probable
+
+
+class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
+    """Bayesian neural network classification by probabilistic backpropagation.
+
+    The network of `PBPRegressor` with another likelihood: its outputs get unit noise, and the
+    label is the sign of the one output (two classes), the index of the largest (three or
+    more), or the sign of each (labels of which any number may be there). Nothing needs tuning.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(50,)
+        Units in each hidden layer. An empty sequence is a linear model.
+    n_epochs : int or "auto", default=40
+        Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
+        fits all of them.
+    memory : float, "auto" or None, default=10.0
+        The most evidence the posterior holds, in passes over the data, at least 1. With None,
+        no bound, probabilities grow over-confident with every epoch; "auto" chooses. For
+        `partial_fit` a pass is the rows seen so far, and "auto" before any `fit` is 10.
+    prior_shape, prior_rate : float, default=6.0
+        Gamma hyperprior of the precision of the weights. The shape must exceed 1.
+    refine_every : int or float, default=1
+        How often the factors of the weights' prior are refined: every so many epochs, or, when
+        below 1, after each such fraction of an epoch.
+    standardize : bool, default=True
+        Whether features are brought to zero mean and unit variance. Without it the data should
+        be on that scale already.
+    missing : {"error", "marginalize"}, default="error"
+        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        the mean and the variance of its feature in the training data. Without `standardize`
+        these are 0 and 1.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the weights. float32 is faster and predicts the same.
+    engine : {"native", "reference"}, default="native"
+        The compiled kernel, or the same algorithm in NumPy, made to be read.
+    random_state : int, RandomState instance or None, default=None
+        Draws the initial means of the weights, then the order of the points in each epoch.
+    verbose : int, default=0
+        1 shows a progress bar on the standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted; of a matrix of labels the indices of its columns.
+    multilabel_ : bool
+        Whether y was a matrix of labels.
+    posterior_ : Posterior
+        The approximate posterior. Its noise is the unit noise of the outputs, not learned.
+    standardizer_ : Standardizer
+        Means and scales of the features of the first data seen.
+    choice_ : Choice
+        The epochs and the memory of `fit`; where one of them was "auto", with the curves of
+        the held-out log-likelihood behind it.
+    n_iter_ : int
+        Passes made: epochs of `fit` plus calls of `partial_fit`.
+    n_samples_seen_ : int
+        Rows given to `fit` and `partial_fit`, each counted once.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had string column names.
+    prior_variance_ : float
+        Posterior mean of the variance of the weights' prior.
+    log_evidence_ : float
+        Sum over the first pass of log p(y_n | x_n, the points before): a prequential estimate
+        of the log evidence of the model. `partial_fit` adds the terms of its own rows.
+    history_ : list of Epoch
+        One entry per pass. `mean_log_Z` is the mean log-probability each point had just before
+        it was absorbed; `noise_variance` is always 1 and `n_guarded` always 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from probprop import PBPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PBPClassifier(random_state=0, n_epochs=10).fit(X[:500], y[:500])
+    >>> model.predict_proba(X[500:]).shape
+    (69, 2)
+    >>> bool(model.score(X[500:], y[500:]) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        *,
+        n_epochs: int | Literal["auto"] = 40,
+        memory: float | Literal["auto"] | None = 10.0,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        refine_every: float = 1,
+        standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float64",
+        engine: Literal["native", "reference"] = "native",
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_epochs = n_epochs
+        self.memory = memory
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.refine_every = refine_every
+        self.standardize = standardize
+        self.missing = missing
+        self.dtype = dtype
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- Training
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        callback: Callback | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
+        """Start afresh and make `n_epochs` passes over the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes, as numbers, strings or bools; or a matrix of 0 and 1, a column per label.
+        callback : callable, default=None
+            Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature; or what
+            broadcasts to that shape. None: the entries are known.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C stops within half a second and leaves the estimator as it was after the last
+        whole epoch; when there was none, as it was before the call.
+        """
+        self._check_parameters()
+        self._start_afresh(X, y, X_std, callback)
+        warn_of_counts(self.history_)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
+        """Go on with one pass over these rows, in the order given, and refine the prior.
+
+        The first call standardises by its own rows and every later call by those same means
+        and scales, so the first batch should be typical of the stream: with too few rows,
+        `fit` a larger sample first or standardise the stream yourself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        classes : array-like of shape (n_classes,), default=None
+            All classes there will be. The first call needs them, unless y is a matrix of
+            labels; later calls may leave them out.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        first = not hasattr(self, "posterior_")
+        rows, labels = check_labelled_data(self, X, y, reset=first)
+        if first:
+            self.classes_, self.multilabel_ = first_classes(labels, classes)
+        else:
+            check_same_classes(classes, self.classes_)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        self._go_on(inputs, check_labels(labels, self.classes_, self.multilabel_))
+        warn_of_counts(self.history_[-1:])
+        return self
+
+    # ---- Prediction
+
+    def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Array:
+        """Predict the most probable class, or the labels more probable than not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Of `classes_`; or 0 and 1.
+        """
+        return most_probable(self.predict_distribution(X, X_std=X_std), self.classes_)
+
+    def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
+        """Predict the probability of every class, or of each label to be there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            In the order of `classes_`.
+        """
+        return self.predict_distribution(X, X_std=X_std).proba
+
+    def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
+        """Predict the logarithms of the probabilities, exact where those are too small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            In the order of `classes_`.
+        """
+        return self.predict_distribution(X, X_std=X_std).log_proba
+
+    def predict_distribution(
+        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+    ) -> ClassPredictive:
+        """Return the predictive distribution of the label for every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        ClassPredictive
+            Moments of the outputs, probabilities, and the entropy with its two parts.
+        """
+        check_is_fitted(self)
+        rows = check_inputs(self, X)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return self._predictive(self.posterior_, self.standardizer_, inputs)
+
+    def _predictive(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
+    ) -> ClassPredictive:
+        moments = self._moments(posterior, standardizer, X)
+        mean, variance = (a.astype(np.float64) for a in moments)
+        if self._likelihood == "multinomial":
+            log_proba = ENGINES[self.engine].class_log_probabilities(mean, variance)
+        else:
+            z = mean / np.sqrt(1.0 + variance)
+            log_proba = log_ndtr(z if self.multilabel_ else np.stack([-z, z], axis=1))
+        return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel_)
+
+    # ---- Saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
+
+        The file is written beside `path` and renamed, so that a crash never leaves half a
+        model. A `random_state` that is a RandomState instance comes back as None.
+        """
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    # ---- What training asks
+
+    _usual_memory = 10.0
+    # beta/(alpha - 1) = 1, the unit noise. As powers of two, a `Memory` leaves them exact.
+    _noise_prior = (2.0, 1.0)
+
+    @property
+    def _likelihood(self) -> Likelihood:
+        return "probit" if self.multilabel_ or len(self.classes_) == 2 else "multinomial"
+
+    def _n_outputs(self, y: Array) -> int:
+        return 1 if len(self.classes_) == 2 and not self.multilabel_ else len(self.classes_)
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
+    ) -> tuple[Inputs, FloatArray]:
+        rows, labels = check_labelled_data(self, X, y, reset=reset)
+        if reset:
+            self.classes_, self.multilabel_ = first_classes(labels, labels)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return inputs, check_labels(labels, self.classes_, self.multilabel_)
+
+    def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
+        return y
+
+    def _held_out_log_p(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
+    ) -> FloatArray:
+        predictive = self._predictive(posterior, standardizer, X)
+        if self._likelihood == "multinomial":
+            log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
+        else:  # the probability of all labels together
+            log_p = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
+            log_p = log_p.reshape(len(y), -1).sum(axis=1)
+        return log_p
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

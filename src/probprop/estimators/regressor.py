@@ -1,0 +1,417 @@
+"""PBPRegressor: probabilistic backpropagation behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.base import Callback, PBPEstimator
+from probprop.estimators.validation import (
+    check_above,
+    check_input_std,
+    check_inputs,
+    check_int,
+    check_magnitude,
+    check_n_targets,
+    check_regression_data,
+    n_targets,
+)
+from probprop.files import format as persistence
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.posterior import Epoch, Likelihood, PerTarget, Posterior
+from probprop.inference.standardize import Standardizer
+from probprop.inference.training import warn_of_counts
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.sampled import SampledNetwork, sample_network
+from probprop.predictive.sensitivity import Sensitivity, sensitivity
+
+
+class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
+    """Bayesian neural network regression by probabilistic backpropagation [PBP15].
+
+    The weights of a ReLU network have a factorised Gaussian posterior; the precisions of the
+    noise and of the weights' prior have Gamma posteriors. All of it is learned by passes over
+    the data, one point at a time, without a learning rate or any other knob that needs tuning.
+
+    The likelihood of each point is absorbed again in every epoch, so the posterior narrows with
+    the number of epochs: 40 is the protocol of [PBP15]; many more usually lower the error and
+    make the error bars too small. `memory` bounds the evidence held, and "auto" finds both.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or sequence of int, default=(50,)
+        Units in each hidden layer. An empty sequence is a linear model.
+    n_epochs : int or "auto", default=40
+        Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
+        fits all of them; 40 is the protocol of [PBP15].
+    memory : float, "auto" or None, default=None
+        The most evidence the posterior holds, in passes over the data, at least 1: some is
+        given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
+        not narrow with every epoch. None, [PBP15], has no bound; "auto" chooses. For
+        `partial_fit` a pass is the rows seen so far, and "auto" before any `fit` is None.
+    prior_shape, prior_rate : float, default=6.0
+        Gamma hyperprior of the precision of the weights. The shape must exceed 1.
+    noise_shape, noise_rate : float, default=6.0
+        Gamma prior of the precision of the noise, in units of the standardised target.
+        The shape must exceed 1.
+    refine_every : int or float, default=1
+        How often the factors of the weights' prior are refined: every so many epochs, or, when
+        below 1, after each such fraction of an epoch.
+    standardize : bool, default=True
+        Whether features and target are brought to zero mean and unit variance. Without it the
+        data should be on that scale already.
+    missing : {"error", "marginalize"}, default="error"
+        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        the mean and the variance of its feature in the training data. Without `standardize`
+        these are 0 and 1.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the weights. float32 is about twice as fast and predicts the same.
+    engine : {"native", "reference"}, default="native"
+        The compiled kernel, or the same algorithm in NumPy, made to be read.
+    random_state : int, RandomState instance or None, default=None
+        Draws the initial means of the weights, then the order of the points in each epoch.
+    verbose : int, default=0
+        1 shows a progress bar on the standard error.
+
+    Attributes
+    ----------
+    posterior_ : Posterior
+        The approximate posterior, in standardised units.
+    standardizer_ : Standardizer
+        Means and scales of the first data seen.
+    choice_ : Choice
+        The epochs and the memory of `fit`; where one of them was "auto", with the curves of
+        the held-out log-likelihood behind it.
+    n_iter_ : int
+        Passes made: epochs of `fit` plus calls of `partial_fit`.
+    n_samples_seen_ : int
+        Rows given to `fit` and `partial_fit`, each counted once.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had string column names.
+    n_outputs_ : int
+        Number of targets.
+    noise_variance_ : float, or ndarray of shape (n_outputs,)
+        Posterior mean of the variance of the noise, in target units squared; with several
+        targets, of each.
+    prior_variance_ : float
+        Posterior mean of the variance of the weights' prior.
+    log_evidence_ : float
+        Sum over the first pass of log p(y_n | x_n, the points before), in target units: a
+        prequential estimate of the log evidence of the model. It depends on the order of
+        the points and inherits the approximations of the pass; compare it between models
+        fitted on the same rows. `partial_fit` adds the terms of its own rows.
+    history_ : list of Epoch
+        One entry per pass: mean log Z, noise and prior variance, and the counts of undone
+        updates, guarded noise updates and skipped refinements.
+
+    References
+    ----------
+    .. [PBP15] J. M. Hernández-Lobato and R. P. Adams, "Probabilistic Backpropagation for
+       Scalable Learning of Bayesian Neural Networks", ICML 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from probprop import PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PBPRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> mean, std = model.predict(X[400:], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((42,), True)
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        *,
+        n_epochs: int | Literal["auto"] = 40,
+        memory: float | Literal["auto"] | None = None,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        noise_shape: float = 6.0,
+        noise_rate: float = 6.0,
+        refine_every: float = 1,
+        standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float64",
+        engine: Literal["native", "reference"] = "native",
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_epochs = n_epochs
+        self.memory = memory
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.noise_shape = noise_shape
+        self.noise_rate = noise_rate
+        self.refine_every = refine_every
+        self.standardize = standardize
+        self.missing = missing
+        self.dtype = dtype
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- Training
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        callback: Callback | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
+        """Start afresh and make `n_epochs` passes over the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several targets share the hidden layers; each has its own noise.
+        callback : callable, default=None
+            Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature; or what
+            broadcasts to that shape. None: the entries are known.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C stops within half a second and leaves the estimator as it was after the last
+        whole epoch; when there was none, as it was before the call.
+        """
+        self._check_parameters()
+        self._start_afresh(X, y, X_std, callback)
+        warn_of_counts(self.history_)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
+        """Go on with one pass over these rows, in the order given, and refine the prior.
+
+        The first call standardises by its own rows and every later call by those same means
+        and scales, so the first batch should be typical of the stream: with too few rows,
+        `fit` a larger sample first or standardise the stream yourself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._go_on(*self._check_data(X, y, X_std, reset=not hasattr(self, "posterior_")))
+        warn_of_counts(self.history_[-1:])
+        return self
+
+    def _publish(
+        self,
+        posterior: Posterior,
+        standardizer: Standardizer,
+        history: list[Epoch],
+        log_evidence: float,
+        n_samples_seen: int,
+    ) -> None:
+        super()._publish(posterior, standardizer, history, log_evidence, n_samples_seen)
+        self.n_outputs_ = posterior.layer_sizes[-1]
+        last = history[-1].noise_variance
+        self.noise_variance_: PerTarget = last if isinstance(last, float) else np.array(last)
+
+    # ---- Prediction
+
+    @overload
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: Literal[False] = ...,
+        *,
+        X_std: ArrayLike | None = ...,
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], *, X_std: ArrayLike | None = ...
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target and, if asked, its standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            In target units.
+        std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Standard deviation of the target, noise included, in target units; only with
+            ``return_std=True``.
+        """
+        predictive = self.predict_distribution(X, X_std=X_std)
+        return (predictive.mean, predictive.std) if return_std else predictive.mean
+
+    def predict_distribution(
+        self, X: ArrayLike, *, student_t: bool = False, X_std: ArrayLike | None = None
+    ) -> Predictive:
+        """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        student_t : bool, default=False
+            Use the exact convolution with the Student-t noise, by quadrature, instead of the
+            Gaussian with the same mean and variance.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature.
+
+        Returns
+        -------
+        Predictive
+        """
+        check_is_fitted(self)
+        rows = check_inputs(self, X)
+        inputs = Inputs(rows, check_input_std(X_std, rows))
+        return self._predictive(self.posterior_, self.standardizer_, inputs, student_t)
+
+    def _predictive(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, student_t: bool = False
+    ) -> Predictive:
+        mean, variance = self._moments(posterior, standardizer, X)
+        scale = standardizer.y_scale
+        return Predictive(
+            mean=mean * scale + standardizer.y_mean,
+            std_model=np.sqrt(variance) * scale,
+            std_noise=np.sqrt(posterior.noise_variance) * scale,
+            alpha_noise=posterior.alpha_noise,
+            student_t=student_t,
+        )
+
+    def predict_gradient(self, X: ArrayLike) -> Sensitivity:
+        """Return mean and standard deviation for every row, with their gradients by the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Sensitivity
+            ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
+            (n_samples, n_features), in target units per unit of the feature.
+        """
+        check_is_fitted(self)
+        self._check_one_target("predict_gradient")
+        Xs, X_var = self._working_copy(self.standardizer_, Inputs(check_inputs(self, X)))
+        if X_var is not None:
+            raise ValueError(
+                "X contains NaN, where predict_gradient has no gradient: give rows without "
+                "missing entries."
+            )
+        moments = ENGINES[self.engine].predict_gradient(self.posterior_, Xs)
+        noise_variance = float(self.posterior_.noise_variance)
+        return sensitivity(*moments, noise_variance, self.standardizer_)
+
+    def sample_functions(
+        self, n: int = 1, random_state: int | RandomState | None = None
+    ) -> list[SampledNetwork]:
+        """Draw networks from the posterior, as Thompson sampling needs them.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        list of SampledNetwork
+            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+        """
+        check_is_fitted(self)
+        self._check_one_target("sample_functions")
+        check_int("n", n, 1)
+        rng = check_random_state(random_state)
+        return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
+
+    # ---- Saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
+
+        The file is written beside `path` and renamed, so that a crash never leaves half a
+        model. A `random_state` that is a RandomState instance comes back as None.
+        """
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    # ---- What training asks
+
+    _likelihood: Likelihood = "gaussian"
+    _usual_memory = None
+
+    def _n_outputs(self, y: Array) -> int:
+        return n_targets(y)
+
+    @property
+    def _noise_prior(self) -> tuple[float, float]:
+        return float(self.noise_shape), float(self.noise_rate)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_above("noise_shape", self.noise_shape, 1.0)
+        check_above("noise_rate", self.noise_rate, 0.0)
+
+    def _check_one_target(self, method: str) -> None:
+        if self.n_outputs_ > 1:
+            raise ValueError(
+                f"{method} is for one target, but this model has {self.n_outputs_}: fit a model "
+                "for each target."
+            )
+
+    def _check_data(
+        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
+    ) -> tuple[Inputs, FloatArray]:
+        rows, targets = check_regression_data(self, X, y, reset=reset)
+        if not reset:
+            check_n_targets(targets, self.n_outputs_)
+        return Inputs(rows, check_input_std(X_std, rows)), targets
+
+    def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
+        ys = standardizer.transform_y(y)
+        check_magnitude("y", float(np.abs(ys).max()), np.dtype(self.dtype))
+        return ys
+
+    def _held_out_log_p(
+        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
+    ) -> FloatArray:
+        log_p = self._predictive(posterior, standardizer, X).logpdf(y)
+        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

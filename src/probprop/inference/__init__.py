@@ -1,0 +1,1 @@
+"""What PBP carries and how it is trained: posterior, likelihoods, engines, the one loop."""

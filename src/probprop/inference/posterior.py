@@ -1,0 +1,238 @@
+"""What training carries (the posterior approximation) and what it observes (counts).
+
+[PBP15] Eq. (8): q(W, gamma, lambda) is a product of one Gaussian per weight and
+two Gammas, for the noise precision gamma and the prior precision lambda.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+
+PerTarget = float | FloatArray
+"""A number with one target, an array of shape (K,) with several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The approximation q of [PBP15] Eq. (8) with its approximate prior factors.
+
+    Every tuple has one array per layer, input to output, each of shape
+    (n_out, n_in + 1) with the bias in the last column.
+
+    Parameters
+    ----------
+    m_w, v_w : tuple of ndarray
+        Means and variances of the weights, float64 or float32.
+    alpha_noise, beta_noise : float, or ndarray of shape (K,)
+        Shape and rate of the Gamma of the noise precision gamma; with several targets, of
+        each.
+    alpha_prior, beta_prior : float
+        Shape and rate of the Gamma of the prior precision lambda.
+    v_hat_nat : tuple of ndarray
+        Precision of the Gaussian part of each approximate prior factor S(32);
+        float64. Its mean is exactly zero and is not stored.
+    a_hat_nat, b_hat_nat : tuple of ndarray
+        Natural parameters of the Gamma part of each approximate prior factor:
+        shape minus one, and minus the rate; float64.
+    """
+
+    m_w: tuple[Array, ...]
+    v_w: tuple[Array, ...]
+    alpha_noise: PerTarget
+    beta_noise: PerTarget
+    alpha_prior: float
+    beta_prior: float
+    v_hat_nat: tuple[FloatArray, ...]
+    a_hat_nat: tuple[FloatArray, ...]
+    b_hat_nat: tuple[FloatArray, ...]
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Units per layer from the input (bias excluded) to the outputs."""
+        return (self.m_w[0].shape[1] - 1, *(m.shape[0] for m in self.m_w))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the weights' means and variances."""
+        return self.m_w[0].dtype
+
+    @property
+    def noise_variance(self) -> PerTarget:
+        """E[1/gamma] = beta/(alpha - 1), in standardised target units squared."""
+        return self.beta_noise / (self.alpha_noise - 1.0)
+
+    @property
+    def prior_variance(self) -> float:
+        """E[1/lambda] = beta/(alpha - 1)."""
+        return self.beta_prior / (self.alpha_prior - 1.0)
+
+
+Likelihood = Literal["gaussian", "probit", "multinomial"]
+"""What a target is to the outputs: a value, +1 or -1 for each, or the index of the largest."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much evidence q may hold while it is trained; see `probprop.reference.memory`.
+
+    Parameters
+    ----------
+    capacity : float
+        In points, at least 1: with `memory` passes over N points it is memory * N.
+    noise_shape, noise_rate : float
+        Gamma prior of the noise precision, towards which its evidence is given back.
+    """
+
+    capacity: float
+    noise_shape: float
+    noise_rate: float
+
+    @property
+    def every(self) -> int:
+        """Points absorbed between two returns of evidence.
+
+        One sweep for many points costs little. The evidence held varies by 1/64 meanwhile,
+        which changes no score that matters.
+        """
+        return max(1, min(64, int(self.capacity / 64.0)))
+
+    def share(self, n_points: int) -> float:
+        """Return what `n_points` steps give back together, each 1/capacity of what is left."""
+        if self.capacity == 1.0:
+            return 1.0
+        return -math.expm1(n_points * math.log1p(-1.0 / self.capacity))
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What one ADF pass observed.
+
+    Parameters
+    ----------
+    log_Z_sum : float
+        Sum of log Z over the points that were absorbed (standardised units).
+    n_points : int
+        Points offered.
+    n_undone : int
+        Weight updates undone because the new variance was not positive and finite.
+    n_guarded : int
+        Noise updates made by quadrature because the closed form was not valid.
+    n_skipped : int
+        Points left out whole because their log Z or its gradient was not finite.
+    """
+
+    log_Z_sum: float
+    n_points: int
+    n_undone: int
+    n_guarded: int
+    n_skipped: int
+
+
+@dataclass(frozen=True)
+class SweepInfo:
+    """What one refinement sweep over the prior factors observed.
+
+    Parameters
+    ----------
+    n_skipped : int
+        Factors left as they were because their cavity was not a valid distribution.
+    n_uninformative : int
+        Factors left as they were because the data say too little about their weight.
+    """
+
+    n_skipped: int
+    n_uninformative: int
+
+
+class Epoch(NamedTuple):
+    """One pass over the data as `history_` and callbacks show it.
+
+    A list of these makes a table: ``pandas.DataFrame(model.history_)``.
+    """
+
+    n_iter: int
+    """Passes made so far, this one included."""
+    n_points: int
+    """Points absorbed in this pass."""
+    mean_log_Z: float
+    """Mean of log Z over those points, in target units."""
+    noise_variance: float | tuple[float, ...]
+    """E[1/gamma] after the pass, in target units squared, with several targets of each; of a
+    classifier 1, the probit's own."""
+    prior_variance: float
+    """E[1/lambda] after the pass."""
+    n_undone: int
+    """Weight updates undone because the new variance was not positive and finite."""
+    n_guarded: int
+    """Noise updates made by quadrature because the closed form was not valid."""
+    n_skipped_points: int
+    """Points left out because their log Z was not finite."""
+    n_skipped_factors: int
+    """Prior factors left as they were because their cavity was not a distribution."""
+
+    @property
+    def noise_std(self) -> tuple[float, ...]:
+        """Root of the variance of the noise, in target units: a value per target."""
+        variances = self.noise_variance
+        each = (variances,) if isinstance(variances, float) else variances
+        return tuple(math.sqrt(variance) for variance in each)
+
+    @property
+    def sum_log_Z(self) -> float:
+        """Sum of log Z over the points of the pass, in target units."""
+        return self.mean_log_Z * self.n_points
+
+
+def initial_posterior(
+    layer_sizes: Sequence[int],
+    *,
+    noise_shape: PerTarget,
+    noise_rate: PerTarget,
+    prior_shape: float,
+    prior_rate: float,
+    random_state: np.random.RandomState,
+    dtype: np.dtype[Any],
+) -> Posterior:
+    """Absorb the priors once, S(33) and S(34), then perturb the means (section 3.5).
+
+    Parameters
+    ----------
+    layer_sizes : sequence of int
+        Units per layer: features, hidden layers, outputs.
+    noise_shape, noise_rate : float, or ndarray of shape (K,)
+        The Gamma prior of gamma, of each with several targets.
+    prior_shape, prior_rate : float
+        The Gamma hyperprior of lambda.
+    random_state : numpy.random.RandomState
+        Draws one standard normal per weight, layer by layer.
+    dtype : numpy.dtype
+        float64 or float32, for the weights' means and variances.
+
+    Returns
+    -------
+    Posterior
+    """
+    shapes = [(n_out, n_in + 1) for n_in, n_out in pairwise(layer_sizes)]
+    v_prior = float(prior_rate) / (float(prior_shape) - 1.0)
+    # Differs from [PBP15] section 3.5: the text gives the perturbation the variance
+    # 1/(V_l + 1), the authors' code 1/(V_{l-1} + 1); the latter reproduces the tables.
+    m_w = tuple((random_state.standard_normal(s) / np.sqrt(s[1])).astype(dtype) for s in shapes)
+    return Posterior(
+        m_w=m_w,
+        v_w=tuple(np.full(s, v_prior, dtype) for s in shapes),
+        alpha_noise=noise_shape,
+        beta_noise=noise_rate,
+        alpha_prior=float(prior_shape),
+        beta_prior=float(prior_rate),
+        v_hat_nat=tuple(np.full(s, 1.0 / v_prior) for s in shapes),
+        a_hat_nat=tuple(np.zeros(s) for s in shapes),
+        b_hat_nat=tuple(np.zeros(s) for s in shapes),
+    )

@@ -1,0 +1,135 @@
+"""Data in, zero mean and unit variance out; frozen after fit ([PBP15] section 5.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import PerTarget
+
+_CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
+_BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """Means and scales of the training data.
+
+    Parameters
+    ----------
+    x_mean, x_scale : ndarray of shape (n_features,)
+        In the units of each feature.
+    y_mean, y_scale : float, or ndarray of shape (K,)
+        In target units; with several targets, of each.
+    missing_variance : ndarray of shape (n_features,), default=None
+        Variance of an entry that is missing, in units of x_scale squared: 1, or 0 in a constant
+        column. None is 1 for all.
+    """
+
+    x_mean: FloatArray
+    x_scale: FloatArray
+    y_mean: PerTarget
+    y_scale: PerTarget
+    missing_variance: FloatArray | None = None
+
+    def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
+        """Return a standardised copy of X in the given dtype, and its largest magnitude.
+
+        What is missing stays so.
+        """
+        out = np.empty(X.shape, dtype)
+        largest = 0.0
+        with np.errstate(over="ignore"):  # the caller refuses what is too large
+            for rows in _row_blocks(X):
+                block = (X[rows] - self.x_mean) / self.x_scale
+                extremes = np.fmax.reduce(block, axis=None), -np.fmin.reduce(block, axis=None)
+                largest = max(largest, *extremes)
+                out[rows] = block
+        return out, largest
+
+    def largest_std(self, std: FloatArray) -> float:
+        """Return the largest of the standard deviations, standardised."""
+        with np.errstate(over="ignore"):  # the caller refuses what is too large
+            return float((std.max(axis=0) / self.x_scale).max())
+
+    def transform_y(self, y: Array) -> FloatArray:
+        """Return the standardised targets, shape (n,) or (n, K)."""
+        return (np.asarray(y, np.float64) - self.y_mean) / self.y_scale
+
+
+def identity_standardizer(n_features: int) -> Standardizer:
+    """Return the standardiser that changes nothing."""
+    return Standardizer(np.zeros(n_features), np.ones(n_features), 0.0, 1.0)
+
+
+def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
+    """Measure the means and the standard deviations (ddof=0) of X and y.
+
+    A constant column, or a constant target, gets scale 1, a column that is missing whole an
+    infinite one. Without y the target is left as it is.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where an entry is missing.
+    y : ndarray of shape (n,) or (n, K), or None
+
+    Returns
+    -------
+    Standardizer
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = fit_standardizer(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]))
+    >>> s.x_mean, s.x_scale, s.y_scale
+    (array([2., 7.]), array([1., 1.]), 2.0)
+    """
+    x_mean, x_scale, x_constant = _moments(X)
+    missing_variance = np.where(x_constant, 0.0, 1.0)
+    if y is None:
+        return Standardizer(x_mean, x_scale, 0.0, 1.0, missing_variance)
+    y_mean, y_scale, _ = _moments(y.reshape(len(y), -1))
+    if y.ndim == 1:
+        return Standardizer(x_mean, x_scale, float(y_mean[0]), float(y_scale[0]), missing_variance)
+    return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+
+
+def _row_blocks(X: Array) -> list[slice]:
+    step = max(1, _BLOCK_ENTRIES // max(1, X.shape[1]))
+    return [slice(i, i + step) for i in range(0, X.shape[0], step)]
+
+
+def _moments(X: Array) -> tuple[FloatArray, FloatArray, Array]:
+    """Mean and scale per column and whether it is constant, in two passes over blocks of rows.
+
+    The columns are divided by their largest magnitude first: values at 1e150 would
+    overflow when squared, and values at 1e-200 would vanish. A block is summed in C order
+    whatever the order of X, so that a frame and its array give the same bits.
+    """
+    n: Any = X.shape[0]  # or of each column
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    total, empty = np.sum, np.zeros(X.shape[1], bool)
+    if np.isnan(low).any():  # entries are missing: the moments are those of the others
+        total, n = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
+        empty = n == 0
+        n = np.maximum(1, n)
+        low, high = (np.where(empty, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
+    size = np.maximum(np.abs(low), np.abs(high))
+    unit = np.where(size > 0.0, size, 1.0)
+    mean = np.zeros(X.shape[1])
+    for rows in _row_blocks(X):
+        mean += total(np.ascontiguousarray(X[rows]) / unit, axis=0) / n
+    variance = np.zeros(X.shape[1])
+    for rows in _row_blocks(X):
+        variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
+    spread = np.sqrt(variance)
+    constant = spread < _CONSTANT
+    # What is left of a constant column is rounding, about 1e-16 of its size: scale 1 keeps
+    # that negligible up to a size of 1e12, and a scale of 1e-12 of the size does beyond.
+    scale = np.where(constant, np.maximum(1.0, _CONSTANT * unit), spread * unit)
+    scale[empty] = np.inf  # a column without any value says nothing, whatever it has later
+    return np.where(low == high, low, mean * unit), scale, constant

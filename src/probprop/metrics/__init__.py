@@ -1,0 +1,37 @@
+"""How good predictions are: of targets here, of labels in `probprop.metrics.classes`."""
+
+from probprop.metrics.classes import class_summary
+from probprop.metrics.regression import (
+    LEVELS,
+    calibration_curve,
+    calibration_error,
+    check_columns,
+    crps_gaussian,
+    crps_scorer,
+    interval_coverage,
+    log_likelihood,
+    log_likelihood_scorer,
+    mae,
+    predictive_coverage,
+    rmse,
+    sharpness,
+    summary,
+)
+
+__all__ = [
+    "LEVELS",
+    "calibration_curve",
+    "calibration_error",
+    "check_columns",
+    "class_summary",
+    "crps_gaussian",
+    "crps_scorer",
+    "interval_coverage",
+    "log_likelihood",
+    "log_likelihood_scorer",
+    "mae",
+    "predictive_coverage",
+    "rmse",
+    "sharpness",
+    "summary",
+]

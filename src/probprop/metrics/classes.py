@@ -1,0 +1,215 @@
+"""How good predicted probabilities of classes are: accuracy, log-loss, Brier score, calibration.
+
+Plain functions of arrays that return a float. ``y`` holds the index of the class of each row, its
+place in the columns of the probabilities: ``np.searchsorted(model.classes_, labels)``.
+`class_summary` puts them together for a `ClassPredictive` or a `ClassMixture`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probprop._types import Array, FloatArray
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+
+N_BINS = 10
+"""Bins of the confidence, of equal width, in which calibration is measured."""
+
+
+def accuracy(y: ArrayLike, proba: ArrayLike) -> float:
+    """Share of the rows whose most probable class is the right one.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    proba : array-like of shape (n, n_classes)
+        Predicted probabilities.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> accuracy([0, 1], [[0.8, 0.2], [0.6, 0.4]])
+    0.5
+    """
+    y, proba = check_classes_and_proba(y, proba)
+    return float(np.mean(proba.argmax(axis=1) == y))
+
+
+def log_loss(y: ArrayLike, log_proba: ArrayLike) -> float:
+    """Mean negative log-probability of the right class; lower is better.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    log_proba : array-like of shape (n, n_classes)
+        Logarithms of the predicted probabilities, so that none is cut off at 0.
+
+    Returns
+    -------
+    float
+        In nats per row, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(log_loss([0, 1], np.log([[0.8, 0.2], [0.6, 0.4]])), 4)
+    0.5697
+    """
+    log_proba = np.asarray(log_proba, np.float64)
+    y, _ = check_classes_and_proba(y, np.exp(log_proba))
+    return float(-np.mean(log_proba[np.arange(len(y)), y]))
+
+
+def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
+    """Mean squared distance of the probabilities from 1 for the right class and 0 for others.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    proba : array-like of shape (n, n_classes)
+        Predicted probabilities.
+
+    Returns
+    -------
+    float
+        Between 0 and 2; lower is better. Of two classes it is twice the mean squared error of
+        one probability.
+
+    Examples
+    --------
+    >>> round(brier_score([0, 1], [[0.8, 0.2], [0.6, 0.4]]), 4)
+    0.4
+    """
+    y, proba = check_classes_and_proba(y, proba)
+    right = np.eye(proba.shape[1])[y]
+    return float(np.mean(((proba - right) ** 2).sum(axis=1)))
+
+
+def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How often the predicted class is right, against how probable it was said to be.
+
+    The confidence of a row is the probability of its most probable class. Rows are binned by
+    it, in ten bins of equal width from 0 to 1; bins without rows are left out.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    proba : array-like of shape (n, n_classes)
+        Predicted probabilities.
+
+    Returns
+    -------
+    confidence, right, count : ndarray of shape (n_bins,)
+        Mean confidence, share of the rows whose predicted class is right, and number of rows,
+        in each bin. The first two are equal when calibrated; `right` is below `confidence`
+        where the model is too sure of itself.
+
+    Examples
+    --------
+    >>> reliability_curve([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
+    (array([0.7, 0.9]), array([1. , 0.5]), array([1., 2.]))
+    """
+    y, proba = check_classes_and_proba(y, proba)
+    confidence = proba.max(axis=1)
+    in_bin = np.minimum((N_BINS * confidence).astype(int), N_BINS - 1)
+    count = np.bincount(in_bin, minlength=N_BINS).astype(np.float64)
+    sure = np.bincount(in_bin, confidence, N_BINS)
+    right = np.bincount(in_bin, proba.argmax(axis=1) == y, N_BINS)
+    filled = count > 0.0
+    return sure[filled] / count[filled], right[filled] / count[filled], count[filled]
+
+
+def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
+    """Mean distance of confidence and accuracy over the bins of `reliability_curve`.
+
+    Known as the expected calibration error (ECE): every bin counts by its rows.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    proba : array-like of shape (n, n_classes)
+        Predicted probabilities.
+
+    Returns
+    -------
+    float
+        0 when calibrated, at most 1. With few rows chance alone keeps it from 0.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern Neural Networks",
+    ICML 2017, section 2.
+
+    Examples
+    --------
+    >>> round(calibration_error([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]]), 4)
+    0.3667
+    """
+    confidence, right, count = reliability_curve(y, proba)
+    return float(np.average(np.abs(confidence - right), weights=count))
+
+
+def class_summary(y: ArrayLike, predictive: ClassPredictive | ClassMixture) -> dict[str, float]:
+    """Every metric of a predictive distribution of classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Index of the class of each row.
+    predictive : ClassPredictive or ClassMixture
+        Of the same n rows; not one of several labels.
+
+    Returns
+    -------
+    dict
+        Keys: accuracy, log_loss, brier, calibration_error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])
+    >>> p = ClassPredictive(np.array([-0.8, -0.3]), np.array([0.3, 0.3]), log_proba)
+    >>> found = class_summary([0, 1], p)
+    >>> found["accuracy"], round(found["log_loss"], 4)
+    (0.5, 0.5697)
+    """
+    if predictive.multilabel:
+        raise ValueError("predictive must be of classes. Got one of several labels instead.")
+    proba = predictive.proba
+    return {
+        "accuracy": accuracy(y, proba),
+        "log_loss": log_loss(y, predictive.log_proba),
+        "brier": brier_score(y, proba),
+        "calibration_error": calibration_error(y, proba),
+    }
+
+
+# ---- Validation, once, here
+
+
+def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:
+    """Return indices of classes, (n,), and probabilities, (n, n_classes), n > 0, that fit."""
+    index, p = np.asarray(y), np.asarray(proba, np.float64)
+    if index.ndim != 1 or p.ndim != 2 or len(index) != len(p) or p.size == 0:
+        raise ValueError(
+            "y must have shape (n,) and proba (n, n_classes), with one row or more. Got shapes "
+            f"{index.shape} and {p.shape} instead."
+        )
+    if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= p.shape[1]:
+        raise ValueError(
+            f"y must hold indices of the {p.shape[1]} columns of proba: give "
+            "np.searchsorted(model.classes_, labels)."
+        )
+    if not ((p >= 0.0) & (p <= 1.0 + 1e-9)).all() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
+        raise ValueError("Each row of proba must be probabilities that sum to 1.")
+    return index, p

@@ -1,0 +1,420 @@
+"""How good predictions with error bars are: accuracy, density, calibration, sharpness.
+
+Plain functions of arrays, one value per target, that return a float. `summary` puts them
+together for a `Predictive` or a `Mixture`. `log_likelihood_scorer` and `crps_scorer` are for
+scikit-learn::
+
+    GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import erf
+
+from probprop._types import FloatArray
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
+
+LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
+"""The coverages at which calibration is measured unless others are given."""
+
+
+# ---- Accuracy of the mean
+
+
+def rmse(y: ArrayLike, mean: ArrayLike) -> float:
+    """Root mean squared error, in target units.
+
+    Parameters
+    ----------
+    y, mean : array-like of shape (n,)
+        Observed targets and predicted means, in target units.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> rmse([1.0, 2.0], [1.0, 4.0])
+    1.4142135623730951
+    """
+    y, mean = check_columns(y=y, mean=mean)
+    error = y - mean
+    largest = float(np.abs(error).max()) or 1.0  # squares of 1e-200 or 1e200 are not floats
+    return largest * float(np.sqrt(np.mean((error / largest) ** 2)))
+
+
+def mae(y: ArrayLike, mean: ArrayLike) -> float:
+    """Mean absolute error, in target units.
+
+    Parameters
+    ----------
+    y, mean : array-like of shape (n,)
+        Observed targets and predicted means, in target units.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> mae([1.0, 2.0], [1.0, 4.0])
+    1.0
+    """
+    y, mean = check_columns(y=y, mean=mean)
+    return float(np.mean(np.abs(y - mean)))
+
+
+# ---- The whole distribution
+
+
+def log_likelihood(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+    """Mean log density of the targets under Gaussian predictions; higher is better.
+
+    Parameters
+    ----------
+    y, mean, std : array-like of shape (n,)
+        Observed targets, predicted means and standard deviations, in target units.
+
+    Returns
+    -------
+    float
+        In nats per target. It is a density: targets in other units shift it, by the log of
+        the factor between the units.
+
+    Examples
+    --------
+    >>> round(log_likelihood([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
+    -1.5155
+    """
+    y, mean, std = check_columns(y=y, mean=mean, std=std)
+    z = _standardised(y, mean, std)
+    with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
+        log_p = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - np.log(std)
+    return float(np.mean(log_p))
+
+
+def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+    """Mean continuous ranked probability score of Gaussian predictions; lower is better.
+
+    The score of one target is the integral over t of (F(t) - 1[t >= y])^2, where F is the
+    predicted distribution function. It is in target units, is the absolute error when the
+    standard deviation goes to zero, and punishes outliers less than the log density does.
+
+    Parameters
+    ----------
+    y, mean, std : array-like of shape (n,)
+        Observed targets, predicted means and standard deviations, in target units.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and
+    Estimation", JASA 2007, section 4.2.
+
+    Examples
+    --------
+    >>> round(crps_gaussian([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
+    0.7193
+    """
+    y, mean, std = check_columns(y=y, mean=mean, std=std)
+    z = _standardised(y, mean, std)
+    with np.errstate(over="ignore", under="ignore"):  # the density of an outlier is 0
+        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    score = (y - mean) * erf(z / np.sqrt(2.0)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
+    return float(np.mean(score))
+
+
+# ---- Intervals
+
+
+def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
+    """Share of the targets inside their intervals, ends included.
+
+    Parameters
+    ----------
+    y, lower, upper : array-like of shape (n,)
+        Observed targets and the ends of their intervals, in target units.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> interval_coverage([1.0, 2.0, 3.0, 9.0], [0.0] * 4, [3.0] * 4)
+    0.75
+    """
+    y, lower, upper = check_columns(y=y, lower=lower, upper=upper)
+    if (crossed := np.flatnonzero(lower > upper)).size:
+        i = crossed[0]
+        raise ValueError(
+            f"lower must not be above upper. Got {lower[i]} and {upper[i]} in row {i}; "
+            "check the order of the arguments: y, lower, upper."
+        )
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def calibration_curve(
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Share of the targets inside the central Gaussian intervals of several levels.
+
+    Parameters
+    ----------
+    y, mean, std : array-like of shape (n,)
+        Observed targets, predicted means and standard deviations, in target units.
+    levels : array-like of shape (n_levels,), default=None
+        Expected coverages, each strictly between 0 and 1; None is 0.05, 0.10, ..., 0.95.
+
+    Returns
+    -------
+    expected, observed : ndarray of shape (n_levels,)
+        The levels, and the share of the targets inside each. Equal when calibrated;
+        observed is below expected where the error bars are too small.
+
+    Examples
+    --------
+    >>> expected, observed = calibration_curve([0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.5, 0.9])
+    >>> observed
+    array([0.5, 1. ])
+    """
+    y, mean, std = check_columns(y=y, mean=mean, std=std)
+    z = _standardised(y, mean, std)
+    (expected,) = check_columns(levels=LEVELS if levels is None else levels)
+    if (bad := expected[(expected <= 0.0) | (expected >= 1.0)]).size:
+        raise ValueError(
+            f"levels must lie strictly between 0 and 1. Got {bad[0]}; give 0.95 for 95 %."
+        )
+    return expected.copy(), _share_inside(erf(np.abs(z) / np.sqrt(2.0)), expected)
+
+
+def predictive_coverage(
+    y: ArrayLike, predictive: Predictive | Mixture
+) -> tuple[FloatArray, FloatArray]:
+    """Share of the targets inside the central intervals of a predictive distribution.
+
+    The calibration curve of a distribution that need not be Gaussian.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : Predictive or Mixture
+        Of the same n rows.
+
+    Returns
+    -------
+    expected, observed : ndarray of shape (19,)
+        The levels 0.05, 0.10, ..., 0.95, and the share of the targets inside
+        ``predictive.interval(level)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = Predictive(np.zeros(2), np.zeros(2), 1.0, 6.0, student_t=True)
+    >>> expected, observed = predictive_coverage([0.0, 1.0], p)
+    >>> observed[expected >= 0.7]
+    array([0.5, 1. , 1. , 1. , 1. , 1. ])
+    """
+    y, _ = check_columns(y=y, predictive=predictive.mean)
+    return LEVELS.copy(), _share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
+
+
+def _share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
+    """Share of the targets inside, given the level from which on each of them is; (n_levels,)."""
+    return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
+
+
+def calibration_error(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+    """Mean absolute difference of expected and observed coverage, over 0.05, ..., 0.95.
+
+    Parameters
+    ----------
+    y, mean, std : array-like of shape (n,)
+        Observed targets, predicted means and standard deviations, in target units.
+
+    Returns
+    -------
+    float
+        0 when calibrated, at most 0.5. With n targets chance alone gives about
+        0.3 / sqrt(n).
+
+    Examples
+    --------
+    >>> calibration_error([0.0, 0.0], [0.0, 0.0], [1.0, 1.0])  # far too cautious
+    0.5
+    """
+    expected, observed = calibration_curve(y, mean, std)
+    return float(np.mean(np.abs(expected - observed)))
+
+
+def sharpness(std: ArrayLike) -> float:
+    """Mean predicted standard deviation, in target units: smaller is sharper.
+
+    Parameters
+    ----------
+    std : array-like of shape (n,)
+        Predicted standard deviations, in target units.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> sharpness([1.0, 3.0])
+    2.0
+    """
+    (std,) = check_columns(std=std)
+    return float(np.mean(std))
+
+
+# ---- All of them, and scikit-learn
+
+
+def summary(y: ArrayLike, predictive: Predictive | Mixture) -> dict[str, float]:
+    """Every metric of a predictive distribution.
+
+    Log-likelihood, coverage and calibration are those of the distribution as it is, Student-t
+    or a mixture if it is one; the CRPS is that of the Gaussian with the same mean and variance.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : Predictive or Mixture
+        Of the same n rows.
+
+    Returns
+    -------
+    dict
+        Keys: rmse, mae, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
+        coverage_95, calibration_error, sharpness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = Predictive(np.array([0.0, 10.0]), np.array([3.0, 0.0]), 4.0, 6.0)
+    >>> metrics = summary([4.0, 11.0], p)
+    >>> round(metrics["rmse"], 3), metrics["coverage_50"]
+    (2.915, 0.5)
+    """
+    y, mean = check_columns(y=y, predictive=predictive.mean)
+    expected, observed = predictive_coverage(y, predictive)
+    coverage = dict(zip(expected.tolist(), observed.tolist(), strict=True))
+    return {
+        "rmse": rmse(y, mean),
+        "mae": mae(y, mean),
+        "log_likelihood": float(np.mean(predictive.logpdf(y))),
+        "crps": crps_gaussian(y, mean, predictive.std),
+        **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
+        "calibration_error": float(np.mean(np.abs(expected - observed))),
+        "sharpness": sharpness(predictive.std),
+    }
+
+
+def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Score an estimator by its Gaussian log-likelihood: `scoring=` of scikit-learn.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted; its ``predict(X, return_std=True)`` returns means and standard deviations.
+        A Pipeline that ends in such a regressor is one too.
+    X : array-like of shape (n, n_features)
+    y : array-like of shape (n,)
+
+    Returns
+    -------
+    float
+        In nats per target; higher is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from probprop import PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scores = cross_val_score(PBPRegressor(random_state=0), X, y, scoring=log_likelihood_scorer)
+    >>> round(scores.mean())
+    -5
+    """
+    return log_likelihood(y, *estimator.predict(X, return_std=True))
+
+
+def crps_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Score an estimator by its negated CRPS, for `scoring=`; see `log_likelihood_scorer`.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted; its ``predict(X, return_std=True)`` returns means and standard deviations.
+    X : array-like of shape (n, n_features)
+    y : array-like of shape (n,)
+
+    Returns
+    -------
+    float
+        Minus the mean CRPS, in target units; higher is better.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> crps_scorer(BayesianRidge().fit([[0.0], [1.0], [2.0]], [0, 1, 3]), [[0.0]], [0]) < 0
+    True
+    """
+    return -crps_gaussian(y, *estimator.predict(X, return_std=True))
+
+
+# ---- Validation, once, here
+
+
+def check_columns(**columns: ArrayLike) -> list[FloatArray]:
+    """Return the named arguments as finite float64 arrays of one shape (n,), n > 0.
+
+    ValueError where that is not possible, or where one named ``std`` is not above 0.
+    """
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be numbers: {error}. Convert it first.") from error
+        if arrays[name].ndim != 1 or arrays[name].size == 0:
+            raise ValueError(
+                f"{name} must be 1-dimensional with one value or more. Got shape "
+                f"{arrays[name].shape}; give one value per target, for example by ravel()."
+            )
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"{', '.join(lengths)} must have the same length. Got "
+            f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
+        )
+    for name, array in arrays.items():
+        bad = ~np.isfinite(array)
+        if name == "std":
+            bad |= array <= 0.0
+        if bad.any():
+            raise ValueError(
+                f"{name} must be {'finite and above 0' if name == 'std' else 'finite'}. Got "
+                f"{array[bad][0]} in row {np.flatnonzero(bad)[0]}, and {bad.sum()} such "
+                f"{'value' if bad.sum() == 1 else 'values'} in all; correct or leave out the rows."
+            )
+    return list(arrays.values())
+
+
+def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Return the residuals in standard deviations, shape (n,)."""
+    with np.errstate(over="ignore"):  # an infinite one scores as the limit does
+        return (y - mean) / std

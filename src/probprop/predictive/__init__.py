@@ -1,0 +1,1 @@
+"""Predictive distributions: of targets, of labels, of mixtures; and what can be asked of them."""

@@ -1,0 +1,97 @@
+"""How a prediction changes with the features, in target units per feature unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probprop._types import FloatArray
+from probprop.inference.standardize import Standardizer
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """The predictive mean and standard deviation of n rows, and their gradients by the features.
+
+    The names are those of `Predictive`. The noise is the same everywhere, so it has no gradient
+    of its own; it only damps that of `std`.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+        Mean of the target, in target units.
+    std_model : ndarray of shape (n,)
+        Standard deviation of the network output under q, in target units.
+    std_noise : float
+        Standard deviation of the noise, in target units; above 0.
+    dmean_dX : ndarray of shape (n, n_features)
+        Derivatives of `mean`, in target units per unit of each feature.
+    dstd_model_dX : ndarray of shape (n, n_features)
+        Derivatives of `std_model`, in target units per unit of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> metres = np.linspace(0.0, 9.0, 100).reshape(-1, 1)
+    >>> euros = 20.0 * metres[:, 0] + 5.0
+    >>> model = PBPRegressor(hidden_layer_sizes=(), random_state=0).fit(metres, euros)
+    >>> at = model.predict_gradient([[3.0], [30.0]])
+    >>> at.dmean_dX.round(1)  # euros per metre
+    array([[20.],
+           [20.]])
+    >>> bool(at.dstd_dX[1, 0] > 0.0)  # beyond the data, the further the less is known
+    True
+    """
+
+    mean: FloatArray
+    std_model: FloatArray
+    std_noise: float
+    dmean_dX: FloatArray
+    dstd_model_dX: FloatArray
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the target, noise included, in target units; shape (n,)."""
+        std: FloatArray = np.hypot(self.std_model, self.std_noise)
+        return std
+
+    @property
+    def dstd_dX(self) -> FloatArray:
+        """Derivatives of `std`, in target units per unit of each feature; (n, n_features)."""
+        return self.dstd_model_dX * (self.std_model / self.std)[:, np.newaxis]
+
+
+def sensitivity(
+    mean: FloatArray,
+    variance: FloatArray,
+    dmean_dX: FloatArray,
+    dvariance_dX: FloatArray,
+    noise_variance: float,
+    standardizer: Standardizer,
+) -> Sensitivity:
+    """Bring moments and gradients from standardised units to those of the user.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n,)
+        Of the network output, without the noise.
+    dmean_dX, dvariance_dX : ndarray of shape (n, n_features)
+    noise_variance : float
+    standardizer : Standardizer
+
+    Returns
+    -------
+    Sensitivity
+    """
+    std = np.sqrt(variance)
+    dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
+    y_scale, x_scale = float(standardizer.y_scale), standardizer.x_scale
+    return Sensitivity(
+        mean=mean * y_scale + standardizer.y_mean,
+        std_model=std * y_scale,
+        std_noise=float(np.sqrt(noise_variance)) * y_scale,
+        dmean_dX=dmean_dX / x_scale * y_scale,
+        dstd_model_dX=dstd_dX / x_scale * y_scale,
+    )

@@ -1,0 +1,49 @@
+"""The experiments of [PBP15]: one module per table or figure, one runner for all.
+
+A `Job` is one fit; `run` runs many in parallel and keeps one row for each in a results file,
+from which a stopped run goes on. `EXPERIMENTS` has, by name, what makes the jobs and what makes
+the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's printed numbers.
+
+>>> import os, tempfile
+>>> from probprop_lab.experiments import EXPERIMENTS, Selection, report, run
+>>> toy = EXPERIMENTS["toy"]
+>>> path = os.path.join(tempfile.mkdtemp(), "toy.jsonl")
+>>> rows = run(toy.jobs(Selection(methods=["PBP", "EBP"])), path, n_jobs=1)
+>>> report.table(toy, rows)[0][:3]
+['method', 'RMSE', 'log-likelihood']
+"""
+
+from probprop_lab.experiments import methods, report
+from probprop_lab.experiments.experiment import Column, Experiment, Selection
+from probprop_lab.experiments.job import Job, Row
+from probprop_lab.experiments.registry import EXPERIMENTS
+from probprop_lab.experiments.results import ResultsError, read_results
+from probprop_lab.experiments.runner import (
+    JobError,
+    check,
+    cost,
+    finished,
+    run,
+    run_job,
+    unfinished,
+)
+
+__all__ = [
+    "EXPERIMENTS",
+    "Column",
+    "Experiment",
+    "Job",
+    "JobError",
+    "ResultsError",
+    "Row",
+    "Selection",
+    "check",
+    "cost",
+    "finished",
+    "methods",
+    "read_results",
+    "report",
+    "run",
+    "run_job",
+    "unfinished",
+]

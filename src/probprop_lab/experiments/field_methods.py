@@ -1,0 +1,234 @@
+"""What a user would pick instead of PBP, out of the box, with a mean and an error bar per row.
+
+Each has ``fit(X, y)`` and ``predict(X, return_std=True)``; the standard deviations are in target
+units and include the noise. Settings are the libraries' own; what is not is said where it is
+set. Some have no noise of their own: theirs is estimated from rows they were not fitted on, as
+the residuals of a flexible model on its training rows are too small.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import BayesianRidge
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+
+from probprop._types import Array, FloatArray
+
+Random = int | RandomState | None
+
+_NOISE_FLOOR = 0.01  # share of the out-of-bag error that is noise at least
+_LARGEST_SEED = 2**31 - 1
+
+
+def bayesian_ridge() -> Pipeline:
+    """Return linear regression with a learned prior and noise, on standardised features."""
+    return make_pipeline(StandardScaler(), BayesianRidge())
+
+
+class _WithStd(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Turns ``_moments``, the predicted means and standard deviations, into ``predict``."""
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError
+
+    @overload
+    def predict(self, X: Array, return_std: Literal[False] = False) -> FloatArray: ...
+    @overload
+    def predict(self, X: Array, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self, X: Array, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the means, (n,), and with `return_std` the standard deviations, (n,)."""
+        mean, std = self._moments(X)
+        return (mean, std) if return_std else mean
+
+
+class GaussianProcess(_WithStd):
+    """Gaussian process with a squared exponential kernel and white noise.
+
+    The kernel is ``1.0 * RBF() + WhiteKernel()``, its parameters at the maximum of the marginal
+    likelihood that one ascent from these values finds. Features and target are standardised.
+    Time grows with the cube of the rows, memory with their square.
+
+    Parameters
+    ----------
+    ard : bool, default=False
+        One length scale per feature instead of one for all.
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, ard: bool = False, random_state: Random = None) -> None:
+        self.ard = ard
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        length_scales = np.ones(X.shape[1]) if self.ard else 1.0
+        kernel = ConstantKernel(1.0) * RBF(length_scales) + WhiteKernel()
+        process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=self.random_state)
+        self.model_ = make_pipeline(StandardScaler(), process).fit(X, y)
+        return self
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        mean, std = self.model_.predict(X, return_std=True)  # white noise is part of the kernel
+        return mean, std
+
+
+class MLPBootstrap(_WithStd):
+    """Networks of scikit-learn, each fitted on a bootstrap sample.
+
+    The mean is that of the members. The variance is their spread plus a noise variance, the
+    same in every row, from the rows that members have not seen (`out_of_bag_noise`).
+
+    A member is `MLPRegressor` with its defaults, 100 hidden units, but for `max_iter`, which is
+    1,000: with the default of 200 it warns on small sets that it has not converged. Features
+    and target are standardised.
+
+    Parameters
+    ----------
+    n_members : int, default=10
+    max_iter : int, default=1000
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(
+        self, n_members: int = 10, max_iter: int = 1000, random_state: Random = None
+    ) -> None:
+        self.n_members = n_members
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        random = check_random_state(self.random_state)
+        unseen = np.full((self.n_members, len(y)), np.nan)
+        self.members_: list[Any] = []
+        for k in range(self.n_members):
+            network = MLPRegressor(
+                max_iter=self.max_iter, random_state=random.randint(_LARGEST_SEED)
+            )
+            member = TransformedTargetRegressor(
+                make_pipeline(StandardScaler(), network), transformer=StandardScaler()
+            )
+            rows = random.randint(len(y), size=len(y))
+            others = np.setdiff1d(np.arange(len(y)), rows)
+            self.members_.append(member.fit(X[rows], y[rows]))
+            unseen[k, others] = member.predict(X[others])
+        self.noise_variance_ = out_of_bag_noise(y, unseen)
+        return self
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        predicted = np.array([member.predict(X) for member in self.members_])  # (n_members, n)
+        variance = predicted.var(axis=0, ddof=1) + self.noise_variance_
+        return predicted.mean(axis=0), np.sqrt(variance)
+
+
+def out_of_bag_noise(y: Array, unseen: Array) -> float:
+    """Return the noise variance of a bootstrap ensemble from the rows its members have not seen.
+
+    It is the mean of squared error minus spread, both over the members that have not seen the
+    row, so that noise and spread together are as large as the errors on new rows. At least a
+    hundredth of the squared error is taken for noise.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+    unseen : ndarray of shape (n_members, n)
+        Predictions; NaN where the member was fitted on the row.
+
+    Raises
+    ------
+    ValueError
+        No row was left out by two members.
+
+    Examples
+    --------
+    >>> out_of_bag_noise(np.array([3.0, 5.0]), np.array([[1.0, np.nan], [2.0, 5.0]]))
+    1.75
+    """
+    twice = np.sum(~np.isnan(unseen), axis=0) >= 2  # else there is no spread
+    if not np.any(twice):
+        raise ValueError(
+            f"No row was left out by two of {len(unseen)} members: give more rows or members."
+        )
+    squared = (y[twice] - np.nanmean(unseen[:, twice], axis=0)) ** 2
+    spread = np.nanvar(unseen[:, twice], axis=0, ddof=1)
+    return max(float(np.mean(squared - spread)), _NOISE_FLOOR * float(np.mean(squared)))
+
+
+class BoostedTrees(_WithStd):
+    """Gradient boosting of scikit-learn with a noise estimate from cross-validation.
+
+    `HistGradientBoostingRegressor` predicts means. The standard deviation is the same in every
+    row: the root mean squared error of a 5-fold cross-validation on the training rows. The
+    model itself is then fitted on all of them.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, random_state: Random = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        random = check_random_state(self.random_state)
+        model = HistGradientBoostingRegressor(random_state=random.randint(_LARGEST_SEED))
+        folds = KFold(5, shuffle=True, random_state=random.randint(_LARGEST_SEED))
+        errors = y - cross_val_predict(clone(model), X, y, cv=folds)
+        self.noise_variance_ = float(np.mean(errors**2))
+        self.model_ = model.fit(X, y)
+        return self
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        mean = self.model_.predict(X)
+        return mean, np.full(len(mean), np.sqrt(self.noise_variance_))
+
+
+class NaturalBoosting(_WithStd):
+    """NGBoost (Duan and others, 2020): trees boosted for mean and standard deviation alike.
+
+    Its noise is another in every row. It needs the package ngboost. All settings are its own;
+    the seed reaches the trees as well, which break ties at random.
+
+    Parameters
+    ----------
+    n_estimators : int, default=500
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, n_estimators: int = 500, random_state: Random = None) -> None:
+        self.n_estimators = n_estimators
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        from ngboost import NGBRegressor
+        from ngboost.learners import default_tree_learner
+
+        model = NGBRegressor(
+            Base=clone(default_tree_learner).set_params(random_state=self.random_state),
+            n_estimators=self.n_estimators,
+            random_state=self.random_state,
+            verbose=False,
+        )
+        self.model_ = model.fit(X, y)
+        return self
+
+    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        normal = self.model_.pred_dist(X).params
+        return normal["loc"], normal["scale"]

@@ -1,0 +1,285 @@
+"""The command on classes and on ensembles: fit, predict, evaluate, update, info."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+
+pytest.importorskip("typer", reason="the command needs the extra cli")
+
+import probprop
+from cli_tables import call
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.cli import training
+from probprop.metrics import classes as class_metrics
+from probprop.table import read_table
+
+Captured = pytest.CaptureFixture[str]
+
+
+def flowers() -> pd.DataFrame:
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    names = np.array(["setosa", "versi, color", "virginica"])
+    frame = frame.assign(species=names[y], code=y, rare=y == 2, ten=10 * (y == 1) + 5)
+    return frame.sample(frac=1.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("flowers")
+    frame = flowers()
+    frame[:120].to_csv(folder / "flowers.csv", index=False)
+    frame[120:].to_csv(folder / "new.csv", index=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def fit(options: str) -> int:
+    """Fit once, on all rows."""
+    line = "fit flowers.csv --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -o m.pbp"
+    return call(f"{line} {options}")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Path:
+    """Three classes of text."""
+    path = folder / "species.pbp"
+    data = folder / "flowers.csv"
+    line = f"fit {data} --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -q -o {path}"
+    assert call(f"{line} --target species") == 0
+    return path
+
+
+def last_line(capfd: Captured) -> str:
+    return capfd.readouterr().err.splitlines()[-1]
+
+
+# ---- What the target is
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ("--target species", PBPClassifier, "'species' holds text: classification"),
+        ("--target rare", PBPClassifier, "'rare' holds true and false: classification"),
+        ("--target ten", PBPClassifier, "only 5 and 15: classification; if they are numbers"),
+        ("--target code", PBPRegressor, "3 different whole numbers: regression; if they are"),
+        ("--target code --task classification", PBPClassifier, None),
+        ("--target ten --task regression", PBPRegressor, None),
+    ],
+)
+def test_what_is_fitted_and_said(
+    capfd: Captured, options: str, kind: type, said: str | None
+) -> None:
+    assert fit(options) == 0
+    first = capfd.readouterr().err.splitlines()[0]
+    assert said in first if said else "holds" not in first
+    loaded = probprop.load("m.pbp")
+    assert type(loaded.estimator) is kind
+    assert loaded.estimator.memory == (10.0 if kind is PBPClassifier else None)
+
+
+def test_a_memory_that_is_given_is_taken() -> None:
+    assert fit("--target species --memory none -q") == 0
+    assert probprop.load("m.pbp").estimator.memory is None
+
+
+def test_the_classes_come_back_as_they_were() -> None:
+    for target, classes in (
+        ("species", ["setosa", "versi, color", "virginica"]),
+        ("rare", [False, True]),
+        ("ten", [5, 15]),
+    ):
+        assert fit(f"--target {target} -q") == 0
+        assert probprop.load("m.pbp").classes.tolist() == classes
+
+
+def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
+    frame = flowers()[:60]
+    frame["species"] = ["once", "twice", "twice", *frame["species"][3:]]
+    frame.to_csv("rare.csv", index=False)
+    for seed in range(20):
+        train, test = training._split(frame, 0.7, seed, frame["species"].to_numpy())
+        assert {"once", "twice"} < {*train["species"]}
+        assert (len(train), len(test)) == (18, 42)
+    line = "fit rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
+    assert call(f"{line} --test-fraction 0.7 --no-refit -o m.pbp") == 0
+    assert "42 rows held out" in capfd.readouterr().err
+    model = probprop.load("m.pbp")
+    assert {"once", "twice"} < {*model.classes}
+    assert model.estimator.n_samples_seen_ == 18
+
+
+# ---- Predictions
+
+
+def test_predict_writes_the_class_and_a_probability_each(model: Path) -> None:
+    assert call(f"predict {model} new.csv -o predicted.csv -q") == 0
+    written = pd.read_csv("predicted.csv")
+    table_model, new = probprop.load(model), read_table("new.csv")
+    proba = table_model.estimator.predict_proba(new[["a", "b", "c", "d"]].to_numpy())
+    added = ["predicted_class", "p_setosa", "p_versi, color", "p_virginica"]
+    assert list(written) == [*new, *added]
+    assert_allclose(written[added[1:]], proba, rtol=1e-12)
+    assert_array_equal(written["predicted_class"], table_model.classes[proba.argmax(axis=1)])
+    assert call(f"predict {model} new.csv -o predicted.parquet -q") == 0
+    assert_array_equal(pd.read_parquet("predicted.parquet")[added[1:]], proba)
+
+
+def test_columns_in_the_way_and_an_interval_of_classes(model: Path, capfd: Captured) -> None:
+    pd.read_csv("new.csv").assign(p_setosa=1).to_csv("taken.csv", index=False)
+    assert call(f"predict {model} taken.csv") == 1
+    assert "already has a column 'p_setosa'" in last_line(capfd)
+    assert call(f"predict {model} new.csv --level 0.9") == 2
+    line = last_line(capfd)
+    assert "--level" in line
+    assert "no interval" in line
+
+
+def test_evaluate_is_the_summary_of_the_metrics(model: Path, capfd: Captured) -> None:
+    assert call(f"evaluate {model} new.csv --json") == 0
+    found = json.loads(capfd.readouterr().out)
+    table_model, new = probprop.load(model), read_table("new.csv")
+    X, y = table_model.split(new)
+    predicted = table_model.estimator.predict_distribution(X)
+    expected = class_metrics.class_summary(np.searchsorted(table_model.classes, y), predicted)
+    assert found == {"rows": 30, **expected}
+    assert found["accuracy"] > 0.8
+    assert call(f"evaluate {model} new.csv") == 0
+    shown = capfd.readouterr().out
+    for words in ("accuracy", "log-loss", "Brier score", "calibration error"):
+        assert words in shown
+
+
+@pytest.mark.parametrize("target", ["species", "rare", "ten"])
+def test_update_is_partial_fit(target: str, capfd: Captured) -> None:
+    assert fit(f"--target {target} -q") == 0
+    old = probprop.load("m.pbp")
+    assert call("update m.pbp new.csv") == 0
+    assert last_line(capfd).endswith("150 rows seen in 6 passes")
+    X, y = old.split(read_table("new.csv"))
+    expected = old.estimator.partial_fit(X, y).predict_proba(X)
+    assert_array_equal(probprop.load("m.pbp").estimator.predict_proba(X), expected)
+
+
+def test_info_shows_the_classes(model: Path, capfd: Captured) -> None:
+    assert call(f"info {model}") == 0
+    shown = capfd.readouterr().out
+    assert "3: setosa, versi, color, virginica" in shown
+    assert "3 outputs" in shown
+    assert "Noise" not in shown
+
+
+def test_info_of_a_classifier_from_python(capfd: Captured) -> None:
+    X, y = load_iris(return_X_y=True)
+    PBPEnsemble(PBPClassifier(4, n_epochs=1), n_members=2).fit(X, y).save("python.pbp")
+    assert call("info python.pbp") == 0
+    shown = capfd.readouterr().out
+    assert "2 networks" in shown
+    assert "3: 0, 1, 2" in shown
+
+
+# ---- Ensembles
+
+
+@pytest.mark.parametrize("target", ["species", "a"])
+def test_ensembles(target: str, capfd: Captured) -> None:
+    features = ",".join({"a", "b", "c", "d"} - {target})
+    line = f"fit flowers.csv --target {target} --features {features} --hidden 8 --epochs 3"
+    report = " --report m.html" if target == "species" else ""
+    assert call(f"{line} --ensemble 3 --no-refit -o m.pbp{report}") == 0
+    assert last_line(capfd).endswith("3 networks")
+    loaded = probprop.load("m.pbp")
+    assert isinstance(loaded.estimator, PBPEnsemble)
+    assert len(loaded.estimator.estimators_) == 3
+    if report:
+        assert "Shown is the first of the 3 networks" in Path("m.html").read_text()
+    assert call("info m.pbp") == 0
+    assert "3 networks" in capfd.readouterr().out
+    assert call("predict m.pbp new.csv -o predicted.csv -q") == 0
+    written, new = pd.read_csv("predicted.csv"), read_table("new.csv")
+    predicted = loaded.predict_distribution(new)
+    if target == "a":
+        assert_allclose(written["mean"], predicted.mean, rtol=1e-12)
+        assert_allclose(written["lower"], predicted.interval(0.95)[0], rtol=1e-9)
+    else:
+        assert_allclose(written["p_setosa"], predicted.proba[:, 0], rtol=1e-12)
+    assert call("update m.pbp new.csv -q") == 0
+    again = probprop.load("m.pbp").estimator
+    assert again.n_samples_seen_ == 138  # 12 of 150 were held out
+    assert call("evaluate m.pbp new.csv --json") == 0
+
+
+def test_an_ensemble_of_one_is_the_single_model() -> None:
+    assert fit("--target species -q --ensemble 1") == 0
+    assert type(probprop.load("m.pbp").estimator) is PBPClassifier
+
+
+# ---- Errors
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "fragments"),
+    [
+        ("--target species --task regression", 1, ["'species' must hold numbers"]),
+        ("--target species --task nominal", 2, ["--task"]),
+        ("--target species --ensemble 0", 2, ["--ensemble", "0 is not from 1"]),
+        ("--target same", 1, ["'same' has only one class, 'x'", "another class"]),
+        ("--target name", 1, ["'name' has 60 different values in 60 rows", "--task regression"]),
+        ("--target half --task classification", 1, ["'half' has 1.5", "whole numbers"]),
+        ("--target mostly", 1, ["'mostly' must hold finite numbers", "'much' in row 1"]),
+        ("--target comma", 1, ["'comma' must hold finite numbers", "write decimal points"]),
+        ("--target gap", 1, ["Missing values in column 'gap' (1 row)"]),
+        ("--target day", 1, ["'day' holds dates"]),
+    ],
+)
+def test_a_target_that_cannot_be_fitted(
+    capfd: Captured, options: str, code: int, fragments: list[str]
+) -> None:
+    frame = flowers()[:60].assign(same="x", half=1.5, mostly="1", comma="1,5", gap="y")
+    frame["name"] = [f"flower {i}" for i in range(60)]
+    frame.loc[frame.index[0], ["mostly", "gap", "half"]] = ["much", None, 2.0]
+    frame["day"] = np.where(frame["rare"], "2024-05-31", "2024-06-01")
+    frame.to_csv("bad.csv", index=False)
+    Path("bad.pbp").unlink(missing_ok=True)
+    assert call(f"fit bad.csv --features a,b --epochs 1 -o bad.pbp {options}") == code
+    line = last_line(capfd)
+    assert line.startswith("error: ")
+    for fragment in fragments:
+        assert fragment in line
+    assert not Path("bad.pbp").exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "update"])
+def test_a_class_that_the_model_does_not_know(command: str, model: Path, capfd: Captured) -> None:
+    frame = pd.read_csv("new.csv")
+    frame.loc[[3, 7], "species"] = "rosa"
+    frame.to_csv("rosa.csv", index=False)
+    before = model.read_bytes()
+    assert call(f"{command} {model} rosa.csv") == 1
+    line = last_line(capfd)
+    for fragment in ("'species' has 'rosa'", "in 2 rows", "it knows 'setosa'", "Leave out"):
+        assert fragment in line
+    assert model.read_bytes() == before
+
+
+def test_a_model_file_of_labels_is_no_table(model: Path, tmp_path: Path) -> None:
+    from model_files import header_of, refused
+
+    copied = tmp_path / "m.pbp"
+    copied.write_bytes(model.read_bytes())
+    with header_of(copied) as header:
+        header["regressor"]["multilabel_"] = True
+    refused(copied, "not the columns of a matrix of labels")

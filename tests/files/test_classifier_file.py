@@ -1,0 +1,214 @@
+"""Files of classifiers: round trips of every kind of class, and what is damaged or hostile."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from json_values import JSON, places_in
+from model_files import X, assert_same, files_in, header_of, refused, rezip, unzip
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.files.format import ModelFileError, load
+
+INDEX = np.arange(60) % 3
+NAMES: dict[str, np.ndarray] = {
+    "bool": np.array([False, True, True]),
+    "int64": np.array([-5, 0, 2**62]),
+    "uint8": np.array([0, 7, 255], np.uint8),
+    "float32": np.array([-1.0, 0.0, 3.0], np.float32),
+    "str": np.array(["größe", "数", '"\\\n\ud800']),
+    "object": np.array(["a", "b", "c" * 300], object),
+}
+LABELS = np.array([[0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 1, 0]])
+
+
+def fitted(y: np.ndarray, hidden: tuple[int, ...] = (4,), **parameters: Any) -> PBPClassifier:
+    parameters = {"n_epochs": 2, "random_state": 0} | parameters
+    return PBPClassifier(hidden, **parameters).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of a classifier of three strings; `path` is a copy of it."""
+    path = tmp_path_factory.mktemp("classifier") / "good"
+    fitted(np.array(["a", "b", "c"])[INDEX]).save(path)
+    return path
+
+
+def assert_goes_on(model: PBPClassifier, loaded: PBPClassifier, y: np.ndarray) -> None:
+    assert_same(model, loaded)
+    assert loaded.get_params() == model.get_params()
+    assert_array_equal(loaded.predict(X), model.predict(X), strict=True)
+    assert_array_equal(loaded.predict_log_proba(X), model.predict_log_proba(X))
+    assert_same(model.partial_fit(X[:20], y[:20]), loaded.partial_fit(X[:20], y[:20]))
+
+
+@pytest.mark.parametrize("dtype", NAMES)
+def test_classes_come_back_as_they_were(tmp_path: Path, dtype: str) -> None:
+    y = NAMES[dtype][INDEX]
+    model = fitted(y)
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert_goes_on(model, loaded, y)
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("y", [INDEX, INDEX > 0, LABELS[INDEX]], ids=["three", "two", "labels"])
+def test_loaded_model_predicts_and_goes_on_identically(
+    tmp_path: Path, engine: str, dtype: str, y: np.ndarray
+) -> None:
+    model = fitted(y, (4, 3), engine=engine, dtype=dtype)
+    model.save(tmp_path / "m")
+    assert_goes_on(model, load(tmp_path / "m"), y)
+
+
+def test_a_choice_a_stream_and_joblib(tmp_path: Path) -> None:
+    model = fitted(INDEX, n_epochs="auto", memory="auto")
+    stream = PBPClassifier((), random_state=0).partial_fit(X, INDEX, classes=range(5))
+    for one in (model, stream):
+        one.save(tmp_path / "m")
+        assert_same(one, load(tmp_path / "m"))
+        joblib.dump(one, tmp_path / "j")
+        assert_same(one, joblib.load(tmp_path / "j"))
+
+
+def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
+    load(path).save(path.parent / "again")
+    assert (path.parent / "again").read_bytes() == path.read_bytes()
+
+
+# ---- What is not saved
+
+
+def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    model = fitted(INDEX)
+    model.classes_ = model.classes_[::-1]
+    with pytest.raises(ValueError, match="cannot be saved: classes_ are not sorted"):
+        model.save(tmp_path / "m")
+
+    class Special(PBPClassifier):
+        pass
+
+    with pytest.raises(ValueError, match="cannot be saved: Special is another class"):
+        Special((4,), n_epochs=2, random_state=0).fit(X, INDEX).save(tmp_path / "m")
+    assert files_in(tmp_path) == []
+
+
+# ---- What is damaged
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "reason"),
+    [
+        ("str", ["a", "b"], "the layers are not those of a classification network"),
+        ("str", ["a", "b", "c", "d"], "the layers are not those of a classification network"),
+        ("str", ["a"], "not two or more of one type"),
+        ("str", [], "not two or more of one type"),
+        ("str", ["a", "b", 3], "not two or more of one type"),
+        ("str", ["a", "c", "b"], "not sorted, or not all different"),
+        ("str", ["a", "b", "b"], "not sorted, or not all different"),
+        ("str", ["a", "b", "c\0"], "not all of the dtype str"),
+        ("object", [[], [1], [2]], "not two or more of one type"),
+        ("object", [1, 2, 3], "not two or more of one type"),
+        ("int8", [1, 2, 300], "not all of the dtype int8"),
+        ("int64", [1, 2, 10**400], "not all of the dtype int64"),
+        ("int64", [0, True, 2], "not two or more of one type"),
+        ("float64", [0.0, 1.0, float("nan")], "not sorted, or not all different"),
+        ("float64", [0.0, 1.0, float("inf")], "not all finite"),
+        ("float32", [0.0, 1.0, 1e300], "not all of the dtype float32"),
+        ("bool", [False, True, True], "not sorted, or not all different"),
+        ("datetime64[s]", [1, 2, 3], "not two or more of one type"),
+        ("<U1000000000", ["a", "b", "c"], "not two or more of one type"),
+        (3, ["a", "b", "c"], "dtype in the header"),
+        ("str", "abc", "values in the header"),
+    ],
+)
+def test_classes_that_no_classifier_has(path: Path, dtype: Any, values: Any, reason: str) -> None:
+    with header_of(path) as header:
+        header["classes_"] = {"dtype": dtype, "values": values}
+    refused(path, reason)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("classes_", ["a", "b", "c"], "classes_ in the header"),
+        ("multilabel_", 1, "multilabel_ in the header"),
+        ("multilabel_", True, "not the columns of a matrix of labels"),
+        ("layer_sizes", [3, 4, 1], "the layers are not those of a classification network"),
+        ("alpha_noise", 6.0, "is not that of a classifier"),
+        ("y_scale", 2.0, "is not that of a classifier"),
+        ("class", "PBPRegressor", "noise_shape|alpha_noise"),
+    ],
+)
+def test_a_header_that_does_not_fit(path: Path, key: str, value: Any, reason: str) -> None:
+    with header_of(path) as header:
+        header[key] = value
+    if "|" in reason:
+        with pytest.raises(ModelFileError, match=reason):
+            load(path)
+    else:
+        refused(path, reason)
+
+
+def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:
+    PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "m")
+    with header_of(tmp_path / "m") as header:
+        header["class"] = "PBPClassifier"
+    refused(tmp_path / "m", "unexpected keyword argument 'noise_")
+
+
+def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:
+    model = PBPEnsemble(PBPRegressor((4,), n_epochs=2), n_members=2, random_state=0)
+    model.fit(X, X[:, 0]).save(tmp_path / "m")
+    with header_of(tmp_path / "m") as header:
+        header["members"][1]["class"] = "PBPClassifier"
+    refused(tmp_path / "m", "of a class that it cannot be made of")
+
+
+def test_truncated_and_flipped_files(path: Path) -> None:
+    content, rng = path.read_bytes(), random.Random(0)
+    expected = load(path).predict_proba(X)
+    mutated = [content[:length] for length in range(0, len(content), 41)]
+    for _ in range(300):
+        flipped = bytearray(content)
+        flipped[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+        mutated.append(bytes(flipped))
+    for each in mutated:
+        path.write_bytes(each)
+        try:
+            loaded = load(path)
+        except ModelFileError:
+            continue
+        assert_array_equal(loaded.predict_proba(X), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), value=JSON)
+def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
+    members = unzip(good)
+    header = json.loads(members["header.json"])
+    place = data.draw(st.sampled_from([p for p in places_in(header) if p]))
+    target = header
+    for key in place[:-1]:
+        target = target[key]
+    target[place[-1]] = value
+    mutated = good.parent / "header"
+    rezip(mutated, members | {"header.json": json.dumps(header).encode()})
+    try:
+        loaded = load(mutated)
+    except ModelFileError:
+        return
+    assert type(loaded) is PBPClassifier
+    assert loaded.predict(X[:1]).shape == (1,)

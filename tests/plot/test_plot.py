@@ -1,0 +1,411 @@
+"""The plots by their content: labels, artists and the data drawn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_diabetes
+from sklearn.exceptions import NotFittedError
+
+from probprop import PBPRegressor, plot
+from probprop.estimators.choice import Choice, Curve
+from probprop.metrics import predictive_coverage
+from probprop.predictive.gaussian import Predictive
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@cache
+def diabetes() -> tuple[PBPRegressor, Any, Any]:
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    return PBPRegressor(20, n_epochs=5, random_state=0).fit(X[:350], y[:350]), X, y
+
+
+@cache
+def toy() -> tuple[PBPRegressor, Any, Any]:
+    rng = np.random.RandomState(3)
+    x = rng.uniform(-4, 4, 20)
+    y = x**3 + 3 * rng.standard_normal(20)
+    return PBPRegressor(100, random_state=0).fit(x[:, np.newaxis], y), x, y
+
+
+def held_out(student_t: bool = False) -> tuple[Any, Predictive]:
+    model, X, y = diabetes()
+    return y[350:].to_numpy(), model.predict_distribution(X[350:], student_t=student_t)
+
+
+def labels(ax: Axes) -> list[str]:
+    return [
+        text.get_text()
+        for axes in ax.figure.axes
+        if axes.get_legend()
+        for text in axes.get_legend().get_texts()
+    ]
+
+
+def line(ax: Axes, label: str) -> Any:
+    return next(found for found in ax.get_lines() if found.get_label() == label)
+
+
+def band(ax: Axes, label: str) -> Any:
+    """The vertices of a shaded band."""
+    found = next(c for c in ax.collections if c.get_label() == label)
+    return found.get_paths()[0].vertices
+
+
+class TestPredictiveBand:
+    def test_draws_mean_bands_data_and_truth(self) -> None:
+        model, x, y = toy()
+        grid = np.linspace(-6, 6, 50)
+        p = model.predict_distribution(grid[:, np.newaxis])
+        ax = plot.predictive_band(grid, p, data=(x, y), truth=grid**3, target="y [m]")
+        assert labels(ax) == ["±1 std", "±2 std", "±3 std", "mean", "truth", "data"]
+        assert ax.get_ylabel() == "y [m]"
+        assert_array_equal(line(ax, "mean").get_xydata(), np.stack([grid, p.mean], axis=1))
+        assert_array_equal(line(ax, "truth").get_ydata(), grid**3)
+        assert_array_equal(line(ax, "data").get_xydata(), np.stack([x, y], axis=1))
+        assert line(ax, "data").get_color() == "k"
+        for k in (1, 2, 3):
+            vertices = band(ax, f"±{k} std")
+            assert_allclose(vertices[:, 1].max(), (p.mean + k * p.std).max())
+            assert_allclose(vertices[:, 1].min(), (p.mean - k * p.std).min())
+
+    def test_sorts_what_comes_in_any_order(self) -> None:
+        p = Predictive(np.array([2.0, 0.0, 1.0]), np.array([0.2, 0.0, 0.1]), 1.0, 6.0)
+        x = np.array([[5.0], [3.0], [4.0]])
+        ax = plot.predictive_band(x, p, truth=[20.0, 0.0, 10.0])
+        assert_array_equal(line(ax, "mean").get_xydata(), [[3, 0], [4, 1], [5, 2]])
+        assert_array_equal(line(ax, "truth").get_xydata(), [[3, 0], [4, 10], [5, 20]])
+        vertices = band(ax, "±2 std")
+        for at, std in zip(x[:, 0], p.std, strict=True):
+            assert np.ptp(vertices[vertices[:, 0] == at][:, 1]) == pytest.approx(4 * std)
+
+    def test_takes_the_truth_as_a_function(self) -> None:
+        p = Predictive(np.zeros(3), np.ones(3), 1.0, 6.0)
+        ax = plot.predictive_band([2, 0, 1], p, truth=lambda x: x**3)
+        assert_array_equal(line(ax, "truth").get_xydata(), [[0, 0], [1, 1], [2, 8]])
+
+    def test_a_truth_far_away_does_not_flatten_the_band(self) -> None:
+        p = Predictive(np.zeros(3), np.ones(3), 1.0, 6.0)
+        ax = plot.predictive_band([0, 1, 2], p, truth=[0.0, 0.0, 1e6])
+        assert ax.get_ylim()[1] < 20
+
+    def test_narrower_bands_are_darker_and_in_front_also_in_grey(self) -> None:
+        p = Predictive(np.zeros(3), np.ones(3), 1.0, 6.0)
+        ax = plot.predictive_band([0, 1, 2], p, deviations=(3, 0.5, 1, 2))
+        assert labels(ax)[:4] == ["±0.5 std", "±1 std", "±2 std", "±3 std"]
+        greys = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
+        assert (np.diff(greys) > 0.05).all()
+        assert (np.diff([c.get_zorder() for c in ax.collections]) < 0).all()
+
+    def test_refuses_other_lengths(self) -> None:
+        p = Predictive(np.zeros(3), np.ones(3), 1.0, 6.0)
+        with pytest.raises(ValueError, match="x, predictive must have the same length"):
+            plot.predictive_band([0, 1], p)
+        with pytest.raises(ValueError, match="x, truth must have the same length"):
+            plot.predictive_band([0, 1, 2], p, truth=[1.0])
+        with pytest.raises(ValueError, match="x, y must have the same length"):
+            plot.predictive_band([0, 1, 2], p, data=([1, 2], [1]))
+
+
+class TestPredictedAgainstObserved:
+    @pytest.mark.parametrize("student_t", [False, True])
+    def test_draws_every_row_with_its_interval(self, student_t: bool) -> None:
+        y, p = held_out(student_t)
+        ax = plot.predicted_against_observed(y, p, target="progression")
+        assert (ax.get_xlabel(), ax.get_ylabel()) == (
+            "observed progression",
+            "predicted progression",
+        )
+        lower, upper = p.interval(0.95)
+        outside = (y < lower) | (y > upper)
+        for container, chosen in zip(ax.containers, (~outside, outside), strict=True):
+            points, _, (bars,) = container
+            assert_array_equal(points.get_xydata(), np.stack([y, p.mean], axis=1)[chosen])
+            ends = np.stack([lower, upper], axis=1)[chosen]
+            assert_allclose([segment[:, 1] for segment in bars.get_segments()], ends)
+        assert labels(ax)[1:] == [
+            f"observed in 95 % interval: {100 - 100 * outside.mean():.1f} %",
+            f"observed outside it: {100 * outside.mean():.1f} %",
+        ]
+
+    def test_draws_a_thousand_of_many_rows_and_counts_them_all(self) -> None:
+        p = Predictive(np.arange(4000.0), np.zeros(4000), 1.0, 6.0)
+        y = p.mean + np.where(np.arange(4000) < 1000, 5.0, 0.0)
+        ax = plot.predicted_against_observed(y, p)
+        drawn = [len(container[0].get_xdata()) for container in ax.containers]
+        assert sum(drawn) == 1000
+        assert labels(ax)[2] == "observed outside it: 25.0 %"
+        assert 150 < drawn[1] < 350  # a random choice, not the first thousand
+
+
+class TestCalibration:
+    @pytest.mark.parametrize("student_t", [False, True])
+    def test_draws_the_coverage_of_the_distribution(self, student_t: bool) -> None:
+        y, p = held_out(student_t)
+        ax = plot.calibration(y, p, target="progression")
+        curve = next(li for li in ax.get_lines() if li.get_label().startswith("observed"))
+        expected, observed = predictive_coverage(y, p)
+        assert_array_equal(curve.get_xydata(), np.stack([expected, observed], axis=1))
+        error = np.abs(expected - observed).mean()
+        assert labels(ax)[2:] == [
+            f"observed, error {error:.3f}",
+            f"sharpness (mean std) {p.std.mean():.3g}",
+        ]
+        assert ax.get_ylabel() == "observed coverage of progression"
+        assert ax.get_xlim() == ax.get_ylim() == (0, 1)
+
+    def test_shade_of_chance_is_that_of_the_binomial(self) -> None:
+        p = Predictive(np.zeros(100), np.zeros(100), 1.0, 6.0)
+        vertices = band(plot.calibration(p.sample(1, 0)[0], p), "within chance")
+        at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
+        assert_allclose([at_half.min(), at_half.max()], [0.4, 0.6])
+
+
+def test_residuals_are_drawn_over_multiples_of_the_std() -> None:
+    y, p = held_out()
+    ax = plot.residuals_against_std(y, p, target="progression")
+    drawn = line(ax, "observed").get_xydata()
+    assert_array_equal(drawn, np.stack([p.std, y - p.mean], axis=1))
+    assert ax.get_xlabel() == "predicted std of progression"
+    for k in (1, 2, 3):
+        vertices = band(ax, f"±{k} std")
+        assert_allclose(np.abs(vertices[:, 1]), k * vertices[:, 0])
+        assert vertices[:, 0].min() < p.std.min() < p.std.max() < vertices[:, 0].max()
+
+
+def test_residuals_of_equal_std_have_a_width() -> None:
+    ax = plot.residuals_against_std([1.0, 2.0], Predictive(np.zeros(2), np.zeros(2), 1.0, 6.0))
+    assert ax.get_xlim()[0] < 1.0 < ax.get_xlim()[1]
+
+
+class TestTrainingCurve:
+    def test_draws_log_Z_and_noise_of_each_epoch(self) -> None:
+        model, _, _ = diabetes()
+        ax = plot.training_curve(model.history_, target="progression")
+        twin = ax.figure.axes[1]
+        assert_array_equal(
+            ax.get_lines()[0].get_xydata(), [(e.n_iter, e.mean_log_Z) for e in model.history_]
+        )
+        assert_allclose(
+            twin.get_lines()[0].get_ydata() ** 2, [e.noise_variance for e in model.history_]
+        )
+        assert twin.get_ylabel() == "noise std of progression"
+        assert labels(ax) == ["mean log Z (left)", "noise std (right)"]
+
+    def test_of_one_epoch_has_a_point_and_an_integer_tick(self) -> None:
+        model, _, _ = diabetes()
+        ax = plot.training_curve(model.history_[:1])
+        low, high = ax.get_xlim()
+        assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [1]
+
+    def test_refuses_an_empty_history(self) -> None:
+        with pytest.raises(ValueError, match="history has no epochs"):
+            plot.training_curve([])
+
+
+class TestPartialDependence:
+    def test_is_the_average_over_the_rows_value_by_value(self) -> None:
+        model, X, _ = diabetes()
+        ax = plot.partial_dependence(model, X, 2, target="progression")
+        grid, drawn = line(ax, "mean").get_data()
+        for i in (0, 20, 49):
+            moved = X.copy()
+            moved["bmi"] = grid[i]
+            p = model.predict_distribution(moved)
+            assert drawn[i] == pytest.approx(p.mean.mean(), rel=1e-9)
+            column = band(ax, "±2 std (model)")
+            ends = column[np.isclose(column[:, 0], grid[i])][:, 1]
+            assert np.ptp(ends) == pytest.approx(4 * p.std_model.mean(), rel=1e-9)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("bmi", "predicted progression")
+        assert_allclose(grid[[0, -1]], np.quantile(X["bmi"], [0.01, 0.99]))
+
+    def test_of_a_category_has_a_bar_per_value(self) -> None:
+        model, X, _ = diabetes()
+        ax = plot.partial_dependence(model, X, 1, name="sex (1 or 2)")
+        ((points, _, (bars,)),) = ax.containers
+        assert_array_equal(points.get_xdata(), [1.0, 2.0])
+        assert len(bars.get_segments()) == 2
+        assert ax.get_xlabel() == "sex (1 or 2)"
+
+    def test_names_a_feature_without_a_name_by_its_number(self) -> None:
+        model, x, _ = toy()
+        assert plot.partial_dependence(model, x[:, np.newaxis], 0).get_xlabel() == "feature 0"
+
+    def test_of_a_skewed_feature_covers_more_than_one_value(self) -> None:
+        X = np.zeros((10_000, 1))
+        X[:60, 0] = np.arange(60)
+        ax = plot.partial_dependence(toy()[0], X, 0)
+        assert_array_equal(line(ax, "mean").get_xdata()[[0, -1]], [0.0, 59.0])
+
+    def test_leaves_the_data_alone(self) -> None:
+        model, x, _ = toy()
+        X = x[:, np.newaxis].copy()
+        plot.partial_dependence(model, X, 0)
+        assert_array_equal(X[:, 0], x)
+
+    def test_refuses_columns_in_another_order_and_features_that_are_not(self) -> None:
+        model, X, _ = diabetes()
+        with pytest.raises(ValueError, match="same order"):
+            plot.partial_dependence(model, X[X.columns[::-1]], 0)
+        with pytest.raises(ValueError, match="feature == 10, but X has 10 columns"):
+            plot.partial_dependence(model, X, 10)
+        with pytest.raises(ValueError, match="feature == -1"):
+            plot.partial_dependence(model, X, -1)
+        with pytest.raises(NotFittedError):
+            plot.partial_dependence(PBPRegressor(), X, 0)
+
+
+class TestImportantFeatures:
+    def test_orders_linear_effects_by_their_size_over_the_rows(self) -> None:
+        rng = np.random.RandomState(0)
+        X = rng.standard_normal((500, 5)) * [1, 1, 10, 1, 1]
+        X[:, 4] = rng.uniform(size=500) < 0.01  # a large effect, but on few rows
+        y = X @ [3.0, 0.0, 0.1, -2.0, 4.0] + 0.01 * rng.standard_normal(500)
+        model = PBPRegressor((), random_state=0).fit(X, y)
+        assert plot.important_features(model, X, n=4) == [0, 3, 2, 4]
+        assert plot.important_features(model, X, n=9)[-1] == 1
+        assert len(plot.important_features(model, X, n=9)) == 5
+
+    def test_of_a_frame_warns_of_nothing(self) -> None:
+        model, X, _ = diabetes()
+        important = plot.important_features(model, X)
+        assert len(important) == 4
+        assert X.columns[important[0]] in ("bmi", "s5")
+
+    def test_refuses_none(self) -> None:
+        model, X, _ = diabetes()
+        with pytest.raises(ValueError, match="n == 0"):
+            plot.important_features(model, X, n=0)
+
+
+class TestWeightPosterior:
+    def test_draws_every_weight_of_every_layer(self) -> None:
+        X = np.random.RandomState(0).standard_normal((50, 3))
+        q = PBPRegressor((6, 4), n_epochs=2, random_state=0).fit(X, X[:, 0]).posterior_
+        ax = plot.weight_posterior(q)
+        for i, drawn in enumerate(ax.get_lines()[:3]):
+            expected = np.stack([q.m_w[i].ravel(), np.sqrt(q.v_w[i].ravel())], axis=1)
+            assert_array_equal(drawn.get_xydata(), expected)
+            share = 100 * np.mean(np.abs(expected[:, 0]) > 2 * expected[:, 1])
+            assert labels(ax)[i] == f"layer {i + 1}: {share:.0f} % of {len(expected)} > 2 std"
+        assert len({d.get_marker() for d in ax.get_lines()[:3]}) == 3
+        assert_allclose(line(ax, "std of the prior").get_ydata(), np.sqrt(q.prior_variance))
+        v, s = line(ax, "|mean| = 2 std").get_data()
+        assert_allclose(np.abs(v), 2 * s)
+
+    def test_draws_a_thousand_of_many_weights(self) -> None:
+        q = PBPRegressor(2000, n_epochs=1, random_state=0).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
+        ax = plot.weight_posterior(q.posterior_)
+        assert [len(d.get_xdata()) for d in ax.get_lines()[:2]] == [1000, 1000]
+        assert "of 4,000 > 2 std" in labels(ax)[0]
+
+
+CLASSES = np.arange(30) % 2
+PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
+
+
+def draw(name: str, ax: Axes | None = None) -> Axes:
+    model, X, _ = diabetes()
+    y, p = held_out()
+    match name:
+        case "predictive_band":
+            bmi = X["bmi"][350:]
+            return plot.predictive_band(bmi, p, data=(bmi, y), truth=bmi * 4, ax=ax)
+        case "training_curve":
+            return plot.training_curve(model.history_, ax=ax)
+        case "choice_curves":
+            n_epochs, scores = (10, 20, 40, 80), (-2.1, -1.9, -2.0, -2.2)
+            curves = Curve(None, n_epochs, scores), Curve(3.0, n_epochs, scores[::-1])
+            return plot.choice_curves(Choice(40, 3.0, 0.1, 0.05, 60, curves), ax=ax)
+        case "partial_dependence":
+            return plot.partial_dependence(model, X, 2, ax=ax)
+        case "weight_posterior":
+            return plot.weight_posterior(model.posterior_, ax=ax)
+        case "reliability" | "roc_curve":
+            drawn: Axes = getattr(plot, name)(CLASSES, PROBA, ax=ax)
+            return drawn
+        case "confusion_matrix":
+            return plot.confusion_matrix(CLASSES, PROBA, ["no", "yes"], ax=ax)
+        case _:
+            drawn = getattr(plot, name)(y, p, ax=ax)
+            return drawn
+
+
+@pytest.mark.parametrize("name", sorted(set(plot.__all__) - {"important_features"}))
+class TestEveryPlot:
+    def test_opens_one_figure_with_a_layout_and_never_shows(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plt, "show", lambda *a, **k: pytest.fail("show was called"))
+        ax = draw(name)
+        assert len(plt.get_fignums()) == 1
+        assert ax.figure.get_layout_engine() is not None
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+
+    def test_draws_where_it_is_told(self, name: str) -> None:
+        _, axes = plt.subplots(1, 2)
+        assert draw(name, axes[1]) is axes[1]
+        assert len(plt.get_fignums()) == 1
+        assert not axes[0].lines
+
+    @pytest.mark.parametrize("size", [(6.4, 4.8), (4.0, 4.0), (12.0, 5.0)])
+    def test_legend_lies_within_the_axes_and_covers_no_point(
+        self, name: str, size: tuple[float, float]
+    ) -> None:
+        fig, ax = plt.subplots(figsize=size, layout="constrained")
+        draw(name, ax)
+        fig.canvas.draw()
+        if name == "confusion_matrix":  # whose cells say it all
+            assert ax.get_legend() is None
+            return
+        (legend,) = [axes.get_legend() for axes in fig.axes if axes.get_legend()]
+        box, frame = legend.get_window_extent(), ax.get_window_extent()
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+        assert frame.y0 <= box.y0 < box.y1 <= frame.y1
+        points = [d.get_transform().transform(d.get_xydata()) for a in fig.axes for d in a.lines]
+        for vertices in [path.vertices for c in ax.collections for path in c.get_paths()]:
+            points.append(ax.transData.transform(vertices))
+        assert sum(len(some) for some in points) > 8
+        for x, y in np.concatenate(points):
+            assert not (box.x0 < x < box.x1 and box.y0 < y < box.y1)
+
+
+class TestAxes:
+    def test_leaves_autoscaling_on(self) -> None:
+        p = Predictive(np.zeros(3), np.ones(3), 1.0, 6.0)
+        ax = plot.predictive_band([0, 1, 2], p)
+        ax.plot([1], [50])
+        assert ax.get_ylim()[1] > 50
+
+
+def test_a_missing_matplotlib_is_named_with_its_cure() -> None:
+    code = "import sys; sys.modules['matplotlib'] = None; import probprop.plot"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (
+        "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
+        in (done.stderr.splitlines()[-1])
+    )
+
+
+def test_the_package_itself_does_not_import_matplotlib() -> None:
+    code = "import sys, probprop, probprop.metrics; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
