@@ -15,6 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from probprop._atomic import replacing
 from probprop._types import FloatArray
 from probprop.active.learner import ActiveLearner, rows_not_told
 from probprop.active.strategies import IntArray
@@ -31,7 +32,6 @@ from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, check_table_extension, naming, table_writer
 from probprop.cli.scores import show
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files.format import replacing
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -16,7 +16,7 @@ from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, write_model_report
 from probprop.estimators.base import PBPEstimator
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.files import format as persistence
+from probprop.files.format import read_model
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -80,7 +80,7 @@ def info(context: typer.Context, model: Model) -> None:
     from probprop.table import TableModel
 
     loaded = load_model(model)
-    version = persistence.read_model(model)[0].get("probprop_version", "unknown")
+    version = read_model(model)[0].get("probprop_version", "unknown")
     if isinstance(loaded, TableModel):
         facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)

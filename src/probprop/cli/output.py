@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from probprop.files.format import replacing
+from probprop._atomic import replacing
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,7 +18,6 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files import format as persistence
 from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
@@ -202,7 +201,9 @@ class TableModel:
         The file is written beside `path` and renamed, so that a crash never leaves half a
         model.
         """
-        persistence.save(self, path)
+        from probprop.files import save  # the one import upwards: files know all models
+
+        save(self, path)
 
 
 def fit_table_model(
