@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test lint format bench scale fashion docs sanitize stub clean
@@ -17,12 +17,12 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*.cpp
+	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i cpp/*.hpp cpp/*.cpp
+	$(BIN)/clang-format -i cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks

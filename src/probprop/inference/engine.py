@@ -15,7 +15,8 @@ import numpy as np
 
 from probprop import _kernel, reference
 from probprop._types import Array, FloatArray
-from probprop.inference.posterior import Likelihood, Memory, PassInfo, Posterior, SweepInfo
+from probprop.inference.posterior import Memory, PassInfo, Posterior, SweepInfo
+from probprop.reference.likelihoods import GAUSSIAN, MULTINOMIAL, PROBIT, PointLikelihood
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
@@ -24,9 +25,8 @@ INFORMATIVE_RATIO = 8.0
 class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
-    y is (n,), or (n, K) for Gaussians or probits of several outputs. Without `update_variance`
-    the variances of the weights stay as they are. With a `memory` q gives evidence back as it
-    absorbs more. `X_var`, (n, D), has the variances of the entries of X.
+    y is (n,), or (n, K) for Gaussians or probits of several outputs. With a `memory` q gives
+    evidence back as it absorbs more. `X_var`, (n, D), has the variances of the entries of X.
     """
 
     def __call__(  # noqa: D102
@@ -36,8 +36,7 @@ class AdfPass(Protocol):
         y: Array,
         order: Array,
         *,
-        likelihood: Likelihood = "gaussian",
-        update_variance: bool = True,
+        likelihood: PointLikelihood | str = GAUSSIAN,
         memory: Memory | None = None,
         X_var: Array | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
@@ -116,8 +115,7 @@ def _native_adf_pass(
     y: Array,
     order: Array,
     *,
-    likelihood: Likelihood = "gaussian",
-    update_variance: bool = True,
+    likelihood: PointLikelihood | str = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -128,10 +126,9 @@ def _native_adf_pass(
         np.ascontiguousarray(X, posterior.dtype),
         np.ascontiguousarray(y, np.float64).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
-        likelihood,
+        _likelihood(likelihood).name,
         np.atleast_1d(np.asarray(posterior.alpha_noise, np.float64)),
         np.atleast_1d(np.asarray(posterior.beta_noise, np.float64)),
-        update_variance,
         None if memory is None else _kernel_memory(memory, posterior),
         None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype),
     )
@@ -140,10 +137,42 @@ def _native_adf_pass(
         posterior,
         m_w=_layers(m_w, posterior.m_w),
         v_w=_layers(v_w, posterior.v_w),
-        alpha_noise=alpha_noise if len(alpha_noise) > 1 else float(alpha_noise[0]),
-        beta_noise=beta_noise if len(beta_noise) > 1 else float(beta_noise[0]),
+        alpha_noise=alpha_noise,
+        beta_noise=beta_noise,
     )
-    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+    info = PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+    return _with_scalars(posterior_new), info
+
+
+# TODO: these three go when the estimators pass likelihood objects, and a posterior always has
+# arrays of alpha_noise and beta_noise: likelihoods by name, floats for one target.
+def _likelihood(likelihood: PointLikelihood | str) -> PointLikelihood:
+    if isinstance(likelihood, str):
+        return {known.name: known for known in (GAUSSIAN, PROBIT, MULTINOMIAL)}[likelihood]
+    return likelihood
+
+
+def _with_scalars(posterior: Posterior) -> Posterior:
+    alpha, beta = np.atleast_1d(posterior.alpha_noise), np.atleast_1d(posterior.beta_noise)
+    if len(alpha) > 1:
+        return posterior
+    return replace(posterior, alpha_noise=float(alpha[0]), beta_noise=float(beta[0]))
+
+
+def _reference_adf_pass(
+    posterior: Posterior,
+    X: Array,
+    y: Array,
+    order: Array,
+    *,
+    likelihood: PointLikelihood | str = GAUSSIAN,
+    memory: Memory | None = None,
+    X_var: Array | None = None,
+) -> tuple[Posterior, PassInfo]:
+    posterior, info = reference.adf_pass(
+        posterior, X, y, order, likelihood=_likelihood(likelihood), memory=memory, X_var=X_var
+    )
+    return _with_scalars(posterior), info
 
 
 def _kernel_memory(memory: Memory, posterior: Posterior) -> tuple[Array, float, int, float, float]:
@@ -213,7 +242,7 @@ ENGINES: dict[str, Engine] = {
         _kernel.class_log_probabilities,
     ),
     "reference": Engine(
-        reference.adf_pass,
+        _reference_adf_pass,
         reference.refine_prior,
         reference.predict_moments,
         reference.predict_gradient,
