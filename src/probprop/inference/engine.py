@@ -16,7 +16,7 @@ import numpy as np
 from probprop import _kernel, reference
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, PassInfo, Posterior, SweepInfo
-from probprop.reference.likelihoods import GAUSSIAN, MULTINOMIAL, PROBIT, PointLikelihood
+from probprop.reference.likelihoods import GAUSSIAN, PointLikelihood
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
@@ -36,7 +36,7 @@ class AdfPass(Protocol):
         y: Array,
         order: Array,
         *,
-        likelihood: PointLikelihood | str = GAUSSIAN,
+        likelihood: PointLikelihood = GAUSSIAN,
         memory: Memory | None = None,
         X_var: Array | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
@@ -115,7 +115,7 @@ def _native_adf_pass(
     y: Array,
     order: Array,
     *,
-    likelihood: PointLikelihood | str = GAUSSIAN,
+    likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -126,9 +126,9 @@ def _native_adf_pass(
         np.ascontiguousarray(X, posterior.dtype),
         np.ascontiguousarray(y, np.float64).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
-        _likelihood(likelihood).name,
-        np.atleast_1d(np.asarray(posterior.alpha_noise, np.float64)),
-        np.atleast_1d(np.asarray(posterior.beta_noise, np.float64)),
+        likelihood.name,
+        posterior.alpha_noise,
+        posterior.beta_noise,
         None if memory is None else _kernel_memory(memory, posterior),
         None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype),
     )
@@ -140,39 +140,7 @@ def _native_adf_pass(
         alpha_noise=alpha_noise,
         beta_noise=beta_noise,
     )
-    info = PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
-    return _with_scalars(posterior_new), info
-
-
-# TODO: these three go when the estimators pass likelihood objects, and a posterior always has
-# arrays of alpha_noise and beta_noise: likelihoods by name, floats for one target.
-def _likelihood(likelihood: PointLikelihood | str) -> PointLikelihood:
-    if isinstance(likelihood, str):
-        return {known.name: known for known in (GAUSSIAN, PROBIT, MULTINOMIAL)}[likelihood]
-    return likelihood
-
-
-def _with_scalars(posterior: Posterior) -> Posterior:
-    alpha, beta = np.atleast_1d(posterior.alpha_noise), np.atleast_1d(posterior.beta_noise)
-    if len(alpha) > 1:
-        return posterior
-    return replace(posterior, alpha_noise=float(alpha[0]), beta_noise=float(beta[0]))
-
-
-def _reference_adf_pass(
-    posterior: Posterior,
-    X: Array,
-    y: Array,
-    order: Array,
-    *,
-    likelihood: PointLikelihood | str = GAUSSIAN,
-    memory: Memory | None = None,
-    X_var: Array | None = None,
-) -> tuple[Posterior, PassInfo]:
-    posterior, info = reference.adf_pass(
-        posterior, X, y, order, likelihood=_likelihood(likelihood), memory=memory, X_var=X_var
-    )
-    return _with_scalars(posterior), info
+    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
 
 
 def _kernel_memory(memory: Memory, posterior: Posterior) -> tuple[Array, float, int, float, float]:
@@ -242,7 +210,7 @@ ENGINES: dict[str, Engine] = {
         _kernel.class_log_probabilities,
     ),
     "reference": Engine(
-        _reference_adf_pass,
+        reference.adf_pass,
         reference.refine_prior,
         reference.predict_moments,
         reference.predict_gradient,

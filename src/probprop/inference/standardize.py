@@ -58,6 +58,11 @@ class Standardizer:
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
 
+    @property
+    def leaves_targets(self) -> bool:
+        """Whether targets are left as they are."""
+        return bool((self.y_mean == 0.0).all() and (self.y_scale == 1.0).all())
+
     def transform_y(self, y: Array) -> FloatArray:
         """Return the standardised targets, shape (n,) or (n, K)."""
         return (np.asarray(y, np.float64) - self.y_mean) / self.y_scale

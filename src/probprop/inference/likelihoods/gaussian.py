@@ -78,12 +78,15 @@ class Gaussian:
         engine: Engine,
     ) -> Predictive:
         """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units."""
-        scale = standardizer.y_scale
+        location, scale = standardizer.y_mean, standardizer.y_scale
+        # The reference engine has moments of its dtype. They keep it, but for several targets.
+        several = self.n_targets > 1 and not standardizer.leaves_targets
+        dtype = scale.dtype if several else mean.dtype
         return Predictive(
-            mean=mean * scale + standardizer.y_mean,
-            std_model=np.sqrt(variance) * scale,
-            std_noise=np.sqrt(posterior.noise_variance) * scale,
-            alpha_noise=posterior.alpha_noise,
+            mean=mean * scale.astype(dtype) + location.astype(dtype),
+            std_model=np.sqrt(variance) * scale.astype(dtype),
+            std_noise=(np.sqrt(posterior.noise_variance) * scale).reshape(mean.shape[1:]),
+            alpha_noise=posterior.alpha_noise.reshape(mean.shape[1:]),
         )
 
     def log_p(self, predictive: Predictive, y: FloatArray) -> FloatArray:

@@ -82,8 +82,9 @@ class Probit:
 
     def log_p(self, predictive: ClassPredictive, y: FloatArray) -> FloatArray:
         """Return the log probability of all labels of each row together, (n,)."""
-        log_p: FloatArray = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
-        return log_p.reshape(len(y), -1).sum(axis=1)
+        log_each = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
+        log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
+        return log_p
 
     def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
         """Return the equal mixture of several networks."""
