@@ -62,7 +62,7 @@ def test_equations_cited_in_cpp_are_cited_in_the_reference() -> None:
     """A newcomer finds each equation in both languages."""
 
     def cited(folder: str, pattern: str) -> set[str]:
-        text = "".join(p.read_text() for p in sorted((ROOT / folder).glob(pattern)))
+        text = "".join(p.read_text() for p in sorted((ROOT / folder).rglob(pattern)))
         return {n for group in re.findall(r"\((\d+)\)", text) for n in [group] if int(n) < 40}
 
     wanted = {"6", "7", "9", "10", "12", "13", "14", "15", "16", "17"}
