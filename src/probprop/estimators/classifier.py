@@ -29,7 +29,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Likelihood, Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import warn_of_counts
-from probprop.predictive.classes import ClassPredictive, most_probable
+from probprop.predictive.classes import ClassPredictive
 
 
 class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
@@ -235,7 +235,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,) or (n_samples, n_labels)
             Of `classes_`; or 0 and 1.
         """
-        return most_probable(self.predict_distribution(X, X_std=X_std), self.classes_)
+        return self.predict_distribution(X, X_std=X_std).most_probable(self.classes_)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.

@@ -38,7 +38,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import PerTarget
 from probprop.inference.threads import map_in_threads
 from probprop.inference.training import warn_of_counts
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
+from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
@@ -289,7 +289,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             return (mixture.mean, mixture.std) if return_std else mixture.mean
         if return_std:
             raise ValueError("return_std=True is for regressors: give False for classes.")
-        return most_probable(mixture, self.classes_)
+        return mixture.most_probable(self.classes_)
 
     @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
@@ -349,12 +349,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         predicted = self._each(lambda m: m.predict_distribution(rows, X_std=std), self.estimators_)
         if _of_classifiers(self):
             return ClassMixture(tuple(cast(list[ClassPredictive], predicted)))
-        of_members = cast(list[Predictive], predicted)
-        return Mixture(
-            means=np.array([p.mean for p in of_members]),
-            stds_model=np.array([p.std_model for p in of_members]),
-            stds_noise=np.array([p.std_noise for p in of_members]),
-        )
+        return Mixture.of(cast(list[Predictive], predicted))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.
