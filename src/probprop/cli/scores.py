@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from probprop._types import Array
 from probprop.cli.output import naming
-from probprop.predictive.classes import ClassMixture, ClassPredictive
-from probprop.predictive.targets import in_words, of_each_target
+from probprop.predictive.protocol import ClassDistribution, TargetDistribution
+from probprop.predictive.targets import in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,11 +40,11 @@ def scores(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
 
     X, y = model.split(frame)
     predictive = model.estimator.predict_distribution(X)
-    if isinstance(predictive, ClassPredictive | ClassMixture):
-        y = np.searchsorted(cast(Array, model.classes), y)
-        return [class_metrics.class_summary(y, predictive)]
+    if model.classes is not None:
+        index = np.searchsorted(model.classes, y)
+        return [class_metrics.class_summary(index, cast(ClassDistribution, predictive))]
     columns = y.reshape(len(y), -1).T
-    each = zip(columns, of_each_target(predictive), strict=True)
+    each = zip(columns, cast(TargetDistribution, predictive).targets(), strict=True)
     return [metrics.summary(column, one) for column, one in each]
 
 

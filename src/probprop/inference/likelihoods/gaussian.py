@@ -85,8 +85,8 @@ class Gaussian:
         return Predictive(
             mean=mean * scale.astype(dtype) + location.astype(dtype),
             std_model=np.sqrt(variance) * scale.astype(dtype),
-            std_noise=(np.sqrt(posterior.noise_variance) * scale).reshape(mean.shape[1:]),
-            alpha_noise=posterior.alpha_noise.reshape(mean.shape[1:]),
+            std_noise=np.sqrt(posterior.noise_variance) * scale,
+            alpha_noise=posterior.alpha_noise,
         )
 
     def log_p(self, predictive: Predictive, y: FloatArray) -> FloatArray:
@@ -96,11 +96,7 @@ class Gaussian:
 
     def mixture(self, predictives: Sequence[Predictive]) -> Mixture:
         """Return the equal mixture of several networks."""
-        return Mixture(
-            means=np.array([p.mean for p in predictives]),
-            stds_model=np.array([p.std_model for p in predictives]),
-            stds_noise=np.array([p.std_noise for p in predictives]),
-        )
+        return Mixture.of(predictives)
 
     def point(self, predictive: Predictive | Mixture) -> FloatArray:
         """Return the mean."""

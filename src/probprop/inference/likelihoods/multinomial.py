@@ -13,7 +13,7 @@ from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import class_index
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
+from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.reference.likelihoods import MULTINOMIAL, Evidence
 
 
@@ -83,4 +83,4 @@ class Multinomial:
 
     def point(self, predictive: ClassPredictive | ClassMixture) -> Array:
         """Return the most probable class."""
-        return most_probable(predictive, self.classes)
+        return predictive.most_probable(self.classes)

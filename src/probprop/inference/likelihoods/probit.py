@@ -14,7 +14,7 @@ from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import check_shape, class_index
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
+from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.reference.likelihoods import PROBIT, Evidence
 
 
@@ -92,4 +92,4 @@ class Probit:
 
     def point(self, predictive: ClassPredictive | ClassMixture) -> Array:
         """Return the more probable class, or the labels more probable than not."""
-        return most_probable(predictive, self.classes)
+        return predictive.most_probable(self.classes)
