@@ -6,17 +6,14 @@ import os
 import warnings
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop._types import Array
 from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
-from probprop.predictive.targets import of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -117,13 +114,15 @@ def _added(model: TableModel) -> list[str]:
 def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
     import pandas as pd
 
+    from probprop.predictive.classes import most_probable
+    from probprop.predictive.targets import of_each_target
     from probprop.table import UnknownCategoryWarning
 
     with warnings.catch_warnings():  # the rows are counted over all chunks
         warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted = model.predict_distribution(frame)
-    if isinstance(predicted, ClassPredictive | ClassMixture):
-        named = most_probable(predicted, cast(Array, model.classes))
+        predicted: Any = model.predict_distribution(frame)
+    if model.classes is not None:
+        named = most_probable(predicted, model.classes)
         columns = dict(zip(_added(model), [named, *predicted.proba.T], strict=True))
         return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
     values = [

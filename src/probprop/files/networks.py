@@ -21,7 +21,7 @@ from probprop.estimators.validation import check_int
 from probprop.files.choices import describe_choice, field, rebuild_choice
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.targets import target_names
+from probprop.table.names import target_names
 
 if TYPE_CHECKING:  # these import this module
     from probprop.estimators.base import PBPEstimator

@@ -1,36 +1,11 @@
-"""One target or several: their names, and the predictive distribution of each."""
+"""The predictive distribution of each of several targets."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
-
-
-def target_names(target: str | Sequence[str]) -> list[str]:
-    """Return the names of the targets, where one may stand alone.
-
-    Examples
-    --------
-    >>> target_names("price"), target_names(("heating", "cooling"))
-    (['price'], ['heating', 'cooling'])
-    """
-    return [target] if isinstance(target, str) else list(target)
-
-
-def in_words(names: Sequence[str]) -> str:
-    """Return the names as a sentence has them.
-
-    Examples
-    --------
-    >>> in_words(["a"]), in_words(["a", "b"]), in_words(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
-    """
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def of_each_target(predictive: Predictive | Mixture) -> list[Predictive | Mixture]:

@@ -18,7 +18,7 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
-from probprop.predictive.targets import of_each_target, target_names
+from probprop.predictive.targets import of_each_target
 from probprop.report.document import Picture, Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -31,6 +31,7 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
+from probprop.table.names import target_names
 
 
 def regression_sections(
