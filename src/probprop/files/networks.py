@@ -329,8 +329,8 @@ def _describe_table_model(model: TableModel) -> Parts:
 
 def _rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
     """Undo `_describe_table_model`; TypeError and ValueError say why that is not possible."""
+    from probprop.table import TableModel  # first: it says what to do where pandas is absent
     from probprop.table.encoding import build_encoder
-    from probprop.table.model import TableModel
 
     described = field(header, "regressor", dict)
     in_ensemble = field(described, "class", str) == "PBPEnsemble"
