@@ -263,7 +263,10 @@ def test_the_distribution_of_each_target(student_t: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        ("--target cost,kind", ["'kind' holds text: classification", "all must be numbers"]),
+        (
+            "--target cost,kind",
+            ["'kind' holds text: classification", "several targets must all hold numbers"],
+        ),
         ("--target cost,flag", ["'flag' holds only 0 and 1", "--task regression", "of its own"]),
         (
             "--target cost,a --task classification",

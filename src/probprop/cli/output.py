@@ -73,6 +73,7 @@ def table_writer(path: str | None) -> Iterator[Write]:
         yield _csv_writer(sys.stdout.buffer, ",")
         sys.stdout.buffer.flush()
         return
+
     suffix = Path(path).suffix.lower()
     with naming(path), replacing(path) as file:
         if suffix in _PARQUET:

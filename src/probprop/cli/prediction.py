@@ -6,7 +6,7 @@ import os
 import warnings
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,6 @@ from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
-from probprop.predictive.protocol import ClassDistribution, TargetDistribution, frame_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,6 +105,8 @@ def predict(
 def _added(model: TableModel) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
+        from probprop.predictive.protocol import frame_columns
+
         return frame_columns(model.targets)
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
@@ -117,12 +118,11 @@ def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> Data
 
     with warnings.catch_warnings():  # the rows are counted over all chunks
         warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted = model.predict_distribution(frame)
+        predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = cast(TargetDistribution, predicted).to_frame(model.targets, level=level)
+        added = predicted.to_frame(model.targets, level=level)
     else:
-        of_classes = cast(ClassDistribution, predicted)
-        values = [of_classes.most_probable(model.classes), *of_classes.proba.T]
+        values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(_added(model), values, strict=True)))
     return pd.concat([frame, added.set_axis(frame.index)], axis=1)
 

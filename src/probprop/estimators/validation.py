@@ -33,7 +33,7 @@ def check_regression_data(
     X is finite but for entries that may be missing, by the estimator's tag.
     """
     X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
-    y = np.asarray(y, np.float64)  # which refuses text
+    y = np.asarray(y, np.float64)  # raises where y holds text
     return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
 
 
@@ -69,6 +69,13 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             estimator, X, *y, dtype=dtypes, ensure_all_finite=finite, reset=reset, **checks
         )
     except ValueError as error:
+        if "could not convert string" in str(error) and (text := _columns_of_text(X)):
+            raise ValueError(
+                f"{error}. X contains text in the column(s) {text}, but "
+                f"{type(estimator).__name__} takes numbers only. Encode the text, for example with "
+                "sklearn.preprocessing.OneHotEncoder, or give the whole table to "
+                "probprop.table.fit_table_model or to the command `probprop fit`, which encode it."
+            ) from error
         if "Input X contains NaN" not in str(error) or not hasattr(estimator, "missing"):
             raise
         raise ValueError(
@@ -78,6 +85,24 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     if gaps and reset:
         _check_columns(found[0])
     return found
+
+
+def _columns_of_text(X: Any) -> list[Any]:
+    """Return the names, or else the indices, of the columns whose cells include text."""
+    cells = np.asarray(X)
+    if cells.ndim != 2 or cells.dtype.kind not in "OUS":
+        return []
+    names = getattr(X, "columns", range(cells.shape[1]))
+    return [name for name, column in zip(names, cells.T, strict=True) if _has_text(column)]
+
+
+def _has_text(cells: Array) -> bool:
+    """Whether any of the cells, (n,), is a str that is not a number."""
+    try:
+        np.array([cell for cell in cells if isinstance(cell, str | bytes)], object).astype(float)
+    except ValueError:
+        return True
+    return False
 
 
 def _check_columns(X: Array) -> None:

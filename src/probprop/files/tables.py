@@ -8,9 +8,9 @@ from probprop._types import Array
 from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
 from probprop.files.fields import Parts, field
 from probprop.files.networks import describe_network, rebuild_network
-from probprop.predictive.targets import target_names
 from probprop.table.encoding import build_encoder
 from probprop.table.model import TableModel
+from probprop.table.names import target_names
 
 
 def describe_table_model(model: TableModel) -> Parts:

@@ -27,7 +27,7 @@ from probprop.plot.parts import (
     legend_above,
     some_rows,
 )
-from probprop.predictive.targets import target_names
+from probprop.table.names import target_names
 
 if TYPE_CHECKING:
     from probprop.estimators.choice import Choice

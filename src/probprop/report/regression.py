@@ -17,7 +17,6 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.protocol import TargetDistribution
-from probprop.predictive.targets import target_names
 from probprop.report.document import Picture, Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -30,6 +29,7 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
+from probprop.table.names import target_names
 
 
 def regression_sections(

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import check_magnitude, check_target_scale
-from probprop.inference.standardize import Standardizer, fit_standardizer
+from probprop.inference.standardize import (
+    Standardizer,
+    check_magnitude,
+    check_target_scale,
+    fit_standardizer,
+)
 from probprop.predictive.protocol import TargetDistribution
 
 

@@ -1,4 +1,4 @@
-"""The names of one target or several."""
+"""The names of targets, as a list and as words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def target_names(target: str | Sequence[str]) -> list[str]:
-    """Return the names of the targets, where one may stand alone.
+    """Return the names of the targets as a list; a single target may be given as a str.
 
     Examples
     --------
@@ -17,7 +17,7 @@ def target_names(target: str | Sequence[str]) -> list[str]:
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Return the names as a sentence has them.
+    """Join names as a sentence does.
 
     Examples
     --------
