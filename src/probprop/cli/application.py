@@ -57,7 +57,8 @@ def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere.")
+        bool,
+        typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere."),
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")
