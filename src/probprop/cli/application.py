@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from probprop import __version__
+from probprop._version import __version__
 from probprop.cli import (
     active,
     judging,
