@@ -56,7 +56,7 @@ def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
     before = Path("pool.csv").read_bytes()
     assert call(f"active pool.csv {OPTIONS} --ask 5") == 0
     out, err = capfd.readouterr()
-    assert "fitted on 40 rows with a 'price'; measure next, of 80 rows without:" in err
+    assert "fitted on 40 rows with a 'price'; of the 80 rows without, measure these next:" in err
     assert "wrote pool.asked.csv: 5 rows marked in probprop_ask; pool.csv is as it was" in err
     assert Path("pool.csv").read_bytes() == before
 
@@ -222,7 +222,7 @@ def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> Non
     assert call(f"active pool.csv {OPTIONS} --ask 1") == 0
     assert "note:" not in capfd.readouterr().err
     assert call(f"active pool.csv {OPTIONS} --ask 3") == 0
-    assert "note: 3 rows asked for, but only 1 left that are new" in capfd.readouterr().err
+    assert "note: --ask is 3, but only 1 new row can be asked for" in capfd.readouterr().err
     assert np.flatnonzero(pd.read_csv("pool.asked.csv")["probprop_ask"] == 1).tolist() == [7]
 
 
@@ -235,7 +235,7 @@ def test_missing_features_are_named(capfd: Captured) -> None:
     table = write_pool()
     table.loc[16, "area"] = np.nan
     table.to_csv("pool.csv", index=False)
-    fails(capfd, 1, f"active pool.csv {OPTIONS}", "'area' (1 row)", "first row 17")
+    fails(capfd, 1, f"active pool.csv {OPTIONS}", "'area' (1 row)", "first in row 17")
 
 
 def test_a_target_of_text(capfd: Captured) -> None:

@@ -228,7 +228,7 @@ def test_missing_values_are_counted_over_the_whole_table(folder: Path, capfd: Ca
     frame.loc[3, "city"] = None
     frame.to_csv("gaps.csv", index=False)
     fit = "fit gaps.csv --target price --epochs 1 -o m.pbp"
-    fails(capfd, 1, fit, "'city' (1 row), 'area' (50 rows)", "of 500 rows 51")
+    fails(capfd, 1, fit, "'city' (1 row), 'area' (50 rows)", "in 51 of 500 rows")
     assert call(f"{fit} --drop area,city") == 0
 
 

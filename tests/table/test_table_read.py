@@ -154,7 +154,7 @@ def test_damaged_and_misnamed_parquet(tmp_path: Path) -> None:
     FRAME.to_parquet(path)
     content = path.read_bytes()
     for damaged in (content[:-20], content[:4], content[:4] + b"\xff" * 99 + content[103:]):
-        refused(write(tmp_path, damaged, "bad.parquet"), "is damaged or no Parquet file")
+        refused(write(tmp_path, damaged, "bad.parquet"), "is damaged or is not a Parquet file")
     refused(write(tmp_path, "a,b\n1,2\n", "text.parquet"), "is not a Parquet file")
     FRAME[:0].to_parquet(path)
     refused(path, "has a header but no rows")
@@ -277,7 +277,7 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
         ("a,b\n1,2\n".encode("utf-16"), "is not a table but UTF-16 text"),
         (b"a,b\n\0\x01,\0\n", "is not a table but binary data"),
         (b"a,b\n1,2\n3,caf\xe9\n", "is not UTF-8 text (in line 3)"),
-        (b"a,b,a,b,c\n1,2,3,4,5\n", "has more than one column of the name 'a', 'b'"),
+        (b"a,b,a,b,c\n1,2,3,4,5\n", "has more than one column named 'a', 'b'"),
         (b'a,b\n1,"2\n3,4\n', "(delimiter: comma) has a quote in line 2 that is never closed"),
         (
             b"a,b\n1,2\n3,4\n5,6\n7,8,9\n",

@@ -1,10 +1,11 @@
 """The command `probprop`: parse, call, print; no mathematics.
 
 One module per group of commands: `training` (fit, update), `prediction` (predict), `judging`
-(evaluate, info), `showing` (demo, bench), `data` (data), `reproducing` (reproduce), `comparing`
-(compare).
-`application` puts them together and turns every failure into one line; `console` is what they
-print with, `output` what they write tables with.
+(evaluate, info), `active` (active), `showing` (demo, bench). Other packages add theirs by the
+entry point group ``probprop.commands``. Signatures need typer only: a command imports what it
+works with when it runs, so that ``--help`` is quick.
+`application` puts the commands together and turns every failure into one line; they print with
+`console` and write tables with `output`.
 """
 
 from __future__ import annotations

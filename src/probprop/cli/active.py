@@ -46,13 +46,13 @@ Examples:
 """
 MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model")
 
-_SHOWN = 6  # columns of the table that are printed to know a row by
+_SHOWN = 6  # columns of the table that are printed, so that a row can be recognised
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _WHOLE = {MARKS[0]: "Int64"}  # integers with gaps
 
 
 class Strategy(StrEnum):
-    """Those of `ActiveLearner`."""
+    """The strategies of `ActiveLearner`."""
 
     variance = "variance"
     information_gain = "information_gain"
@@ -132,13 +132,13 @@ def active(
     _check_nothing_lost(destination, pool, table, target)
     check_no_missing(table[chosen])
     # The encoder sees all rows: a category that was never measured is then a column of its
-    # own, of which the model knows nothing, and not a row like any other.
+    # own, about which the model knows nothing, and not a row like any other.
     _, X = fit_encoder(table[chosen])
 
     n_new = len(rows_not_told(X[~measured], X[measured]))
     _check_new(pool, n_new)
     if n_new < ask:
-        terminal.note(f"{plural(ask, 'row')} asked for, but only {n_new:,} left that are new")
+        terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
     regressor = PBPRegressor(sizes, n_epochs=epochs, random_state=seed)
     learner = ActiveLearner(regressor, strategy.value, random_state=seed)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
@@ -154,8 +154,8 @@ def active(
     else:
         _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout)
     terminal.say(
-        f"fitted on {plural(len(y), 'row')} with a {target!r}; measure next, "
-        f"of {plural(len(predicted.mean), 'row')} without:"
+        f"fitted on {plural(len(y), 'row')} with a {target!r}; of the "
+        f"{plural(len(predicted.mean), 'row')} without, measure these next:"
     )
     _show(terminal, cells.drop(columns=target), marks)
     terminal.say(
@@ -199,7 +199,7 @@ def _check_both(pool: str, target: str, measured: BoolArray) -> None:
     if measured.all():
         raise ValueError(
             f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
-            "that could be measured, with an empty one"
+            "that could be measured, and leave it empty there"
         )
 
 

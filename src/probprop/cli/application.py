@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from probprop import __version__
+from probprop._version import __version__
 from probprop.cli import (
     active,
     judging,
@@ -57,7 +57,8 @@ def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere.")
+        bool,
+        typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere."),
     ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")

@@ -1,4 +1,4 @@
-"""What the commands print with: results on standard output, everything else on standard error."""
+"""How the commands print: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 

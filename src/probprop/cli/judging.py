@@ -30,7 +30,7 @@ Example:
 """
 
 
-_REPLACED = ("Feature", "Features", "Version")  # facts that the file tells better
+_REPLACED = ("Feature", "Features", "Version")  # facts that the file knows better
 
 
 def evaluate(
@@ -44,9 +44,10 @@ def evaluate(
 
     For numbers: errors, log-likelihood, and how many lie inside their intervals. For classes:
     accuracy, log-loss, Brier score, and the calibration error, how far the share of right
-    predictions is from the probability they were given. Of several targets each is judged.
+    predictions is from the probability they were given. Each of several targets is judged.
 
-    Give rows the model has not seen: on others it looks better than it is.
+    Give rows that the model has not seen: on the rows it was fitted on, it looks better than
+    it is.
     """
     check_destination(report, "--report")
     from probprop.table import read_table

@@ -53,9 +53,9 @@ def predict(
     The table is kept and gets the columns mean, std (of the target: model and noise together),
     std_model (what the model does not know), std_noise (what no model could know), and lower
     and upper, the ends of the interval that holds the target with the probability --level.
-    Of several targets each has its own: TARGET_mean, TARGET_std and so on.
-    Of a model of classes it gets predicted_class, the most probable one, and p_CLASS, its
-    probability, for every CLASS.
+    Each of several targets has its own: TARGET_mean, TARGET_std and so on.
+    A model of classes adds predicted_class, the most probable class, and p_CLASS, the
+    probability of each CLASS.
 
     Columns are matched by name, in any order. Files larger than memory are fine.
     """

@@ -53,7 +53,7 @@ Example:
 
 
 class Precision(StrEnum):
-    """Of the weights; float32 is about twice as fast and predicts the same."""
+    """The precision of the weights; float32 is about twice as fast and predicts the same."""
 
     float64 = "float64"
     float32 = "float32"
@@ -130,9 +130,12 @@ def fit(
     Several targets of numbers, --target A,B or --target A --target B, are learned by one
     network, each with a noise of its own.
 
-    With --missing marginalize a cell that is empty stands for any value, with the mean and the
-    variance of its column, here and in the tables the model is given later; a target must be
-    there.
+    With --missing marginalize an empty cell stands for any value, with the mean and the
+    variance of its column, here and in the tables that the model is given later. Every row
+    must have its target.
+
+    Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
+    table and options give the same model.
     """
     n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
     check_range("--seed", seed, 0, 2**32 - 1)
@@ -175,7 +178,7 @@ def fit(
         "dtype": dtype.value,
         "random_state": seed,
     }
-    if memory is not None:  # else the one that is usual for the task
+    if memory is not None:  # otherwise the estimator has the default of its task
         parameters["memory"] = bound
     single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)
     estimator = single if ensemble == 1 else PBPEnsemble(single, ensemble, n_jobs=-1)
@@ -183,7 +186,7 @@ def fit(
     def fitted(rows: DataFrame, text: str) -> TableModel:
         n_rows = plural(len(rows), "row")
         first = f"choosing epochs and memory on {n_rows}" if "auto" in (n_epochs, bound) else None
-        # Of an ensemble nobody counts the epochs: its members are fitted at the same time.
+        # The members of an ensemble are fitted at the same time: no bar can count their epochs.
         n_known = None if n_epochs == "auto" or ensemble > 1 else n_epochs
         bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
         with bar as callback:
@@ -227,8 +230,8 @@ def fit(
 def update(context: typer.Context, model: Model, data: Data) -> None:
     """Learn from new rows: one more pass, over these rows only.
 
-    Give each row once: rows seen twice count twice. The old model file is there until the new
-    one is complete.
+    Give each row once: rows seen twice count twice. The old model file stays until the new one
+    is complete.
     """
     check_destination(model, "MODEL")
     from probprop.estimators.ensemble import first_network
@@ -286,7 +289,7 @@ def _split(
     order = np.random.RandomState(seed).permutation(len(frame))
     if labels is not None and n_test:
         _, last = np.unique(labels[order][::-1], return_index=True)
-        last = len(order) - 1 - last  # of each class, in this order
+        last = len(order) - 1 - last  # the last row of each class, in this order
         order = np.concatenate([np.delete(order, last), order[last]])
         n_test = min(n_test, len(order) - len(last))
     # In the order of the file, so that the fit depends on the seed in one way only.

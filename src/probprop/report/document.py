@@ -215,7 +215,7 @@ def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Se
     title : str
     sections : sequence of Section
     """
-    from probprop import __version__
+    from probprop._version import __version__
 
     now = datetime.now(UTC)
     footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaincinv
 from sklearn.base import is_classifier
 
+from probprop._version import __version__
 from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble, first_network
@@ -48,8 +49,6 @@ def model_facts(
     >>> dict(model_facts(model, ["x"], "y"))["Network"]
     '1 feature, 8 hidden units, 1 output; 25 weights in float64'
     """
-    from probprop import __version__
-
     network = first_network(model)
     q = network.posterior_
     n_in, *hidden, n_out = q.layer_sizes

@@ -62,8 +62,8 @@ derive numbers from it (year, month, days since a date), or drop it.
         return "number"
     if other := [v for v in column if not isinstance(v, str | int | float | np.number | np.bool_)]:
         raise TableError(
-            f"Column {name!r} holds values of the type {type(other[0]).__name__}, where numbers, "
-            "true and false, or text can be used: drop it."
+            f"Column {name!r} holds values of the type {type(other[0]).__name__}, but a model can "
+            "use only numbers, true and false, or text: drop it."
         )
     _check_categories(name, column)
     return "text"
@@ -85,11 +85,11 @@ def _check_categories(name: str, column: pd.Series) -> None:
     if n > _IDENTIFIER and n > 0.5 * len(column):
         raise TableError(
             f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
-            f"{different[0]!r}, as a name or number of each row would: drop it (--drop)."
+            f"{different[0]!r}, as if it named or numbered the rows: drop it (--drop)."
         )
     if n > MOST_CATEGORIES:
         raise TableError(
-            f"Column {name!r} has {n} different texts, where at most {MOST_CATEGORIES} can be "
+            f"Column {name!r} has {n} different texts, but at most {MOST_CATEGORIES} can be "
             "encoded: put the rare ones together, or drop it (--drop)."
         )
 
@@ -118,8 +118,8 @@ def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
     each = [f"{k!r} ({n} row{'s' * (n > 1)})" for k, n in counts.items()]
     shown = ", ".join(each[:10]) + (f" and {len(each) - 10} more" if len(each) > 10 else "")
     raise TableError(
-        f"Missing values in column{'s' * (len(each) > 1)} {shown}; of {len(frame)} rows "
-        f"{int(rows.sum())} have some, first {_rows(frame, rows.to_numpy(), 1)}: {advice}."
+        f"Missing values in column{'s' * (len(each) > 1)} {shown}, in {int(rows.sum())} of "
+        f"{len(frame)} rows, first in {_rows(frame, rows.to_numpy(), 1)}: {advice}."
     )
 
 

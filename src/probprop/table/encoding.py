@@ -80,7 +80,7 @@ def build_encoder(
 
 
 def encode(encoder: ColumnTransformer, typed: pd.DataFrame) -> FloatArray:
-    """Return the columns of X; of a text that is missing, all its categories are."""
+    """Return X; where a text is missing, the columns of all its categories are NaN."""
     X = cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
     for one_hot, names in [(t, k) for kind, t, k in encoder.transformers_ if kind == "text"]:
         sizes = [len(known) for known in one_hot.categories_]

@@ -24,7 +24,7 @@ def check_names(source: str, names: Collection[Any]) -> None:
     """Refuse a table with two columns of the same name."""
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         raise TableError(
-            f"{source} has more than one column of the name {listed(twice)}: give each column a "
+            f"{source} has more than one column named {listed(twice)}: give each column a "
             "name of its own."
         )
 

@@ -58,7 +58,7 @@ def fit_table_model(
         The seed, where `estimator` has none of its own. The default is that of ``probprop fit
         --seed``: the same table gives the same model. None gives another model in every call.
     callback : callable, default=None
-        Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
+        Called after each epoch, by an estimator whose `fit` takes one.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def fit_table_model(
     Raises
     ------
     TableError
-        Where columns are absent, have missing values, or hold what no model can use, as dates.
+        Where columns are absent, have missing values, or hold what no model can use, such as dates.
 
     Examples
     --------

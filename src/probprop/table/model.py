@@ -45,8 +45,8 @@ class TableModel:
     becomes a column that is 1 where the row has it. A category that is not known gives 0 in
     all of them, and a warning.
 
-    A cell that is missing is refused, or, where the estimator has ``missing="marginalize"``,
-    NaN: in a text column, in all columns of its categories, of which it may be any.
+    A missing cell is refused, unless the estimator has ``missing="marginalize"``: then it
+    becomes NaN. A missing text may be any category, so all columns of its categories are NaN.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class TableModel:
 
     @property
     def targets(self) -> list[str]:
-        """The columns that it predicts, also where it is one."""
+        """The columns that it predicts, as a list."""
         return target_names(self.target)
 
     @property
@@ -117,7 +117,7 @@ class TableModel:
         return plain + [f"{name}={c}" for name, known in self.categories.items() for c in known]
 
     def extra_columns(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a table that the model ignores; a target is none of them."""
+        """Return the columns of a table that the model ignores; targets are not among them."""
         return [name for name in frame if name not in (*self.features, *self.targets)]
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
@@ -144,7 +144,7 @@ class TableModel:
         Raises
         ------
         TableError
-            Where columns are absent, cells are of another kind, or missing but not expected.
+            Where columns are absent, or cells are missing or of another kind than expected.
 
         Warns
         -----
@@ -169,7 +169,7 @@ class TableModel:
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
         """Return X, (n, len(encoded_names)), and y of a table that has the targets.
 
-        y has shape (n,), or (n, K) of several targets. A class that the model does not know is
+        y has shape (n,), or (n, K) for several targets. A class that the model does not know is
         refused.
         """
         given = select(frame, [*self.features, *self.targets])
@@ -244,5 +244,5 @@ class TableModel:
 
 
 def takes_gaps(estimator: Estimator) -> bool:
-    """Whether features may be missing: it, or each network of it, marginalises them."""
+    """Whether features may be missing because the networks marginalise them."""
     return bool(get_tags(estimator).input_tags.allow_nan)

@@ -1,8 +1,8 @@
 """CSV, TSV and Parquet files as data frames, whole or in chunks.
 
-What the file is, is decided by its first bytes; nothing is rewound, so that pipes work as files
-do. Cells of text files that are empty are missing. So is "NA" and its like, but only among
-numbers: in a column of text it may be a category.
+The first bytes of a file decide what it is; nothing is rewound, so that pipes work as files do.
+Empty cells of text files are missing. "NA" and the like are missing too, but only among numbers:
+in a column of text they may be a category.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def read_table(
     Raises
     ------
     TableError
-        Where the file cannot be read, is no table or has no rows.
+        Where the file cannot be read, is not a table or has no rows.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def _parquet_frames(
     except (pa.ArrowException, OSError) as error:
         text = str(error).partition("\n")[0]
         raise TableError(
-            f"{label} is damaged or no Parquet file ({text}): write it again."
+            f"{label} is damaged or is not a Parquet file ({text}): write it again."
         ) from error
 
 

@@ -87,7 +87,7 @@ def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]
 
 
 def check_one_target(targets: Sequence[str]) -> None:
-    """Refuse several targets, for classes."""
+    """Refuse several targets where they are classes."""
     if len(targets) > 1:
         raise TableError(
             f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
@@ -109,7 +109,7 @@ def target_of(given: pd.DataFrame, target: str) -> FloatArray:
 
 
 def targets_of(given: pd.DataFrame, targets: Sequence[str]) -> FloatArray:
-    """Return the targets as finite floats, (n,) of one, (n, K) of several."""
+    """Return the targets as finite floats, (n,) for one, (n, K) for several."""
     columns = [target_of(given, target) for target in targets]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
@@ -128,7 +128,8 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
     given : DataFrame
     target : str
     kind : {"number", "boolean", "text"}, default=None
-        Of the classes that a model knows; None finds it, and refuses too many or one.
+        What the classes that the model knows are. None finds it out, and refuses a single
+        class or too many.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def _check_number(target: str, column: pd.Series) -> None:
     if n > MOST_CATEGORIES or (n > _MANY and n > 0.5 * len(column)):
         raise TableError(
             f"The target {target!r} has {n} different values in {len(column)} rows, such as "
-            f"{different[0][:50]!r}, as a measurement or a name of each row would: give a column "
+            f"{different[0][:50]!r}, as measurements or names of the rows have: give a column "
             "of classes, or predict a number (--task regression)."
         )
 
