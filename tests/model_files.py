@@ -38,10 +38,11 @@ def assert_same(a: PBPRegressor, b: PBPRegressor) -> None:
     for one, other in (
         (vars(a.posterior_), vars(b.posterior_)),
         (vars(a.standardizer_), vars(b.standardizer_)),
+        (vars(a.likelihood_), vars(b.likelihood_)),
         ({k: v for k, v in vars(a).items() if k.endswith("_")}, vars(b)),
     ):
         for name, value in one.items():
-            if name in ("posterior_", "standardizer_"):
+            if name in ("posterior_", "standardizer_", "likelihood_"):
                 continue
             assert type(value) is type(other[name]), name
             if name in LAYERED:

@@ -18,6 +18,7 @@ from json_values import JSON, places_in
 from model_files import X, assert_same, files_in, header_of, refused, rezip, unzip
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.files import ModelFileError, load
+from probprop.inference.likelihoods import of_classes
 
 INDEX = np.arange(60) % 3
 NAMES: dict[str, np.ndarray] = {
@@ -93,7 +94,7 @@ def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
 
 def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     model = fitted(INDEX)
-    model.classes_ = model.classes_[::-1]
+    model.likelihood_ = of_classes(model.classes_[::-1], multilabel=False)
     with pytest.raises(ValueError, match="cannot be saved: classes_ are not sorted"):
         model.save(tmp_path / "m")
 

@@ -7,26 +7,31 @@ from collections.abc import Callable
 from typing import Any
 
 from probprop._types import Array
-from probprop.estimators.ensemble import PBPEnsemble
 from probprop.files.ensembles import describe_ensemble, members_in, rebuild_ensemble
 from probprop.files.fields import Parts, field
 from probprop.files.format import DAMAGED, NEWER, file_error, read_model, write_model
-from probprop.files.networks import KINDS, Network, describe_network, rebuild_network
-from probprop.files.tables import describe_table_model, rebuild_table_model
-from probprop.table.model import TableModel
+from probprop.files.networks import KINDS, describe_network, rebuild_network
 
-Model = Network | PBPEnsemble | TableModel
+Model = Any
+"""A fitted `PBPRegressor`, `PBPClassifier`, `PBPEnsemble` or `TableModel`."""
 
 _DESCRIBE: dict[str, Callable[[Any], Parts]] = {
     **dict.fromkeys(KINDS, describe_network),
     "PBPEnsemble": describe_ensemble,
-    "TableModel": describe_table_model,
+    "TableModel": lambda model: _tables().describe_table_model(model),
 }
 _REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
     **dict.fromkeys(KINDS, rebuild_network),
     "PBPEnsemble": rebuild_ensemble,
-    "TableModel": rebuild_table_model,
+    "TableModel": lambda header, arrays: _tables().rebuild_table_model(header, arrays),
 }
+
+
+def _tables() -> Any:
+    """Import the part on tables where one is met: it needs pandas."""
+    from probprop.files import tables
+
+    return tables
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:

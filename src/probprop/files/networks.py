@@ -48,7 +48,7 @@ _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epo
 
 def describe_network(model: Network) -> Parts:
     """Return the header and the arrays of a fitted regressor or classifier."""
-    described = describe_unfitted(model)
+    described = describe_unfitted(_known(model))
     state = vars(model) | vars(model.posterior_) | vars(model.standardizer_)
     header = {
         **described,
@@ -95,15 +95,19 @@ def describe_unfitted(model: BaseEstimator) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON holds it: a tuple as a mapping, a RandomState as null."""
     if isinstance(value, BaseEstimator):
-        if type(value).__name__ not in KINDS:
-            raise TypeError(f"{type(value).__name__} is another class; use pickle")
-        return describe_unfitted(value)
+        return describe_unfitted(_known(value))
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
         items = [_plain(item) for item in value]
         return {"tuple": items} if isinstance(value, tuple) else items
     return None if isinstance(value, np.random.RandomState) else value
+
+
+def _known(model: BaseEstimator) -> BaseEstimator:
+    if type(model).__name__ not in KINDS:
+        raise TypeError(f"{type(model).__name__} is another class; use pickle")
+    return model
 
 
 # ---- And back
@@ -187,8 +191,8 @@ def _rebuild_fitted(
     _check_arrays(arrays, sizes, weights, n_iter, n_outputs if several else 1)
 
     scale = {k: q.pop(k) for k in ("y_mean", "y_scale")}
-    log_evidence = float(q.pop("log_evidence_"))
-    q |= {k: float(q[k]) for k in ("alpha_prior", "beta_prior")}
+    log_evidence = q.pop("log_evidence_").item()
+    q |= {k: q[k].item() for k in ("alpha_prior", "beta_prior")}
     q |= {k: tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _LAYERED}
     missing_variance = arrays.get("missing_variance")
     standardizer = Standardizer(

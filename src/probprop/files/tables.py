@@ -8,8 +8,8 @@ from probprop._types import Array
 from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
 from probprop.files.fields import Parts, field
 from probprop.files.networks import describe_network, rebuild_network
+from probprop.table import TableModel
 from probprop.table.encoding import build_encoder
-from probprop.table.model import TableModel
 from probprop.table.names import target_names
 
 

@@ -54,6 +54,11 @@ class Posterior:
     a_hat_nat: tuple[FloatArray, ...]
     b_hat_nat: tuple[FloatArray, ...]
 
+    def __post_init__(self) -> None:
+        for name in ("alpha_noise", "beta_noise"):  # a number stands for one target
+            value = np.asarray(getattr(self, name), np.float64)
+            object.__setattr__(self, name, value if value.ndim else value.reshape(1))
+
     @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Units per layer from the input (bias excluded) to the outputs."""
@@ -224,8 +229,8 @@ def initial_posterior(
     return Posterior(
         m_w=m_w,
         v_w=tuple(np.full(s, v_prior, dtype) for s in shapes),
-        alpha_noise=np.atleast_1d(np.asarray(noise_shape, np.float64)),
-        beta_noise=np.atleast_1d(np.asarray(noise_rate, np.float64)),
+        alpha_noise=np.asarray(noise_shape, np.float64),
+        beta_noise=np.asarray(noise_rate, np.float64),
         alpha_prior=float(prior_shape),
         beta_prior=float(prior_rate),
         v_hat_nat=tuple(np.full(s, 1.0 / v_prior) for s in shapes),
