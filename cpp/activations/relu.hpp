@@ -56,6 +56,8 @@ PROBPROP_INLINE ReluMoments<T> relu_moments(Vec<T> m_a, Vec<T> v_a) {
     return out;
 }
 
+namespace {
+
 struct Relu {
     template <typename T>
     PROBPROP_INLINE ReluMoments<T> moments(Vec<T> m_a, Vec<T> v_a) {
@@ -63,5 +65,6 @@ struct Relu {
     }
 };
 
+}  // namespace
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

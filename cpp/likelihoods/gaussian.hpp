@@ -35,6 +35,8 @@ PROBPROP_INLINE int64_t update_noise(double& alpha, double& beta, double d2, dou
     return closed_form ? 0 : 1;
 }
 
+namespace {
+
 struct Gaussian {
     static constexpr const char* name = "gaussian";
     static int n_targets(int n_outputs) { return n_outputs; }
@@ -70,5 +72,6 @@ struct Gaussian {
     }
 };
 
+}  // namespace
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

@@ -1,6 +1,6 @@
 // The likelihoods the kernels are built for. A new one is a file beside this and an entry here.
 //
-// A likelihood is a struct of static members:
+// A likelihood is a struct of static members, in an unnamed namespace (simd.hpp says why):
 //   name                                  as Python calls it
 //   n_targets(n_outputs)                  columns of y
 //   n_noise(n_outputs)                    Gammas of noise precisions, learned or fixed
@@ -21,11 +21,15 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
+namespace {
+
 template <typename... L>
 struct LikelihoodList {
     static constexpr LikelihoodInfo info[] = {{L::name, L::n_targets, L::n_noise, L::objection}...};
     static constexpr int size = sizeof...(L);
 };
+
+}  // namespace
 
 using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial>;
 

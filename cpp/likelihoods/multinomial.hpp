@@ -201,6 +201,8 @@ static double integrate_class(const double* m, const double* v, int c, int n, do
     return log_Z > 0.0 ? 0.0 : log_Z;  // the rule's error must not lift Z above 1
 }
 
+namespace {
+
 struct Multinomial {
     static constexpr const char* name = "multinomial";
     static int n_targets(int) { return 1; }
@@ -228,5 +230,6 @@ struct Multinomial {
     }
 };
 
+}  // namespace
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

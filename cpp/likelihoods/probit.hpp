@@ -33,6 +33,8 @@ PROBPROP_INLINE double log_Z_probit(const Outputs& out, const double* y) {
     return log_Z;
 }
 
+namespace {
+
 struct Probit {
     static constexpr const char* name = "probit";
     static int n_targets(int n_outputs) { return n_outputs; }
@@ -57,5 +59,6 @@ struct Probit {
     }
 };
 
+}  // namespace
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop
