@@ -212,7 +212,7 @@ class TestNoiseOfEveryRow:
     @pytest.mark.parametrize("shape", [(S,), (K,), (S, K), (N, K), (S, 2, K), (2, 1, 1)])
     def test_the_noise_of_components_is_not_guessed(self, shape: tuple[int, ...]) -> None:
         means = np.zeros((S, N, K))
-        with pytest.raises(ValueError, match="'stds_noise' must have .* instead"):
+        with pytest.raises(ValueError, match=r"'stds_noise' must have .* instead"):
             Mixture(means, means, np.ones(shape))
 
     def test_members_are_mixed(self) -> None:

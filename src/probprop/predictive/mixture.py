@@ -210,8 +210,8 @@ class Mixture(TargetDistribution):
         for start in range(0, len(self.means), step):
             block = slice(start, start + step)
             mean, std_model = (
-                a[block].reshape(-1, self.means[0].size).take(columns, axis=1)
-                for a in (self.means, self.stds_model)
+                a.reshape(len(a), self.means[0].size).take(columns, axis=1)
+                for a in (self.means[block], self.stds_model[block])
             )
             std_noise = self.stds_noise[(block, *entries)]  # of a view, which reshape would copy
             std: FloatArray = np.hypot(std_model, std_noise, order="C")
