@@ -21,15 +21,10 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
-from probprop.predictive.checks import check_moments, check_open_range
+from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
 from probprop.predictive.gaussian import Predictive
-from probprop.predictive.protocol import (
-    Rows,
-    TargetDistribution,
-    as_rows,
-    moments_in_words,
-    short_repr,
-)
+from probprop.predictive.protocol import TargetDistribution
+from probprop.predictive.words import moments_in_words, short_repr
 
 IntArray = NDArray[np.intp]
 
