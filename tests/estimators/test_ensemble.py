@@ -340,6 +340,7 @@ def test_a_failure_leaves_the_ensemble_as_it_was(diabetes, monkeypatch, method, 
         assert_same(one, other)
 
 
+@pytest.mark.process
 def test_ctrl_c_during_threads_leaves_the_ensemble_as_it_was(tmp_path):
     script = """
 import threading
@@ -440,6 +441,7 @@ def test_feature_names(diabetes, fitted):
 
 
 @pytest.mark.parametrize("name", ["boston_housing", "concrete", "yacht"])
+@pytest.mark.slow
 def test_it_improves_on_the_single_model(name):
     X, y = uci.load(name)
     scores = []

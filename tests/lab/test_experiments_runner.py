@@ -209,6 +209,7 @@ def start(path: Path, n_jobs: int) -> subprocess.Popen[bytes]:
 
 # Two processes are killed less often only because each start takes them seconds.
 @pytest.mark.parametrize(("n_jobs", "n_kills"), [(1, 10), (2, 2)])
+@pytest.mark.process
 def test_killed_and_resumed_gives_the_same_rows(tmp_path: Path, n_jobs: int, n_kills: int) -> None:
     jobs = [Job("toy", "toy_cubic", i, hidden=(20,), n_epochs=300) for i in range(60)]
     undisturbed = run(jobs, tmp_path / "undisturbed.jsonl", n_jobs=1)
@@ -231,6 +232,7 @@ def test_killed_and_resumed_gives_the_same_rows(tmp_path: Path, n_jobs: int, n_k
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.process
 def test_interrupted_keeps_what_is_done(tmp_path: Path, n_jobs: int) -> None:
     path = tmp_path / "r.jsonl"
     process = start(path, n_jobs)
