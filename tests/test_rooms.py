@@ -17,7 +17,13 @@ ROOT = Path(__file__).parents[1]
 
 # Lowest first: a module imports from its own level and from those before it.
 ORDER = (
-    ("probprop._types", "probprop._version", "probprop._kernel", "probprop.toy"),
+    (
+        "probprop._types",
+        "probprop._version",
+        "probprop._kernel",
+        "probprop._atomic",
+        "probprop.toy",
+    ),
     tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
     ("probprop.reference", "probprop.predictive"),
     ("probprop.inference.likelihoods", "probprop.inference.engine"),
