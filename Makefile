@@ -5,13 +5,22 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format bench scale fashion docs sanitize stub clean
+.PHONY: demo test test-marked test-all lint format bench scale fashion docs sanitize stub clean
 
 demo: $(INSTALLED)
 	$(BIN)/probprop demo
 
+# `test` and `test-marked` together run every test once, and so does `test-all`.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+MARKED := slow or process or browser
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+	$(PYTEST) -m "not ($(MARKED))"
+
+test-marked: $(INSTALLED)
+	$(PYTEST) -m "$(MARKED)"
+
+test-all: $(INSTALLED)
+	$(PYTEST)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -1,10 +1,17 @@
 """Fixtures that several files share: a model file, and labelled data; Hypothesis settings."""
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
+
+# The workers of pytest-xdist share the cores: with a thread per core in each of them, the small
+# matrices of the tests wait for one another (test_laplace.py: 13 seconds, or 157). Read by
+# OpenBLAS and OpenMP when they are loaded, so before the imports that follow.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
@@ -73,3 +80,13 @@ def labels() -> Split:
 def split(request: pytest.FixtureRequest) -> Split:
     """Two classes, three classes, four labels."""
     return request.getfixturevalue(request.param)
+
+
+# ---- Marks
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the docstring examples that wait for a sampler to be compiled."""
+    for item in items:
+        if item.nodeid.startswith("src/probprop_lab/baselines/hmc"):
+            item.add_marker(pytest.mark.slow)

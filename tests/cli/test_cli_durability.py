@@ -16,7 +16,10 @@ import pytest
 from cli_tables import call, homes, write_homes
 from probprop.cli import prediction
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and mount")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and mount"),
+]
 
 
 @pytest.fixture

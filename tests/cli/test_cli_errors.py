@@ -304,6 +304,7 @@ def test_the_process_has_the_exit_code_and_no_traceback() -> None:
     assert result.stderr == "error: no.pbp: no such file or directory; check the path\n"
 
 
+@pytest.mark.process
 def test_ctrl_c_in_the_middle_of_a_fit(folder: Path) -> None:
     code = (
         "import os, signal\n"

@@ -296,6 +296,7 @@ def test_frames(diabetes, library):
 # ---- Ctrl-C and threads
 
 
+@pytest.mark.process
 def test_ctrl_c_stops_soon_and_keeps_the_last_whole_epoch(tmp_path):
     # A pass of many seconds, interrupted from outside as a terminal does.
     script = """

@@ -254,6 +254,7 @@ def test_eight_rows_are_enough() -> None:
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.process
 def test_ctrl_c_ends_it(tmp_path, n_jobs) -> None:
     script = f"""
 import numpy as np

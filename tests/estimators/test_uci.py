@@ -39,6 +39,7 @@ def test_one_hidden_layer_reproduces_the_authors_results(name: str) -> None:
 
 @pytest.mark.parametrize("depth", [2, 3])
 @pytest.mark.parametrize("name", ["yacht", "energy", "boston_housing", "concrete"])
+@pytest.mark.slow
 def test_deep_networks_do_not_diverge(name: str, depth: int) -> None:
     X, y = uci.load(name)
     for seed, (train, test) in enumerate(uci.splits(len(y))):

@@ -197,6 +197,7 @@ for _ in range(20):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.process
 def test_kills_leave_the_old_model_or_the_new_one(path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", CRASH, path]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)

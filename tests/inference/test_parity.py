@@ -348,6 +348,7 @@ outside = pytest.mark.skipif("PROBPROP_CPU_LEVEL" in os.environ, reason="already
 
 @outside
 @pytest.mark.parametrize("level", cpu_levels()[1:])  # this process runs at the fastest
+@pytest.mark.process
 def test_parity_at_every_level(level: str) -> None:
     tests = Path(__file__).parents[1]
     files = [str(tests / "inference" / f"test_{name}.py") for name in ("parity", "oracle")]

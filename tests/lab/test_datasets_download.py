@@ -307,6 +307,7 @@ def load_often(address: str, folder: str) -> int:
     return n_good
 
 
+@pytest.mark.process
 def test_two_processes_at_once_do_no_harm(server: Server, cache: Path) -> None:
     both = threading.Barrier(2)
 

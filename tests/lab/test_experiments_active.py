@@ -230,6 +230,7 @@ def test_ties_go_to_the_first_of_the_pool_and_warnings_into_the_row() -> None:
     assert learn("FarthestFirst-A")["n_warned"] == 0
 
 
+@pytest.mark.slow
 def test_one_compilation_serves_all_steps_of_hmc() -> None:
     for package in ("jax", "numpyro"):
         pytest.importorskip(package, reason="needs the extra 'baselines'")

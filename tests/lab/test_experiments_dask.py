@@ -20,6 +20,7 @@ JOBS = [Job("toy", "toy_cubic", i, hidden=(20,), n_epochs=600) for i in range(24
 
 # dask's own threads and sockets, which a killed worker leaves to the garbage collector
 @pytest.mark.filterwarnings("default")
+@pytest.mark.process
 def test_a_cluster_of_two_one_of_them_killed(tmp_path: Path) -> None:
     here = run(JOBS, tmp_path / "here.jsonl", n_jobs=1)
     killed: list[int] = []

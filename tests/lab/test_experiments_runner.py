@@ -189,6 +189,8 @@ def test_a_row_is_in_the_file_before_progress_is_told(tmp_path: Path) -> None:
 
 # ---- Killed and interrupted
 
+KILLED_JOBS = [Job("toy", "toy_cubic", i, hidden=(20,), n_epochs=300) for i in range(60)]
+
 _SCRIPT = """
 import sys
 from probprop_lab.experiments import Job, run
@@ -207,11 +209,17 @@ def start(path: Path, n_jobs: int) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    return run(KILLED_JOBS, tmp_path_factory.mktemp("rows") / "undisturbed.jsonl", n_jobs=1)
+
+
 # Two processes are killed less often only because each start takes them seconds.
 @pytest.mark.parametrize(("n_jobs", "n_kills"), [(1, 10), (2, 2)])
-def test_killed_and_resumed_gives_the_same_rows(tmp_path: Path, n_jobs: int, n_kills: int) -> None:
-    jobs = [Job("toy", "toy_cubic", i, hidden=(20,), n_epochs=300) for i in range(60)]
-    undisturbed = run(jobs, tmp_path / "undisturbed.jsonl", n_jobs=1)
+@pytest.mark.process
+def test_killed_and_resumed_gives_the_same_rows(
+    tmp_path: Path, undisturbed: list[Row], n_jobs: int, n_kills: int
+) -> None:
     path = tmp_path / "killed.jsonl"
     rng = random.Random(n_jobs)
     n_rows = [0]
@@ -224,13 +232,14 @@ def test_killed_and_resumed_gives_the_same_rows(tmp_path: Path, n_jobs: int, n_k
         process.communicate()
         n_rows.append(len(read_results(path)))
     assert all(a < b for a, b in pairwise(n_rows))
-    assert n_rows[-1] < len(jobs)  # or the last kills hit nothing
-    rows = run(jobs, path, n_jobs=n_jobs)
+    assert n_rows[-1] < len(KILLED_JOBS)  # or the last kills hit nothing
+    rows = run(KILLED_JOBS, path, n_jobs=n_jobs)
     assert without_times(rows) == without_times(undisturbed)
     assert without_times(lines(path)) == without_times(undisturbed)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.process
 def test_interrupted_keeps_what_is_done(tmp_path: Path, n_jobs: int) -> None:
     path = tmp_path / "r.jsonl"
     process = start(path, n_jobs)

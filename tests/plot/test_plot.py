@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -395,17 +393,3 @@ class TestAxes:
         ax = plot.predictive_band([0, 1, 2], p)
         ax.plot([1], [50])
         assert ax.get_ylim()[1] > 50
-
-
-def test_a_missing_matplotlib_is_named_with_its_cure() -> None:
-    code = "import sys; sys.modules['matplotlib'] = None; import probprop.plot"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (
-        "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
-        in (done.stderr.splitlines()[-1])
-    )
-
-
-def test_the_package_itself_does_not_import_matplotlib() -> None:
-    code = "import sys, probprop, probprop.metrics; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

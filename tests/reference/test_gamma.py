@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -129,6 +130,7 @@ def test_is_valid_gamma(alpha_new: float, beta_new: float, valid: bool) -> None:
     assert is_valid_gamma(alpha_new, beta_new) is valid
 
 
+@cache  # both engines meet the same cases
 def exact_moments(
     alpha: float, beta: float, d2: float, v: float
 ) -> tuple[mpmath.mpf, mpmath.mpf, mpmath.mpf]:

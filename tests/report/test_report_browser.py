@@ -40,7 +40,10 @@ FLAGS = [
 ANSWER_SECONDS = 60.0  # only so that a browser that hangs does not hang the tests
 HOSTILE = "<script>alert(1)</script> & \"quotes\" 'too' $x_{$"
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
 
 
 class Browser:

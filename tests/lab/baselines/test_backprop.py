@@ -204,6 +204,7 @@ def test_bad_parameters_are_named(parameters, message):
         BackpropRegressor(**parameters).fit(*small_data())
 
 
+@pytest.mark.slow
 def test_scikit_learn_checks():
     # Without a hidden layer, so that its many shapes compile quickly.
     check_estimator(

@@ -306,6 +306,7 @@ def test_converges_on_the_toy_data(n_hidden: int) -> None:
 @pytest.mark.parametrize("n_hidden", [5, 10])
 @pytest.mark.parametrize("name", ["boston_housing", "yacht", "energy"])
 @pytest.mark.parametrize("n", [20, 29])  # the first and the last of active learning
+@pytest.mark.slow
 def test_converges_on_few_points(name: str, n_hidden: int, n: int) -> None:
     X, y = load(name)
     for seed in range(3):
@@ -317,6 +318,7 @@ def test_converges_on_few_points(name: str, n_hidden: int, n: int) -> None:
         assert np.all(std > 0.0)
 
 
+@pytest.mark.slow
 def test_predictions_against_hmc() -> None:
     pytest.importorskip("numpyro", reason="needs the extra 'baselines'")
     from probprop_lab.baselines.hmc import HMCRegressor

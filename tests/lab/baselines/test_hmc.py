@@ -158,7 +158,7 @@ def assert_within_error(draws: np.ndarray, expected: float) -> None:
     assert error < 0.05 * draws.std()  # so that the line above says something
 
 
-@pytest.mark.parametrize("kernel", ["nuts", "hmc"])
+@pytest.mark.parametrize("kernel", [pytest.param("nuts", marks=pytest.mark.slow), "hmc"])
 def test_the_exact_posterior_of_a_linear_model(kernel: str, exact: ExactLinear) -> None:
     model = regressor(kernel=kernel).fit(X, Y)
     predictive = model.predict_distribution(X_NEW)
@@ -203,6 +203,7 @@ class TestCompilation:
         jax.tree.map(assert_array_equal, first.draws_, again.draws_)
         assert np.all(first.draws_.weights[0] != other.draws_.weights[0])
 
+    @pytest.mark.slow
     def test_many_data_sets_at_once(self) -> None:
         """Padded to one length and under vmap, each is sampled as on its own."""
         settings = {"hidden_layer_sizes": (3,), "kernel": "hmc", "activation": "relu"}
@@ -243,6 +244,7 @@ class TestDiagnostics:
             model._diagnose(np.zeros((1, 2)))
         assert model.n_divergent_ == 90
 
+    @pytest.mark.slow
     def test_samples_are_rounded_up_to_whole_chains(self) -> None:
         model = regressor(n_samples=2_001, n_warmup=200, n_chains=2).fit(X, Y)
         assert model.draws_.divergent.shape == (2, 1_001)

@@ -226,5 +226,6 @@ def test_warns_where_the_precisions_do_not_settle() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.slow
 def test_scikit_learn_estimator_checks() -> None:
     check_estimator(LaplaceRegressor(2, tol=0.1, random_state=0))

@@ -64,7 +64,7 @@ def data():
     return X, X[:, 0].copy()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_search_finds_the_known_minimum(data, seed, capsys):
     model = tuned(Surface(), SPACE, random_state=seed).fit(*data)
     assert model.best_params_["a"] == pytest.approx(BEST["a"], abs=0.05)
@@ -77,6 +77,7 @@ def test_search_finds_the_known_minimum(data, seed, capsys):
     assert capsys.readouterr() == ("", "")  # the package talks of duplicates
 
 
+@pytest.mark.slow
 def test_search_is_better_than_chance():
     """Its regret in three dimensions is far below that of as many random points."""
 
@@ -182,6 +183,7 @@ def test_it_is_cloned_with_what_it_holds(data):
     assert copy.estimator.a == 0.0  # not changed by the search
 
 
+@pytest.mark.slow
 def test_scikit_learn_checks():
     # Without a hidden layer, so that its many shapes compile quickly.
     linear = BackpropRegressor((), n_epochs=10)

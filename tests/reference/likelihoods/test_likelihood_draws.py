@@ -44,6 +44,7 @@ def assert_monte_carlo(
 
 
 @pytest.mark.parametrize(("K", "c"), [(2, 0), (5, 3), (20, 11)])
+@pytest.mark.slow
 def test_multinomial(K: int, c: int) -> None:
     rng = np.random.RandomState(K)
     m, v = rng.standard_normal(K), 10.0 ** rng.uniform(-8.0, 1.0, K)
