@@ -36,7 +36,7 @@ def measure(n_epochs):
                 scores["log_likelihood"],
                 scores["coverage_95"],
                 predicted.std_model.mean(),
-                predicted.std_noise,
+                np.mean(predicted.std_noise),
             ]
         )
     return np.mean(rows, axis=0)
