@@ -10,17 +10,20 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import check_magnitude, check_target_scale
-from probprop.inference.standardize import Standardizer, fit_standardizer
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.inference.standardize import (
+    Standardizer,
+    check_magnitude,
+    check_target_scale,
+    fit_standardizer,
+)
+from probprop.predictive.protocol import TargetDistribution
 
 
 class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose predictions are distributions."""
 
     @abstractmethod
-    def predict_distribution(self, X: ArrayLike) -> Predictive | Mixture:
+    def predict_distribution(self, X: ArrayLike) -> TargetDistribution:
         """Return the predictive distribution of the target for every row."""
 
     @overload

@@ -209,7 +209,7 @@ class HMCRegressor(Baseline):
         return Mixture(
             means=means,
             stds_model=np.broadcast_to(0.0, means.shape),
-            stds_noise=self.draws_.noise_precision.ravel() ** -0.5 * scale,
+            stds_noise=self.draws_.noise_precision.reshape(-1, 1) ** -0.5 * scale,
         )
 
     def _hyperprior(self) -> Hyperprior:

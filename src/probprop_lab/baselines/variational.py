@@ -207,8 +207,7 @@ class VariationalRegressor(Baseline):
         check_is_fitted(self)
         rows = check_inputs(self, X)
         means = np.stack([network(rows) for network in self.networks_])
-        stds_noise = np.full(len(means), self.noise_variance_**0.5)
-        return Mixture(means, np.zeros_like(means), stds_noise)
+        return Mixture(means, np.zeros_like(means), self.noise_variance_**0.5)
 
 
 # ---- The bound

@@ -83,7 +83,7 @@ def watch(
                 "n_epochs": n,
                 **{name: scores[name] for name in _SCORES},
                 "std_model": float(np.sqrt(np.mean(predictive.std_model**2))),
-                "std_noise": float(predictive.std_noise),
+                "std_noise": float(np.median(predictive.std_noise)),
                 "seconds": seconds,
             }
         )

@@ -25,7 +25,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.gaussian import KNOWN_NOISE, Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.experiments.job import Job, Row
 
 PLAIN = "PBP, constant columns at 0"
@@ -364,13 +364,13 @@ def _check_estimator(name: str, method: Method, job: Job) -> None:
 # ---- What they have in common
 
 
-def predictive(estimator: Any, X: Array) -> Predictive | Mixture:
+def predictive(estimator: Any, X: Array) -> TargetDistribution:
     """Return the predictive distribution of a fitted estimator for rows of shape (n, d).
 
     Where it has means and standard deviations only, it is taken as Gaussian.
     """
     if hasattr(estimator, "predict_distribution"):
-        found: Predictive | Mixture = estimator.predict_distribution(X)
+        found: TargetDistribution = estimator.predict_distribution(X)
         return found
     mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
     if not np.all(std > 0.0):
