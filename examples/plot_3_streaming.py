@@ -31,7 +31,7 @@ for X_new, y_new in batches[1:]:
     rmse.append(metrics.rmse(y_new, predicted.mean))
     coverage.append(metrics.interval_coverage(y_new, *predicted.interval(0.95)))
     std_model.append(predicted.std_model.mean())
-    std_noise.append(np.mean(predicted.std_noise))
+    std_noise.append(predicted.std_noise.mean())
     model.partial_fit(X_new, y_new)
 
 print(f"after {model.n_samples_seen_} rows: RMSE {np.mean(rmse[-10:]):.2f} (noise 1.00),")

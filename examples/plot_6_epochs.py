@@ -36,7 +36,7 @@ def measure(n_epochs):
                 scores["log_likelihood"],
                 scores["coverage_95"],
                 predicted.std_model.mean(),
-                np.mean(predicted.std_noise),
+                predicted.std_noise.mean(),
             ]
         )
     return np.mean(rows, axis=0)

@@ -12,7 +12,6 @@ long memory, much noise few.
 # target is noise. A quarter of each is kept for the test.
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import train_test_split
 
@@ -59,5 +58,5 @@ for name, (_, X_test, _, y_test) in parts.items():
         print(
             f"  {label:24} {scores['rmse']:6.3g} {scores['log_likelihood']:9.3f} "
             f"{scores['coverage_95']:8.1%} {predicted.std_model.mean():10.2g} "
-            f"{np.mean(predicted.std_noise):10.2g}"
+            f"{predicted.std_noise.mean():10.2g}"
         )

@@ -84,7 +84,7 @@ class TestDistribution:
             exact = mpmath.log(
                 mpmath.fsum(
                     mpmath.npdf(y, float(m), float(s))
-                    for m, s in zip(p.means[:, 0], p.stds_noise, strict=True)
+                    for m, s in zip(p.means[:, 0], p.stds_noise[:, 0], strict=True)
                 )
                 / 3
             )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
+
+Rows = slice | ArrayLike
+"""Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row."""
 
 _SHAPES = {1: "(n,) or (n, K)", 2: "(S, n) or (S, n, K)"}
 
@@ -44,6 +47,25 @@ def check_moments(
             f"Got {float(bad[0])} instead."
         )
     return mean, std
+
+
+def as_rows(rows: Rows) -> slice | Array:
+    """Return what chooses rows of an array and keeps its axes.
+
+    Examples
+    --------
+    >>> as_rows(slice(3)), as_rows(-1), as_rows([True, False])
+    (slice(None, 3, None), array([-1]), array([ True, False]))
+    """
+    if isinstance(rows, slice):
+        return rows
+    index = np.atleast_1d(rows)
+    if index.ndim > 1:
+        raise IndexError(
+            "rows are chosen by a slice, integers or a boolean mask of shape (n,). "
+            f"Got an array of shape {index.shape} instead."
+        )
+    return index if index.size else index.astype(np.intp)  # an empty list is one of floats
 
 
 def _floats(values: ArrayLike) -> FloatArray:

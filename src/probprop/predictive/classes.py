@@ -12,7 +12,8 @@ from scipy.special import entr, log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import qmc
 
 from probprop._types import FloatArray
-from probprop.predictive.protocol import ClassDistribution, Rows, as_rows
+from probprop.predictive.checks import Rows, as_rows
+from probprop.predictive.protocol import ClassDistribution
 
 # H(Phi(f)) is close to log 2 exp(-f^2/(2 a)): both it and its tails have this width.
 _BUMP_VARIANCE = 0.5 * math.pi * math.log(2.0)

@@ -20,14 +20,9 @@ from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
 from probprop.predictive import student_t as gauss_t
-from probprop.predictive.checks import check_moments, check_open_range
-from probprop.predictive.protocol import (
-    Rows,
-    TargetDistribution,
-    as_rows,
-    moments_in_words,
-    short_repr,
-)
+from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
+from probprop.predictive.protocol import TargetDistribution
+from probprop.predictive.words import moments_in_words, short_repr
 
 KNOWN_NOISE = 1e12
 """The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""

@@ -21,15 +21,10 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
-from probprop.predictive.checks import check_moments, check_open_range
+from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
 from probprop.predictive.gaussian import Predictive
-from probprop.predictive.protocol import (
-    Rows,
-    TargetDistribution,
-    as_rows,
-    moments_in_words,
-    short_repr,
-)
+from probprop.predictive.protocol import TargetDistribution
+from probprop.predictive.words import moments_in_words, short_repr
 
 IntArray = NDArray[np.intp]
 
@@ -210,8 +205,8 @@ class Mixture(TargetDistribution):
         for start in range(0, len(self.means), step):
             block = slice(start, start + step)
             mean, std_model = (
-                a[block].reshape(-1, self.means[0].size).take(columns, axis=1)
-                for a in (self.means, self.stds_model)
+                a.reshape(len(a), self.means[0].size).take(columns, axis=1)
+                for a in (self.means[block], self.stds_model[block])
             )
             std_noise = self.stds_noise[(block, *entries)]  # of a view, which reshape would copy
             std: FloatArray = np.hypot(std_model, std_noise, order="C")

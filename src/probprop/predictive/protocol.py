@@ -16,12 +16,11 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
+from probprop.predictive.checks import Rows
+from probprop.predictive.words import short_repr, span
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-Rows = slice | ArrayLike
-"""Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row."""
 
 FRAME_COLUMNS = ("mean", "std", "std_model", "std_noise", "lower", "upper")
 """The columns of `TargetDistribution.to_frame`, for each target."""
@@ -394,58 +393,3 @@ class ClassDistribution(Protocol):
             for name, column in zip(names, part.T, strict=True)
         }
         return pd.DataFrame({**p, **of_each})
-
-
-def as_rows(rows: Rows) -> slice | Array:
-    """Return what chooses rows of an array and keeps its axes.
-
-    Examples
-    --------
-    >>> as_rows(slice(3)), as_rows(-1), as_rows([True, False])
-    (slice(None, 3, None), array([-1]), array([ True, False]))
-    """
-    if isinstance(rows, slice):
-        return rows
-    index = np.atleast_1d(rows)
-    if index.ndim > 1:
-        raise IndexError(
-            "rows are chosen by a slice, integers or a boolean mask of shape (n,). "
-            f"Got an array of shape {index.shape} instead."
-        )
-    return index if index.size else index.astype(np.intp)  # an empty list is one of floats
-
-
-def span(name: str, values: FloatArray) -> str:
-    """Return the range of some values in words.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> span("std", np.array([61.04, 52.0]))
-    'std from 52 to 61'
-    """
-    return f"{name} from {values.min():.3g} to {values.max():.3g}"
-
-
-def short_repr(of: object, *parts: str) -> str:
-    """Return a representation that says what an object is, without its arrays."""
-    return f"{type(of).__name__}({', '.join(parts)})"
-
-
-def moments_in_words(mean: FloatArray, std: FloatArray) -> list[str]:
-    """Return the number of rows and the ranges of their moments, as a representation has them.
-
-    Several targets have several units, so their ranges would say nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> moments_in_words(np.array([51.2, 290.0]), np.array([52.0, 61.0]))
-    ['n=2', 'mean from 51.2 to 290', 'std from 52 to 61']
-    >>> moments_in_words(np.zeros((5, 3)), np.ones((5, 3)))
-    ['n=5', 'n_targets=3']
-    """
-    n = f"n={len(mean)}"
-    if mean.ndim > 1:
-        return [n, f"n_targets={mean.shape[1]}"]
-    return [n, span("mean", mean), span("std", std)] if len(mean) else [n]

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.protocol import short_repr
+from probprop.predictive.words import short_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)

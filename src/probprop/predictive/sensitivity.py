@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.protocol import moments_in_words, short_repr
+from probprop.predictive.words import moments_in_words, short_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
