@@ -36,7 +36,7 @@ def main() -> int:
         f"NumPy {info['numpy']}; {info['date']}\n"
     )
     failures = []
-    # BLAS on one thread: the engines run on one, and dgemm is to measure one core.
+    # BLAS on one thread: the engines use one, and dgemm should measure one core.
     with threadpool_limits(1):
         for name in arguments.only or _PARTS:
             try:

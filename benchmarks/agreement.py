@@ -1,4 +1,4 @@
-"""A fast wrong answer is no result: what the native engine computed is held to the reference."""
+"""Compare the native engine with the reference: a fast wrong answer is no result."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from probprop._types import Array
 from probprop.inference.posterior import Posterior
 
-# In float32 the engines round differently at every point, and what is rounded away feeds the
-# next point: over the passes compared here up to 1e-5 was measured (1e-14 in float64).
+# In float32 the engines round differently at every point, and the error of one point enters the
+# next: over the passes compared here we measured up to 1e-5 (1e-14 in float64).
 RTOL = {"float64": 1e-10, "float32": 1e-4}
 
 
 class WrongAnswerError(Exception):
-    """A benchmark computed something other than it should have."""
+    """A benchmark computed a wrong result."""
 
 
 def check_posteriors(name: str, native: Posterior, reference: Posterior) -> float:

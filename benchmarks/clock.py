@@ -1,4 +1,4 @@
-"""Rates: how often per second something is done, and what the core can do at most."""
+"""Measure rates per second, and the highest rate that the core can reach."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def dgemm_gflops() -> float:
 
 
 def say(text: str) -> None:
-    """Tell on the standard error what is running."""
+    """Say on standard error what is running."""
     print(text, file=sys.stderr, flush=True)

@@ -27,9 +27,9 @@ from probprop.inference.posterior import Epoch
 EPOCHS = (5, 20)
 HIDDEN = 100
 SCALES = {"each pixel standardised": True, "pixels from 0 to 1": False}
-"""How the pixels are scaled, and `standardize` for it."""
+"""The scale of the pixels, and the value of `standardize` that makes it."""
 
-_N_ENTROPIES = 2_000  # pictures of a kind whose entropy is looked at
+_N_ENTROPIES = 2_000  # pictures of each kind whose entropy is averaged
 _RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 
 Figures = dict[str, Any]
@@ -59,7 +59,7 @@ def main() -> None:
 def judge(
     scale: str, n_epochs: int, train: Pictures, test: Pictures, others: dict[str, Bytes]
 ) -> Figures:
-    """Fit, and look at what it says of test pictures and of others."""
+    """Fit, and measure what it predicts for test pictures and for others."""
     times = [time.perf_counter()]
 
     def note_time(epoch: Epoch) -> None:

@@ -1,8 +1,7 @@
-"""Fashion-MNIST from its IDX files, and pictures that are no clothes.
+"""Fashion-MNIST from its IDX files, and pictures that show no clothes.
 
-The files are those of the Debian package dataset-fashion-mnist, or of the authors. They are read
-where they are: ``--folder``, else the environment variable ``PROBPROP_FASHION``, else where the
-package puts them.
+The files are those of the Debian package dataset-fashion-mnist, or of the authors. Their folder is
+``--folder``, else the environment variable ``PROBPROP_FASHION``, else the folder of the package.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Pictures(NamedTuple):
 
 
 def folder_of(given: str | None) -> Path:
-    """Return where the files are looked for."""
+    """Return the folder in which to look for the files."""
     return Path(given or os.environ.get("PROBPROP_FASHION") or USUAL_FOLDER)
 
 

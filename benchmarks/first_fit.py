@@ -1,4 +1,4 @@
-"""What a new user runs first; its imports are inside, because they are timed."""
+"""The first fit of a new user; its imports are inside, because they are timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where and with what the figures were measured."""
+"""The machine and the versions with which the figures were measured."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _status(field: str) -> int:
 
 
 def reset_peak() -> None:
-    # Where it cannot be reset nothing is lost: the data below are made without copies.
+    # If it cannot be reset, nothing is lost: the data below are made without copies.
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,4 +1,4 @@
-"""What a part of the benchmarks found, and how it is printed."""
+"""The result of one part of the benchmarks, and how to print it."""
 
 from __future__ import annotations
 

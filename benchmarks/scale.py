@@ -1,7 +1,7 @@
 """From thousands to millions of rows: ``make scale`` writes ``docs/results/scale.md``.
 
-Each fit runs in a process of its own, in turns, so that what else the machine does meets all
-of them; the figures are medians over the turns.
+Each fit runs in its own process, in turns, so that other work of the machine slows all of them
+alike; the figures are medians over the turns.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _microseconds(f: Figures) -> float:
 
 
 def _slope(growth: list[Figures]) -> str:
-    """Say how the time grows: the exponent of n between the ends, 1 where it is linear."""
+    """Say how the time grows: the exponent of n between the ends; 1 is linear."""
     first, last = growth[0], growth[-1]
     exponent = math.log(last["seconds_per_epoch"] / first["seconds_per_epoch"]) / math.log(
         last["n"] / first["n"]

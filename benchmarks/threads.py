@@ -1,4 +1,4 @@
-"""Whether two fits in two threads run side by side: the native engine releases the GIL."""
+"""Measure whether two fits in two threads run side by side: the native engine releases the GIL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _data = functools.cache(made_data)
 
 
 def run(n_repetitions: int) -> Outcome:
-    """Time one fit, two in threads and, to know what the machine has to spare, in processes."""
+    """Time one fit, two in threads and, to see what the machine can spare, two in processes."""
     spawn = multiprocessing.get_context("spawn")
     one: list[float] = []
     threads: list[float] = []

@@ -118,7 +118,7 @@ def _rate(engine: str, case: Case, n_updates: int, memory: Memory | None = None)
 
 
 def _check(case: Case) -> float:
-    """Hold the native pass to the reference's; it warms up both as well."""
+    """Compare the native pass with the reference's; this also warms up both."""
     say(f"updates: checking {case.name}")
     n = case.shape.n_reference
     return check_posteriors(case.name, _pass("native", case, n)[1], _pass("reference", case, n)[1])

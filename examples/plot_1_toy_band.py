@@ -2,13 +2,13 @@
 The toy problem of the paper
 ============================
 
-Twenty points of y = x³ + ε with noise ε of standard deviation 3, x drawn from [−4, 4], and a
-network with one layer of 100 units: the picture by which probabilistic backpropagation was
-introduced.
+The paper introduces probabilistic backpropagation by this picture: twenty points of y = x³ + ε with
+noise ε of standard deviation 3, x drawn from [−4, 4], and a network with one layer of 100 units.
 """
 
 # %%
-# The data, and the fit. Nothing is tuned: the noise and the strength of the prior are learned.
+# The data, and the fit. Nothing is tuned: the network learns the noise and the strength of the
+# prior.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,9 +33,9 @@ plot.predictive_band(line, predicted, data=(x, y), truth=line**3, target="y", ax
 ax.set(xlabel="x", ylim=(-130, 130))
 
 # %%
-# What the band is made of. The noise is the same everywhere; what the model does not know grows
-# outside the data. Far out it is a straight line, because a rectified network is one there: that
-# the error bars widen can be relied on, how fast cannot (the cubic leaves them).
+# What the band is made of. The noise is the same everywhere; the model uncertainty grows outside
+# the data. Far out it is a straight line, because a rectified network is one there: you can rely on
+# error bars that widen, but not on how fast (the cubic leaves them).
 
 fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 ax.plot(line, predicted.std, color="black", label="std: both")

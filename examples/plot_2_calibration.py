@@ -3,8 +3,8 @@ Real data: are the error bars right?
 ====================================
 
 Ten measurements of 442 diabetes patients, and how far the disease had progressed a year later. A
-prediction with an error bar makes two promises: it is close, and the error bar says how close. Both
-are checked on patients the model has not seen.
+prediction with an error bar makes two promises: it is close, and the error bar says how close. This
+example checks both on patients that the model has not seen.
 """
 
 # %%
@@ -46,14 +46,14 @@ plot.calibration(y_test, predicted, ax=ax)
 
 # %%
 # Do the residuals grow with the predicted standard deviation? If they grew with something else, the
-# noise would not be the same everywhere, and the model does not know that.
+# noise would differ from place to place, which this model cannot learn.
 
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 plot.residuals_against_std(y_test, predicted, target=TARGET, ax=ax)
 
 # %%
 # What the model found: the two features along which its mean varies most, each averaged over all
-# patients, with what the model does not know as a band.
+# patients, with the model uncertainty as a band.
 
 features = plot.important_features(model, X_train, n=2)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)

@@ -2,13 +2,13 @@
 A stream of data with ``partial_fit``
 =====================================
 
-Rows arrive in batches. Each batch is first predicted, then learned from: so every error shown here
-is one on data the model had not seen, and no row has to be kept.
+Rows arrive in batches. The model first predicts each batch, then learns from it: so every error
+shown here is on data that the model had not seen, and you need not keep any row.
 """
 
 # %%
-# Friedman's function of five features (and five that say nothing), with noise of standard
-# deviation 1.
+# Friedman's function of five features (and five irrelevant ones), with noise of standard deviation
+# 1.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +21,7 @@ X, y = make_friedman1(n_samples=20_000, n_features=10, noise=1.0, random_state=0
 batches = list(zip(np.array_split(X, 100), np.array_split(y, 100), strict=True))
 
 # %%
-# The first batch sets the scale by which all later ones are standardised, so it should be typical.
+# The first batch sets the mean and scale that standardise all later ones, so it should be typical.
 
 model = PBPRegressor(random_state=0)
 model.partial_fit(*batches[0])
@@ -38,9 +38,9 @@ print(f"after {model.n_samples_seen_} rows: RMSE {np.mean(rmse[-10:]):.2f} (nois
 print(f"{np.mean(coverage[-10:]):.1%} in the 95 % interval")
 
 # %%
-# The error falls towards the noise of 1, which no model can beat. The error bars know: they start
-# wide and narrow as the rows come in. A coverage that falls from batch to batch would be the sign
-# of a stream that changes.
+# The error falls towards the noise of 1, which no model can beat. The error bars follow: they start
+# wide and narrow as the rows come in. A coverage that falls from batch to batch would be a sign
+# that the stream changes.
 
 rows = 200 * np.arange(1, 100)
 fig, (top, bottom) = plt.subplots(2, figsize=(8, 6), layout="constrained", sharex=True)

@@ -4,8 +4,8 @@ Thompson sampling: what to measure next
 
 There are 2000 candidates, each described by eight numbers, and measuring one is costly. Which are
 the best? Thompson sampling draws a function from the posterior and measures the candidate that is
-best *by that function*. Ten functions give a batch of ten: each is plausible, and where the model
-is unsure they disagree, so a batch is varied by itself. ``sample_functions`` draws them.
+best *by that function*. Ten functions give a batch of ten: each is plausible, and they disagree
+where the model is unsure, so the batch is varied. ``sample_functions`` draws them.
 """
 
 # %%
@@ -70,11 +70,10 @@ for name, (found, spread) in results.items():
     print(f"distance within a batch: first {spread[0]:.2f}, last {spread[-1]:.2f}")
 
 # %%
-# After 140 of 2000 measurements nearly all of the best are found, against a few by chance. On this
-# smooth function the highest means alone are as good a choice. Thompson sampling pays where ten
-# near copies of one candidate would be a waste: its first batches are more varied. It is no cure
-# for a model that is wrong: a narrow peak far from all measurements is in none of the functions
-# drawn.
+# After 140 of 2000 measurements Thompson sampling has found nearly all of the best, chance only a
+# few. On this smooth function the highest means alone are as good a choice. Thompson sampling pays
+# if ten near copies of one candidate would be a waste: its first batches are more varied. It cannot
+# repair a wrong model: none of the drawn functions has a narrow peak far from all measurements.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, (found, _)), style, colour in zip(

@@ -35,7 +35,7 @@ y = per_km * trips["distance"] * (1 + 0.2 * trips["load"]) + random.normal(0, 2.
 X_train, X_test, y_train, y_test = train_test_split(trips, y, random_state=0)
 
 # %%
-# The encoder must give a dense array. Nothing has to be scaled: the regressor standardises.
+# The encoder must return a dense array. You need not scale anything: the regressor standardises.
 
 pipeline = make_pipeline(
     make_column_transformer(
@@ -45,7 +45,7 @@ pipeline = make_pipeline(
 )
 
 # %%
-# Two scores at once; the first decides which parameters are kept.
+# Two scores at once; the first decides which parameters win.
 
 search = GridSearchCV(
     pipeline,

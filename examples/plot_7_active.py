@@ -2,10 +2,10 @@
 Active learning: which rows are worth a measurement
 ===================================================
 
-There are 2000 candidates, and each measurement costs a day. Nine candidates in ten are variants of
-one recipe; the rest are spread over all that can be made. The model is to be right everywhere, and
-not only about the usual recipe. ``ActiveLearner`` asks for the rows whose targets the model is
-least sure of; ``tell`` gives it what was measured.
+``ActiveLearner`` asks for the rows whose targets the model is least sure of; ``tell`` gives it the
+measurements. Here are 2000 candidates, and each measurement costs a day. Nine candidates in ten are
+variants of one recipe; the rest are spread over all possible recipes. The model should be right
+everywhere, not only about the usual recipe.
 """
 
 # %%
@@ -30,10 +30,10 @@ def true_yield(X):
 
 
 # %%
-# Twelve rows are measured to begin with, as they come. Here is what would be measured next: the
-# ten rows of the highest variance, and the ten rows of ``ask``. Within a batch a row counts only
-# with the variance that the rows chosen before it would leave, so that a batch is spread
-# out.
+# We begin with the measurements of the first twelve rows. The picture shows two choices of what to
+# measure next: the ten rows with the highest variance, and the ten rows of ``ask``. Within a batch
+# a row counts only with the variance that the rows chosen before it would leave, so the batch is
+# spread out.
 
 random = np.random.RandomState(0)
 X = candidates(random)
@@ -83,11 +83,11 @@ for strategy, rmse in runs.items():
     print(f"{strategy:8}  RMSE after 12 rows {first:.2f}, after 36 {last:.2f}")
 
 # %%
-# Random rows are mostly more of the usual recipe, and teach next to nothing. This is where active
-# learning pays: rows that differ, in a pool where most are alike. Were the candidates spread
-# evenly, and the error taken over the same kind of rows, random ones would do as well or
-# better: the least certain rows are the extreme ones, and a model of the extremes is not the best
-# model of the average. :doc:`/guide/active` has figures for both.
+# Random rows are mostly more of the usual recipe, and teach next to nothing. Active learning pays
+# here because a few rows differ in a pool where most are alike. If the candidates were spread
+# evenly, and the error taken over the same kind of rows, random ones would do as well or better:
+# the least certain rows are the extreme ones, and a model of the extremes is not the best model of
+# the average. :doc:`/guide/active` has figures for both.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for (strategy, rmse), style, colour in zip(

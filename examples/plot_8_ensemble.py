@@ -2,14 +2,14 @@
 Ensembles: several seeds instead of one
 =======================================
 
-Another ``random_state`` starts from other weights and ends in another, equally good network. An
-ensemble of a few predicts with the mixture of them all. It is wider where its members disagree,
-and usually better on rows that were not fitted; it takes as many fits as it has members.
+An ensemble predicts with the mixture of several networks. Another ``random_state`` starts from
+other weights and ends in another, equally good network. The mixture is wider where its members
+disagree, and usually better on new rows; it takes as many fits as it has members.
 """
 
 # %%
-# Noisy points of y = x sin(1.5 x) / 2. Among the data the members agree. Outside each goes its own
-# way, and each alone is surer of it than it should be.
+# Noisy points of y = x sin(1.5 x) / 2. Among the data the members agree. Outside they diverge, and
+# each alone is surer than it should be.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,7 +53,7 @@ for ax, values, name in zip(
 
 # %%
 # On real data: ten splits of diabetes, two hidden layers, the log-likelihood of test rows. The
-# members of a smaller ensemble are the first of a larger one, so one fit of eight tells of all.
+# members of a smaller ensemble are the first of a larger one, so one fit of eight shows all sizes.
 
 X, target = load_diabetes(return_X_y=True)
 SIZES = [1, 2, 3, 5, 8]

@@ -2,9 +2,9 @@
 Letting the data choose epochs and memory
 =========================================
 
-How many epochs are right, and how much evidence the posterior should hold, depends on the data:
-little noise asks for many epochs and a long memory, much noise for few. With
-``n_epochs="auto", memory="auto"`` both are chosen on held-out rows.
+``n_epochs="auto", memory="auto"`` chooses the number of epochs, and the evidence that the posterior
+holds, on held-out rows. The best choice depends on the data: little noise needs many epochs and a
+long memory, much noise few.
 """
 
 # %%
@@ -29,8 +29,8 @@ for name, (X_train, _, y_train, _) in parts.items():
     models[name] = usual, auto
 
 # %%
-# Each line is a training with another memory, judged on rows of the training part that were held
-# out in turn. Where the line of a memory ends, it had not become better for a while.
+# Each line is a training run with another memory, judged on rows of the training part that were
+# held out in turn. A line ends when it has not improved for a while.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, (name, (_, auto)) in zip(axes, models.items(), strict=True):
@@ -38,8 +38,8 @@ for ax, (name, (_, auto)) in zip(axes, models.items(), strict=True):
     ax.set_title(name)
 
 # %%
-# ``choice_`` has the pair, and how much better it was than the protocol of the paper on the rows
-# held out. The pair is only taken where that is more than its standard error.
+# ``choice_`` has the pair, and how much better it was than the protocol of the paper on the
+# held-out rows. The pair wins only if that is more than its standard error.
 
 for name, (_, auto) in models.items():
     c = auto.choice_

@@ -2,12 +2,12 @@
 Classes: what is random, and what is not known
 ==============================================
 
-A prediction can be open for two reasons: the classes overlap there, or there were no rows there.
-``PBPClassifier`` tells the two apart.
+A prediction can be uncertain for two reasons: the classes overlap there, or there were no training
+rows there. ``PBPClassifier`` tells the two apart.
 """
 
 # %%
-# Wines of three growers, and two of their chemical measurements, so that everything can be drawn.
+# Wines of three growers, with two of their chemical measurements, so that we can draw everything.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,7 +23,7 @@ model = PBPClassifier(random_state=0).fit(X, y)
 
 # %%
 # A grid that reaches well beyond the wines. At each point the entropy of the grower is the sum of
-# ``entropy_noise``, which would stay if the network were known, and ``entropy_model``, which more
+# ``entropy_noise``, which would remain if the network were known, and ``entropy_model``, which more
 # wines could remove.
 
 across, up = np.meshgrid(np.linspace(8.0, 18.0, 70), np.linspace(-5.0, 12.0, 70))
@@ -45,10 +45,10 @@ for ax in axes:
 fig.colorbar(shades, ax=axes, label="nats")
 
 # %%
-# Among the wines the growers overlap, and no further wine would change that. Where there are none,
-# it is the network that is not known: the doubt opens like a fan along the borders between growers.
-# It is not everywhere. With little alcohol the network is sure, wines or not: far from a border its
-# outputs grow as fast as their standard deviations. Three points:
+# Among the wines the growers overlap, and no further wine would change that. Where there are no
+# wines, the network is uncertain: its doubt opens like a fan along the borders between growers. It
+# does not doubt everywhere. With little alcohol the network is sure, with or without wines: far
+# from a border its outputs grow as fast as their standard deviations. Three points:
 
 points = {"among the wines": [13.0, 2.0], "far, at a border": [14.5, 10.0], "far left": [8.5, 2.0]}
 for words, point in points.items():

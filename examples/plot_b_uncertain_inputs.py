@@ -2,15 +2,15 @@
 Inputs that are uncertain or missing
 ====================================
 
-A measured feature has an error of its own, and sometimes it is not there at all. ``X_std`` and
-``missing="marginalize"`` carry what is not known of the inputs into the predictions.
+``X_std`` and ``missing="marginalize"`` carry the uncertainty of the inputs into the predictions: a
+measured feature has an error, and sometimes it is missing.
 """
 
 # %%
-# A cubic, learned from 100 points with exact x. Then predictions at exact x, and at x known to
-# within a standard deviation of 0.5 only: the band widens where the curve is steep, and hardly
-# where it is flat. The dashed lines are the same two standard deviations found the long way, by
-# drawing x 500 times.
+# A cubic, learned from 100 points with exact x. Then predictions at exact x, and at x with a
+# standard deviation of 0.5: the band widens where the curve is steep, and hardly where it is flat.
+# The dashed lines are the same two standard deviations computed the long way, by drawing x 500
+# times.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,9 +38,9 @@ for sign in (-2, 2):
 axes[0].set_ylabel("y")
 
 # %%
-# Missing entries are the same with a standard deviation: that of the feature in the training data.
-# Of 442 patients each entry is lost with a probability of 0.2. How much less does the model know
-# when one of the features is missing, and which one?
+# A missing entry is an uncertain one: its standard deviation is that of the feature in the training
+# data. We delete each entry of 442 patients with a probability of 0.2. Which feature does the model
+# miss most?
 
 X, y = load_diabetes(return_X_y=True)
 names = load_diabetes().feature_names
@@ -63,5 +63,6 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# It misses s5 most, which has to do with triglycerides. :doc:`/guide/uncertain-inputs` says how
-# wide such bands are beside drawn inputs, and when marginalising is better than a mean filled in.
+# It misses s5 most, which is related to triglycerides. :doc:`/guide/uncertain-inputs` compares the
+# width of such bands with drawn inputs, and says when marginalising is better than filling in the
+# mean.

@@ -59,3 +59,9 @@ def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert left["model"].noise_variance_.shape == (3,)
     assert predicted.std_noise.shape == (20, 3)
     assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))
+
+
+def test_a_posterior_by_hand() -> None:
+    left = run_page("../developer.md")
+    assert left["info"].n_points == 1
+    assert (left["after"].m_w[0] != left["posterior"].m_w[0]).any()
