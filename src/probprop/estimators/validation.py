@@ -21,14 +21,6 @@ from probprop.inference.posterior import PerTarget
 LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
 
 
-def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, FloatArray]:
-    """Return X, (n, n_features), and y, (n,), as arrays of finite floats."""
-    X, y = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, reset=reset
-    )
-    return X, np.asarray(y, np.float64)  # which refuses text
-
-
 def check_regression_data(
     estimator: Any, X: Any, y: Any, *, reset: bool
 ) -> tuple[Array, FloatArray]:

@@ -21,9 +21,6 @@ from probprop._types import FloatArray
 from probprop.inference.posterior import PerTarget
 from probprop.predictive import student_t as gauss_t
 
-KNOWN_NOISE = 1e12
-"""The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
-
 
 @dataclass(frozen=True, eq=False)
 class Predictive:

@@ -22,7 +22,7 @@ from rich.progress import (
 from probprop.cli.arguments import Report, check_range, given
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, naming
-from probprop_lab.experiments.job import Job, Row
+from probprop_lab.experiments.harness.job import Job, Row
 
 REPRODUCE_EXAMPLES = """\b
 Examples:
