@@ -16,7 +16,6 @@ from probprop import PBPRegressor, metrics
 from probprop.cli.application import run as run_command
 from probprop_lab.commands import comparing
 from probprop_lab.experiments.beyond import own_data
-from probprop_lab.experiments.harness import benchmark
 
 Captured = pytest.CaptureFixture[str]
 FAST = ["--jobs", "1", "--drop", "id", "--method", "PBP,BayesianRidge"]
@@ -161,7 +160,7 @@ def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.Monke
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(benchmark, "fit_and_judge", interrupt)
+    monkeypatch.setattr(own_data, "fit_and_judge", interrupt)
     assert compare("--splits", "1", "--report", "r.html") == 130
     assert capfd.readouterr().err.endswith(
         "error: interrupted; files that were there before are unchanged\n"

@@ -104,7 +104,7 @@ KNOWN = {
         Method("HMC", _hmc, 4000.0, ("jax", "numpyro")),
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
-        Method("EBP", _ebp, 0.5),
+        Method("EBP", _ebp, 200.0),
         Method("PBP auto", _auto, 400.0),
         Method("PBP ensemble", lambda job: _ensemble(job, pbp), 5.0),
         Method("PBP ensemble auto", lambda job: _ensemble(job, _auto), 400.0),

@@ -41,7 +41,7 @@ def test_a_cluster_of_two_one_of_them_killed(tmp_path: Path) -> None:
         with joblib.parallel_config("dask"), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # dask on the size of what it is sent
             there = run(JOBS, tmp_path / "there.jsonl", progress=kill_one)
-        worked = client.run(lambda: "probprop_lab.experiments.runner" in sys.modules)
+        worked = client.run(lambda: "probprop_lab.experiments.harness.runner" in sys.modules)
     assert killed
     assert any(worked.values())  # the workers did it, not this process
     drop = ("seconds", "finished")
