@@ -23,7 +23,9 @@ from sklearn.linear_model import BayesianRidge
 
 from probprop import PBPRegressor, select
 from probprop.estimators.selection import EvidenceSelection, evidence_of_blocks, orderings
-from probprop_lab.experiments import EXPERIMENTS, Job, Selection, evidence, report, run_job
+from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
+from probprop_lab.experiments.beyond import evidence
+from probprop_lab.experiments.harness import report
 
 LINEAR, SMALL = {"hidden_layer_sizes": ()}, {"hidden_layer_sizes": (10,)}
 

@@ -17,14 +17,6 @@ from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 
 
-def check_training_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, FloatArray]:
-    """Return X, (n, n_features), and y, (n,), as arrays of finite floats."""
-    X, y = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, reset=reset
-    )
-    return X, np.asarray(y, np.float64)  # which refuses text
-
-
 def check_regression_data(
     estimator: Any, X: Any, y: Any, *, reset: bool
 ) -> tuple[Array, FloatArray]:

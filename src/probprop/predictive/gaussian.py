@@ -24,9 +24,6 @@ from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_
 from probprop.predictive.protocol import TargetDistribution
 from probprop.predictive.words import moments_in_words, short_repr
 
-KNOWN_NOISE = 1e12
-"""The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
-
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Predictive(TargetDistribution):

@@ -11,20 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import Array
-from probprop.estimators.validation import (
-    check_above,
-    check_inputs,
-    check_int,
-    check_layer_sizes,
-    check_training_data,
-)
-from probprop.predictive.gaussian import KNOWN_NOISE, Predictive
+from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
+from probprop.predictive.gaussian import Predictive
 from probprop.predictive.sampled import SampledNetwork
-from probprop_lab.baselines.base import Baseline, standardised_data
+from probprop_lab.baselines.base import Baseline, gaussian, scalar, training_data
 from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
@@ -129,23 +122,22 @@ class BackpropRegressor(Baseline):
         """
         check_descent(self.learning_rate, self.momentum, self.n_epochs)
         _check_at_least_0("weight_decay", self.weight_decay, np.inf)
-        rows, targets = check_training_data(self, X, y, reset=True)
-        random_state = check_random_state(self.random_state)
-        standardizer, Xs, ys = standardised_data(rows, targets)
-        sizes = [rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
-        start = initial_weights(sizes, random_state)
-        order = epoch_orders(len(targets), self.n_epochs, random_state).ravel()
+        data = training_data(self, X, y)
+        sizes = [data.rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
+        start = initial_weights(sizes, data.random_state)
+        order = epoch_orders(len(data.ys), self.n_epochs, data.random_state).ravel()
         steps = self.learning_rate, self.momentum, self.weight_decay
         with double_precision():
-            found = descend(start, Xs, ys, order, *map(float, steps))
-        network = SampledNetwork(tuple(np.asarray(w) for w in found), standardizer)
+            found = descend(start, data.Xs, data.ys, order, *map(float, steps))
+        network = SampledNetwork(tuple(np.asarray(w) for w in found), data.standardizer)
+        scale = scalar(data.standardizer.y_scale)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused
-            residuals = (network(rows) - targets) / standardizer.y_scale
+            residuals = (network(data.rows) - data.targets) / scale
             mean_square = float(np.mean(residuals**2))
         check_error(self, mean_square)
         self.network_ = network
-        self.standardizer_ = standardizer
-        self.noise_variance_ = max(mean_square, _LEAST_NOISE_VARIANCE) * standardizer.y_scale**2
+        self.standardizer_ = data.standardizer
+        self.noise_variance_ = max(mean_square, _LEAST_NOISE_VARIANCE) * scale**2
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:
@@ -163,7 +155,7 @@ class BackpropRegressor(Baseline):
         """
         check_is_fitted(self)
         mean = self.network_(check_inputs(self, X))
-        return Predictive(mean, np.zeros_like(mean), self.noise_variance_**0.5, KNOWN_NOISE)
+        return gaussian(mean, np.zeros_like(mean), self.noise_variance_**0.5)
 
 
 def check_descent(learning_rate: float, momentum: float, n_epochs: int) -> None:

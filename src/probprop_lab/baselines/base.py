@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import (
@@ -16,7 +19,12 @@ from probprop.inference.standardize import (
     check_target_scale,
     fit_standardizer,
 )
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
 from probprop.predictive.protocol import TargetDistribution
+
+KNOWN_NOISE = 1e12
+"""The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
 
 
 class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,22 +60,47 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
 
-def standardised_data(X: Array, y: Array) -> tuple[Standardizer, FloatArray, FloatArray]:
-    """Return the standardiser of training data, and the data in its units.
+# ---- Data in
+
+
+class Training(NamedTuple):
+    """What a `fit` starts from."""
+
+    rows: Array  # (n, n_features), as given
+    targets: FloatArray  # (n,), as given
+    Xs: FloatArray  # the same in standardised units
+    ys: FloatArray
+    standardizer: Standardizer
+    random_state: RandomState
+
+
+def training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> Training:
+    """Check and standardise the data of a `fit`, and make its source of random numbers.
 
     Parameters
     ----------
-    X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    estimator : estimator
+        With a parameter ``random_state``. It is told the number and the names of the features.
+    X : array-like of shape (n, n_features)
+    y : array-like of shape (n,)
 
     Raises
     ------
     ValueError
-        Values no float could be computed with.
+        Values that are not finite, or that no float could be computed with.
     """
-    standardizer = fit_standardizer(X, y)
+    rows, targets = check_training_data(estimator, X, y)
+    random_state = check_random_state(estimator.random_state)
+    standardizer = fit_standardizer(rows, targets)
     check_target_scale(standardizer.y_scale)
-    return standardizer, standardised(standardizer, X), standardizer.transform_y(y)
+    Xs, ys = standardised(standardizer, rows), standardizer.transform_y(targets)
+    return Training(rows, targets, Xs, ys, standardizer, random_state)
+
+
+def check_training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> tuple[Array, FloatArray]:
+    """Return X, (n, n_features), and y, (n,), as arrays of finite floats."""
+    rows, targets = validate_data(estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+    return rows, np.asarray(targets, np.float64)  # raises for text
 
 
 def standardised(standardizer: Standardizer, X: Array) -> FloatArray:
@@ -75,3 +108,46 @@ def standardised(standardizer: Standardizer, X: Array) -> FloatArray:
     Xs, largest = standardizer.transform_X(X, np.dtype(np.float64))
     check_magnitude("X", largest, Xs.dtype)
     return Xs
+
+
+# ---- Predictions out
+
+
+def scalar(value: float | FloatArray) -> float:
+    """Return the number that a quantity with one value per target is for a single target."""
+    return float(np.reshape(value, ()))
+
+
+def in_target_units(standardizer: Standardizer, outputs: FloatArray) -> FloatArray:
+    """Return standardised outputs, of any shape, in the units of the target."""
+    return outputs * scalar(standardizer.y_scale) + scalar(standardizer.y_mean)
+
+
+def gaussian(
+    mean: FloatArray, std_model: FloatArray, std_noise: float, alpha_noise: float = KNOWN_NOISE
+) -> Predictive:
+    """Return Gaussians with the same noise in every row.
+
+    Parameters
+    ----------
+    mean, std_model : ndarray of shape (n,)
+        Mean, and standard deviation without the noise, in target units.
+    std_noise : float
+        In target units.
+    alpha_noise : float, default=KNOWN_NOISE
+        Shape of the Gamma of the noise precision.
+    """
+    return Predictive(mean, std_model, std_noise, alpha_noise)
+
+
+def mixture(means: FloatArray, stds_noise: FloatArray) -> Mixture:
+    """Return the mixture of Gaussians around the outputs of networks, without variances of theirs.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_networks, n)
+        In target units.
+    stds_noise : ndarray of shape (n_networks,)
+        In target units.
+    """
+    return Mixture(means, np.broadcast_to(0.0, means.shape), stds_noise[:, np.newaxis])

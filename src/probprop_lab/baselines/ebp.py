@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.estimators.validation import (
-    check_above,
-    check_inputs,
-    check_int,
-    check_layer_sizes,
-    check_training_data,
-)
-from probprop.inference.engine import ENGINES
-from probprop.inference.posterior import Epoch, initial_posterior
+from probprop._types import Array
+from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
+from probprop.inference.posterior import Epoch, PassInfo, Posterior
 from probprop.inference.training import summarize, warn_of_counts
 from probprop.predictive.gaussian import Predictive
-from probprop_lab.baselines.base import Baseline, standardised, standardised_data
-
-_ENGINE = ENGINES["native"]
-_NOISE = 6.0  # shape and rate of the Gamma prior of the noise precision, as in PBP
-_FLOAT = np.dtype(np.float64)
+from probprop.reference.adf import backward, forward, mean_update, noise_update
+from probprop.reference.likelihoods import GAUSSIAN
+from probprop_lab.baselines import passes
+from probprop_lab.baselines.base import Baseline, scalar, standardised, training_data
 
 
 class EBPRegressor(Baseline):
@@ -119,25 +113,21 @@ class EBPRegressor(Baseline):
         hidden = check_layer_sizes(self.hidden_layer_sizes)
         check_int("n_epochs", self.n_epochs, 1)
         check_above("prior_variance", self.prior_variance, 0.0)
-        rows, targets = check_training_data(self, X, y, reset=True)
-        random_state = check_random_state(self.random_state)
-        standardizer, Xs, ys = standardised_data(rows, targets)
-        posterior = initial_posterior(
-            [rows.shape[1], *hidden, 1],
-            noise_shape=_NOISE,
-            noise_rate=_NOISE,
+        data = training_data(self, X, y)
+        posterior = passes.start(
+            data.rows.shape[1],
+            hidden,
+            data.random_state,
             prior_shape=2.0,  # so that E[1/lambda] is the rate
             prior_rate=self.prior_variance,
-            random_state=random_state,
-            dtype=_FLOAT,
         )
         history: list[Epoch] = []
         for n_iter in range(1, self.n_epochs + 1):
-            order = random_state.permutation(len(ys))
-            posterior, info = _ENGINE.adf_pass(posterior, Xs, ys, order, update_variance=False)
-            history.append(summarize(n_iter, posterior, standardizer, [info], sweeps=[]))
-        self.posterior_, self.standardizer_, self.history_ = posterior, standardizer, history
-        self.noise_variance_ = history[-1].noise_variance
+            order = data.random_state.permutation(len(data.ys))
+            posterior, info = mean_pass(posterior, data.Xs, data.ys, order)
+            history.append(summarize(n_iter, posterior, data.standardizer, [info], sweeps=[]))
+        self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
+        self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)
         warn_of_counts(history)
         return self
 
@@ -154,12 +144,74 @@ class EBPRegressor(Baseline):
             In target units.
         """
         check_is_fitted(self)
-        posterior, standardizer = self.posterior_, self.standardizer_
-        Xs = standardised(standardizer, check_inputs(self, X))
-        mean, variance = _ENGINE.predict_moments(posterior, Xs)
-        return Predictive(
-            mean=mean * standardizer.y_scale + standardizer.y_mean,
-            std_model=np.sqrt(variance) * standardizer.y_scale,
-            std_noise=float(np.sqrt(posterior.noise_variance)) * standardizer.y_scale,
-            alpha_noise=posterior.alpha_noise,
-        )
+        Xs = standardised(self.standardizer_, check_inputs(self, X))
+        return passes.predictive(self.posterior_, self.standardizer_, Xs)
+
+
+def mean_pass(
+    posterior: Posterior, X: Array, y: Array, order: Sequence[int] | Array
+) -> tuple[Posterior, PassInfo]:
+    """Absorb points one after another by [PBP15] Eq. (6) alone: the variances stay.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    X : ndarray, (n, D)
+        Standardised features.
+    y : ndarray, (n,)
+        Standardised targets.
+    order : sequence of int
+        Indices of the points, in the order in which to absorb them.
+    """
+    log_Zs: list[float] = []
+    n_guarded = 0
+    for i in order:
+        found = absorb_mean(posterior, X[i], y[i])
+        if found is not None:
+            posterior, log_Z, guarded = found
+            log_Zs.append(log_Z)
+            n_guarded += guarded
+    return posterior, PassInfo(
+        log_Z_sum=math.fsum(log_Zs),
+        n_points=len(order),
+        n_undone=0,  # without new variances there are no invalid ones
+        n_guarded=n_guarded,
+        n_skipped=len(order) - len(log_Zs),
+    )
+
+
+def absorb_mean(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, float, int] | None:
+    """Absorb one point: the means of the weights, and the Gamma of the noise.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    x : ndarray, (D,)
+    y : float
+
+    Returns
+    -------
+    posterior_new : Posterior
+    log_Z : float
+    n_guarded : int
+        1 where the noise was updated by quadrature.
+
+    None instead where log Z is not finite: the point is to be left out.
+    """
+    m_w, v_w = posterior.m_w, posterior.v_w
+    with np.errstate(all="ignore"):  # what is not finite is left out
+        passed = forward(m_w, v_w, np.asarray(x, posterior.dtype))
+        m_out, v_out = (np.asarray(a, np.float64) for a in (passed.m_out, passed.v_out))
+        evidence = GAUSSIAN.log_Z(m_out, v_out, np.atleast_1d(y), posterior.noise_variance)
+        d2 = (y - passed.m_out) ** 2
+        # In units of the noise, as the quadrature needs them.
+        precision = posterior.alpha_noise / posterior.beta_noise
+        if not np.isfinite([evidence.log_Z, *(d2 * precision), *(passed.v_out * precision)]).all():
+            return None
+        dlogZ_dm_w, _ = backward(m_w, v_w, passed, evidence)
+        m_w_new = tuple(map(mean_update, m_w, v_w, dlogZ_dm_w))
+    (alpha, beta), n_guarded = noise_update(
+        posterior.alpha_noise, posterior.beta_noise, d2, passed.v_out
+    )
+    new = replace(posterior, m_w=m_w_new, alpha_noise=alpha, beta_noise=beta)
+    return new, evidence.log_Z, n_guarded

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import FloatArray
-from probprop.estimators.validation import (
-    check_above,
-    check_inputs,
-    check_int,
-    check_layer_sizes,
-    check_training_data,
-)
+from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
 from probprop.predictive.gaussian import Predictive
-from probprop_lab.baselines.base import Baseline, standardised, standardised_data
+from probprop_lab.baselines.base import (
+    Baseline,
+    gaussian,
+    in_target_units,
+    scalar,
+    standardised,
+    training_data,
+)
 from probprop_lab.baselines.ep_moments import Gaussians, output_moments
 from probprop_lab.baselines.ep_sites import combine, initial_sites, refine_likelihood, refine_prior
 
@@ -157,16 +157,14 @@ class EPRegressor(Baseline):
         )
         check_int("max_iter", self.max_iter, 1)
         check_above("tol", self.tol, 0.0)
-        rows, targets = check_training_data(self, X, y, reset=True)
-        standardizer, Xs, y_std = standardised_data(rows, targets)
-        inputs = _with_bias(Xs)
+        data = training_data(self, X, y)
+        inputs = _with_bias(data.Xs)
 
-        random_state = check_random_state(self.random_state)
-        sites = initial_sites(inputs, y_std, n_hidden, random_state)
+        sites = initial_sites(inputs, data.ys, n_hidden, data.random_state)
         q = combine(sites, inputs)
         self.converged_ = False
         for sweep in range(1, self.max_iter + 1):
-            sites, n_rejected = refine_likelihood(sites, q, inputs, y_std, self.damping)
+            sites, n_rejected = refine_likelihood(sites, q, inputs, data.ys, self.damping)
             sites, n_rejected_prior = refine_prior(sites, q, self.damping)
             q_old, q = q, combine(sites, inputs)
             self.n_iter_, self.n_rejected_ = sweep, n_rejected + n_rejected_prior
@@ -183,9 +181,9 @@ class EPRegressor(Baseline):
         self.posterior_ = q
         self.alpha_noise_, self.beta_noise_ = sites.noise.alpha, sites.noise.beta
         self.alpha_prior_, self.beta_prior_ = sites.prior.alpha, sites.prior.beta
-        self.standardizer_ = standardizer
+        self.standardizer_ = data.standardizer
         noise_variance = self.beta_noise_ / (self.alpha_noise_ - 1.0)
-        self.noise_variance_ = noise_variance * standardizer.y_scale**2
+        self.noise_variance_ = noise_variance * scalar(data.standardizer.y_scale) ** 2
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:
@@ -203,10 +201,9 @@ class EPRegressor(Baseline):
         check_is_fitted(self)
         inputs = _with_bias(standardised(self.standardizer_, check_inputs(self, X)))
         m_f, v_f = output_moments(self.posterior_, inputs)
-        y_mean, y_scale = self.standardizer_.y_mean, self.standardizer_.y_scale
-        return Predictive(
-            y_mean + y_scale * m_f,
-            y_scale * np.sqrt(v_f),
+        return gaussian(
+            in_target_units(self.standardizer_, m_f),
+            scalar(self.standardizer_.y_scale) * np.sqrt(v_f),
             self.noise_variance_**0.5,
             self.alpha_noise_,
         )

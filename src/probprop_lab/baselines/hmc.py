@@ -14,7 +14,6 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import Array, FloatArray
@@ -24,10 +23,16 @@ from probprop.estimators.validation import (
     check_int,
     check_layer_sizes,
     check_option,
-    check_training_data,
 )
 from probprop.predictive.mixture import Mixture
-from probprop_lab.baselines.base import Baseline, standardised, standardised_data
+from probprop_lab.baselines.base import (
+    Baseline,
+    in_target_units,
+    mixture,
+    scalar,
+    standardised,
+    training_data,
+)
 from probprop_lab.baselines.hmc_sampler import (
     ACTIVATIONS,
     Draws,
@@ -73,6 +78,10 @@ class HMCRegressor(Baseline):
     target_accept : float, default=0.9
         Acceptance probability that the step size is adapted to. Closer to 1 the steps are
         smaller and divergences fewer.
+    pad_rows : int, default=0
+        Rows up to which smaller data are padded, in training and in prediction; the padding
+        counts for nothing. jax compiles a program for every number of rows: padded, small data
+        of different sizes share one.
     random_state : int, RandomState instance or None, default=None
         Draws the key of the sampler.
     verbose : int, default=0
@@ -129,6 +138,7 @@ class HMCRegressor(Baseline):
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
         target_accept: float = 0.9,
+        pad_rows: int = 0,
         random_state: int | RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -143,6 +153,7 @@ class HMCRegressor(Baseline):
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
         self.target_accept = target_accept
+        self.pad_rows = pad_rows
         self.random_state = random_state
         self.verbose = verbose
 
@@ -165,13 +176,17 @@ class HMCRegressor(Baseline):
             of the draws diverged.
         """
         layer_sizes = self._check_parameters()
-        rows, targets = check_training_data(self, X, y, reset=True)
-        standardizer, Xs, ys = standardised_data(rows, targets)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        data = training_data(self, X, y)
+        Xs, standardizer = data.Xs, data.standardizer
+        seed = data.random_state.randint(np.iinfo(np.int32).max)
+        more = max(0, self.pad_rows - len(Xs))
+        mask = np.pad(np.ones(len(Xs)), (0, more))  # 1 in rows that count
 
         with double_precision():
             draws = sample_posterior(
-                *self._masked(Xs, ys),
+                _padded(Xs, self.pad_rows),
+                np.pad(data.ys, (0, more)),
+                mask,
                 jax.random.key(seed),
                 self._hyperprior(),
                 float(self.target_accept),
@@ -185,7 +200,7 @@ class HMCRegressor(Baseline):
         self.draws_: Draws = jax.device_get(draws)
         self.standardizer_ = standardizer
         self.noise_variance_ = float(np.mean(1.0 / self.draws_.noise_precision))
-        self.noise_variance_ *= float(standardizer.y_scale) ** 2
+        self.noise_variance_ *= scalar(standardizer.y_scale) ** 2
         self.prior_variance_ = float(np.mean(1.0 / self.draws_.prior_precision))
         self._diagnose(Xs[:: -(-len(Xs) // _ROWS_CHECKED)])
         return self
@@ -204,13 +219,9 @@ class HMCRegressor(Baseline):
         """
         check_is_fitted(self)
         Xs = standardised(self.standardizer_, check_inputs(self, X))
-        scale = self.standardizer_.y_scale
-        means = self._outputs(Xs) * scale + self.standardizer_.y_mean
-        return Mixture(
-            means=means,
-            stds_model=np.broadcast_to(0.0, means.shape),
-            stds_noise=self.draws_.noise_precision.reshape(-1, 1) ** -0.5 * scale,
-        )
+        scale = scalar(self.standardizer_.y_scale)
+        stds_noise = self.draws_.noise_precision.ravel() ** -0.5 * scale
+        return mixture(in_target_units(self.standardizer_, self._outputs(Xs)), stds_noise)
 
     def _hyperprior(self) -> Hyperprior:
         return Hyperprior(
@@ -220,15 +231,12 @@ class HMCRegressor(Baseline):
             noise_rate=float(self.noise_rate),
         )
 
-    def _masked(self, Xs: Array, ys: FloatArray) -> tuple[Array, FloatArray, FloatArray]:
-        """Return the rows to sample with and their mask: 1 in rows that count."""
-        return Xs, ys, np.ones(len(ys))
-
     def _outputs(self, Xs: Array) -> FloatArray:
         """Outputs of all drawn networks at standardised inputs, (n_chains * n_draws, n)."""
         weights = tuple(w.reshape(-1, *w.shape[2:]) for w in self.draws_.weights)
         with double_precision():
-            return np.asarray(network_outputs(weights, Xs, self.activation))
+            found = network_outputs(weights, _padded(Xs, self.pad_rows), self.activation)
+        return np.asarray(found)[:, : len(Xs)]
 
     def _diagnose(self, Xs: Array) -> None:
         """Set the diagnostics, and warn where they are bad."""
@@ -283,5 +291,11 @@ class HMCRegressor(Baseline):
             max_val=1.0,
             include_boundaries="neither",
         )
+        check_int("pad_rows", self.pad_rows, 0)
         check_int("verbose", self.verbose, 0)
         return tuple(layer_sizes)
+
+
+def _padded(Xs: Array, n_rows: int) -> Array:
+    """Return the rows with zeros after them, so that there are `n_rows` at least."""
+    return np.pad(Xs, ((0, max(0, n_rows - len(Xs))), (0, 0)))

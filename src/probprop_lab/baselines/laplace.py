@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
@@ -23,10 +22,16 @@ from probprop.estimators.validation import (
     check_int,
     check_layer_sizes,
     check_option,
-    check_training_data,
 )
-from probprop.predictive.gaussian import KNOWN_NOISE, Predictive
-from probprop_lab.baselines.base import Baseline, standardised, standardised_data
+from probprop.predictive.gaussian import Predictive
+from probprop_lab.baselines.base import (
+    Baseline,
+    gaussian,
+    in_target_units,
+    scalar,
+    standardised,
+    training_data,
+)
 
 _MAX_WEIGHTS = 3000  # of the full Hessian: 72 MB and about a second per factorisation
 _LEAST, _LARGEST = 1e-6, 1e6  # of alpha and beta: targets and weights of standardised networks
@@ -159,13 +164,13 @@ class LaplaceRegressor(Baseline):
         check_option("hessian", self.hessian, ["diagonal", "full"])
         check_int("max_iter", self.max_iter, 1)
         check_above("tol", self.tol, 0.0)
-        rows, targets = check_training_data(self, X, y, reset=True)
-        layers = [(n_out, n_in + 1) for n_in, n_out in pairwise([rows.shape[1], *hidden, 1])]
+        data = training_data(self, X, y)
+        Xs, ys = data.Xs, data.ys
+        layers = [(n_out, n_in + 1) for n_in, n_out in pairwise([Xs.shape[1], *hidden, 1])]
         if self.hessian == "full":
             _check_n_weights(layers)
-        standardizer, Xs, ys = standardised_data(rows, targets)
 
-        w = initial_weights(layers, check_random_state(self.random_state))
+        w = initial_weights(layers, data.random_state)
         precisions = _START
         self.converged_ = False
         for n_iter in range(1, self.max_iter + 1):
@@ -188,8 +193,8 @@ class LaplaceRegressor(Baseline):
             )
         self.alpha_, self.beta_ = precisions
         self.weights_ = unflatten(w, layers)
-        self.standardizer_ = standardizer
-        self.noise_variance_ = standardizer.y_scale**2 / self.beta_
+        self.standardizer_ = data.standardizer
+        self.noise_variance_ = scalar(data.standardizer.y_scale) ** 2 / self.beta_
         self._factor = posterior_factor(J, precisions, self.hessian)
         return self
 
@@ -210,12 +215,10 @@ class LaplaceRegressor(Baseline):
         Xs = standardised(self.standardizer_, check_inputs(self, X))
         layers = [(w.shape[0], w.shape[1]) for w in self.weights_]
         f, J = outputs_and_jacobian(flatten(self.weights_), layers, Xs)
-        y_mean, y_scale = self.standardizer_.y_mean, self.standardizer_.y_scale
-        return Predictive(
-            y_mean + y_scale * f,
-            y_scale * np.sqrt(output_variance(J, self._factor)),
+        return gaussian(
+            in_target_units(self.standardizer_, f),
+            scalar(self.standardizer_.y_scale) * np.sqrt(output_variance(J, self._factor)),
             self.noise_variance_**0.5,
-            KNOWN_NOISE,
         )
 
 

@@ -21,10 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import check_inputs, check_int, check_training_data
+from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import rmse
 from probprop.predictive.protocol import TargetDistribution
-from probprop_lab.baselines.base import Baseline
+from probprop_lab.baselines.base import Baseline, check_training_data
 
 Range = tuple[float, float] | tuple[float, float, str]
 
@@ -143,7 +143,7 @@ class TunedRegressor(Baseline):
         start = time.perf_counter()
         check_int("n_iter", self.n_iter, 1)
         _check_space(self.space)
-        rows, targets = check_training_data(self, X, y, reset=True)
+        rows, targets = check_training_data(self, X, y)
         random_state = check_random_state(self.random_state)
         estimator = _seeded(self.estimator, random_state)
         parts = train_test_split(

@@ -25,18 +25,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.estimators.validation import (
-    check_inputs,
-    check_layer_sizes,
-    check_training_data,
-)
+from probprop.estimators.validation import check_inputs, check_layer_sizes
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 from probprop_lab.baselines.backprop import check_descent, check_error, epoch_orders
-from probprop_lab.baselines.base import Baseline, standardised_data
+from probprop_lab.baselines.base import Baseline, mixture, scalar, training_data
 from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
@@ -159,18 +154,16 @@ class VariationalRegressor(Baseline):
             Training diverged: the steps were too long.
         """
         check_descent(self.learning_rate, self.momentum, self.n_epochs)
-        rows, targets = check_training_data(self, X, y, reset=True)
-        random_state = check_random_state(self.random_state)
-        standardizer, Xs, ys = standardised_data(rows, targets)
-        sizes = [rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
+        data = training_data(self, X, y)
+        random_state = data.random_state
+        sizes = [data.rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
         # The means start as PBP's do, smaller than a network without variances could use.
         start = tuple(w / np.sqrt(w.shape[1]) for w in initial_weights(sizes, random_state))
-        orders = epoch_orders(len(targets), self.n_epochs, random_state)
+        orders = epoch_orders(len(data.ys), self.n_epochs, random_state)
         with double_precision():
             key = jax.random.key(random_state.randint(2**31))
-            found = ascend(
-                start, Xs, ys, orders, key, float(self.learning_rate), float(self.momentum)
-            )
+            steps = float(self.learning_rate), float(self.momentum)
+            found = ascend(start, data.Xs, data.ys, orders, key, *steps)
             q, variances, bounds = jax.tree.map(np.asarray, found)
         # A bound is finite only if all of q is.
         check_error(self, variances.noise if np.isfinite(bounds[-1]) else np.inf)
@@ -181,15 +174,16 @@ class VariationalRegressor(Baseline):
                     m + std * random_state.standard_normal(m.shape)
                     for m, std in zip(m_w, std_w, strict=True)
                 ),
-                standardizer,
+                data.standardizer,
             )
             for _ in range(_N_SAMPLES)
         )
         self.m_w_, self.std_w_ = m_w, std_w
-        self.standardizer_ = standardizer
-        self.noise_variance_ = float(variances.noise) * standardizer.y_scale**2
+        self.standardizer_ = data.standardizer
+        scale = scalar(data.standardizer.y_scale)
+        self.noise_variance_ = float(variances.noise) * scale**2
         self.prior_variance_ = float(variances.prior)
-        self.bound_ = bounds - len(targets) * np.log(standardizer.y_scale)
+        self.bound_ = bounds - len(data.ys) * np.log(scale)
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Mixture:
@@ -207,7 +201,7 @@ class VariationalRegressor(Baseline):
         check_is_fitted(self)
         rows = check_inputs(self, X)
         means = np.stack([network(rows) for network in self.networks_])
-        return Mixture(means, np.zeros_like(means), self.noise_variance_**0.5)
+        return mixture(means, np.full(len(means), self.noise_variance_**0.5))
 
 
 # ---- The bound

@@ -25,7 +25,7 @@ from probprop_lab.commands.reproducing import bar
 if TYPE_CHECKING:
     from probprop._types import Array
     from probprop_lab.experiments import Job, Row
-    from probprop_lab.experiments.experiment import Record
+    from probprop_lab.experiments.harness.columns import Record
 
 COMPARE_EXAMPLES = """\b
 Examples:
@@ -69,7 +69,8 @@ def compare(
     if jobs is not None:
         check_range("--jobs", jobs, 1, math.inf)
     check_destination(report, "--report")
-    from probprop_lab.experiments import methods, own_data
+    from probprop_lab.experiments.beyond import own_data
+    from probprop_lab.experiments.harness import methods
 
     terminal = terminal_of(context)
     X, y = _read(data, target, features, drop)
@@ -125,7 +126,7 @@ def _run(
     X: Array, y: Array, jobs: Sequence[Job], n_jobs: int, terminal: Terminal
 ) -> tuple[list[Row], list[str]]:
     """Return the rows of the methods that could be run on all splits, and why others could not."""
-    from probprop_lab.experiments import own_data
+    from probprop_lab.experiments.beyond import own_data
 
     rows: list[Row] = []
     reasons: dict[str, str] = {}
@@ -143,7 +144,7 @@ def _run(
 
 def _left_out(names: Sequence[str], jobs: Sequence[Job], all_asked: bool) -> list[str]:
     """Say which methods the table is too large for, and which are not installed."""
-    from probprop_lab.experiments import methods
+    from probprop_lab.experiments.harness import methods
 
     run = {job.method for job in jobs}
     lines = [
@@ -166,7 +167,7 @@ def _write_report(
     records: Sequence[Record],
 ) -> None:
     from probprop.report import Section, figure, write_report
-    from probprop_lab.experiments import field_figure
+    from probprop_lab.experiments.beyond import field_figure
 
     words = "\n\n".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
     sections = [Section("Methods by log-likelihood", words, table)]

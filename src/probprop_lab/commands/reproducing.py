@@ -24,7 +24,7 @@ from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, naming
 
 if TYPE_CHECKING:
-    from probprop_lab.experiments.job import Job, Row
+    from probprop_lab.experiments.harness.job import Job, Row
 
 REPRODUCE_EXAMPLES = """\b
 Examples:

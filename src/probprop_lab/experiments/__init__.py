@@ -1,4 +1,6 @@
-"""The experiments of [PBP15]: one module per table or figure, one runner for all.
+"""The experiments: one module per table or figure, one runner for all.
+
+`paper` has those of [PBP15], `beyond` has others, and `harness` has what they are made of.
 
 A `Job` is one fit; `run` runs many in parallel and keeps one row for each in a results file,
 from which a stopped run goes on. `EXPERIMENTS` has, by name, what makes the jobs and what makes
@@ -13,20 +15,13 @@ the table; `report` writes it as text, Markdown, CSV and HTML beside the paper's
 ['method', 'RMSE', 'log-likelihood']
 """
 
-from probprop_lab.experiments import methods, report
-from probprop_lab.experiments.experiment import Column, Experiment, Selection
-from probprop_lab.experiments.job import Job, Row
-from probprop_lab.experiments.registry import EXPERIMENTS
-from probprop_lab.experiments.results import ResultsError, read_results
-from probprop_lab.experiments.runner import (
-    JobError,
-    check,
-    cost,
-    finished,
-    run,
-    run_job,
-    unfinished,
-)
+from probprop_lab.experiments.harness import methods, report
+from probprop_lab.experiments.harness.columns import Column
+from probprop_lab.experiments.harness.experiment import Experiment, Selection
+from probprop_lab.experiments.harness.job import Job, Row
+from probprop_lab.experiments.harness.results import ResultsError, read_results
+from probprop_lab.experiments.harness.runner import JobError, finished, unfinished
+from probprop_lab.experiments.registry import EXPERIMENTS, check, cost, run, run_job
 
 __all__ = [
     "EXPERIMENTS",

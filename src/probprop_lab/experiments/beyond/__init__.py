@@ -1,0 +1,1 @@
+"""Experiments the paper does not have: choices made automatically, other methods, labels."""

@@ -1,0 +1,64 @@
+"""The picture of the experiment on classification: log-loss beside MLPClassifier's, per set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from probprop_lab.experiments.beyond.class_methods import BASE, KNOWN
+from probprop_lab.experiments.harness.columns import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LINEAR = 0.02  # differences up to here are drawn on a linear scale, larger ones on a log scale
+_TICKS = [-0.3, -0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3, 1.0]
+
+
+def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
+    """Draw a line per set with a mark per method; left of zero is better than MLPClassifier.
+
+    Sets on which MLPClassifier was not run are left out, and so is the picture where none is left.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    from probprop.plot.parts import BLUE, GREEN, ORANGE, VERMILLION
+
+    compared = [record for record in records if record["gap"] is not None]
+    names = list(dict.fromkeys(record["dataset"] for record in compared))
+    if not names:
+        return []
+    others = [name for name in KNOWN if name != BASE]
+    colours = (VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN)
+    looks = dict(zip(others, zip(colours, "*^vPos", strict=True), strict=True))
+    figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
+    ax = figure.subplots()
+    for method, (colour, marker) in looks.items():
+        own = [record for record in compared if record["method"] == method]
+        if not own:
+            continue
+        ax.errorbar(
+            [record["gap"] for record in own],
+            [names.index(record["dataset"]) for record in own],
+            xerr=[record["gap_se"] or 0.0 for record in own],
+            ls="none",
+            color=colour,
+            marker=marker,
+            ms=9 if marker == "*" else 6,
+            elinewidth=1,
+            label=method,
+        )
+    ax.axvline(0.0, color="0.4", lw=1, zorder=1)
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()  # in the order of the table
+    ax.grid(color="0.92")
+    ax.set_xscale("symlog", linthresh=_LINEAR, linscale=0.7)
+    ax.margins(x=0.08)
+    ax.xaxis.set_minor_locator(NullLocator())
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
+    ax.set_xlabel(f"log-loss less that of {BASE} (left is better)")
+    figure.legend(loc="outside upper center", ncols=4)
+    return [(figure, f"Log-loss less that of {BASE}, per set: {', '.join(names)}")]

@@ -1,0 +1,85 @@
+"""What the experiment on classification can run: PBP, and what a user would pick instead.
+
+A method makes a classifier for a job. It has ``fit(X, y)``, ``classes_`` and
+``predict_proba(X)``; where it also has ``predict_log_proba(X)``, that is what is judged. Settings
+are the libraries' own; what is not is said where it is set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop_lab.experiments.harness.job import Job
+from probprop_lab.experiments.harness.method import Method
+
+BASE = "MLPClassifier"
+"""What all others are compared with."""
+
+MEMORY = 10.0
+"""Of PBP: the default of `PBPClassifier`."""
+
+_GP_ROWS = 2000.0  # time grows with their cube, memory with their square
+
+
+def _pbp(job: Job) -> PBPClassifier:
+    return PBPClassifier(
+        job.hidden, n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed
+    )
+
+
+def _wider(job: Job) -> PBPClassifier:
+    # As many units as MLPClassifier has by default.
+    return PBPClassifier((100,), n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed)
+
+
+def _ensemble(job: Job) -> PBPEnsemble:
+    return PBPEnsemble(_pbp(job), n_jobs=1)
+
+
+def _auto(job: Job) -> PBPClassifier:
+    return PBPClassifier(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
+
+
+def _standardised(classifier: Any) -> Any:
+    return make_pipeline(StandardScaler(), classifier)
+
+
+def _gp(job: Job) -> Any:
+    # The default is the same kernel with its parameters fixed at 1, whatever the data.
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    return _standardised(GaussianProcessClassifier(kernel, random_state=job.seed))
+
+
+KNOWN = {
+    method.name: method
+    for method in [
+        Method("PBP", _pbp, 1.0),
+        Method("PBP 100", _wider, 2.0),
+        Method("PBP ensemble", _ensemble, 5.0),
+        Method("PBP auto", _auto, 100.0),
+        Method("LogisticRegression", lambda job: _standardised(LogisticRegression()), 0.02),
+        Method(BASE, lambda job: _standardised(MLPClassifier(random_state=job.seed)), 1.0),
+        Method("GP", _gp, 200.0, max_rows=_GP_ROWS),
+    ]
+}
+"""The methods by name, in the order of the table."""
+
+
+def check(names: Iterable[str]) -> None:
+    """Refuse names of methods that are not known."""
+    unknown = [name for name in names if name not in KNOWN]
+    if unknown:
+        raise ValueError(
+            f"the experiment classification has the methods {', '.join(KNOWN)} only, not "
+            f"{', '.join(unknown)}"
+        )

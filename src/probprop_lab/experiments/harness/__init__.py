@@ -1,0 +1,1 @@
+"""What the experiments are made of: jobs, methods, the runner, the results file, tables."""

@@ -1,0 +1,106 @@
+"""Fit an estimator and judge it: all methods in the same way, whatever they are."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from probprop import metrics
+from probprop._types import Array
+from probprop.inference.posterior import Epoch, Posterior
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
+from probprop_lab.baselines.base import gaussian, scalar
+from probprop_lab.experiments.harness import methods
+from probprop_lab.experiments.harness.job import Job, Row
+from probprop_lab.experiments.harness.method import Methods
+
+_COUNTS = ("n_undone", "n_guarded", "n_skipped_points", "n_skipped_factors")
+
+
+def fit_and_judge(
+    job: Job,
+    X_train: Array,
+    y_train: Array,
+    X_test: Array,
+    y_test: Array,
+    known: Methods = methods.KNOWN,
+) -> tuple[Any, Row]:
+    """Fit as a job says and return the estimator with everything the tables need.
+
+    `known` are the methods of the job's experiment, by name.
+    """
+    estimator = methods.find(job.method, known).make(job)
+    return estimator, judge(estimator, X_train, y_train, X_test, y_test)
+
+
+def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+    """Fit an estimator on the training part and return what the tables need of it.
+
+    The seconds are those of the fit alone: normalisation, and a search for hyperparameters
+    where there is one, included. What it warned of is in the row.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        estimator.fit(X_train, y_train)
+        seconds = time.perf_counter() - start
+        predicted = predictive(estimator, X_test)
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
+    parted = hasattr(estimator, "predict_distribution")  # into model and noise
+    return {
+        **metrics.summary(y_test, predicted),
+        "seconds": seconds,
+        "n_train": len(y_train),
+        "n_test": len(y_test),
+        "n_features": X_train.shape[1],
+        "std_model": float(np.sqrt(np.mean(predicted.std_model**2))) if parted else None,
+        **details(estimator),
+        "warnings": list(dict.fromkeys(told)),
+    }
+
+
+def predictive(estimator: Any, X: Array) -> Predictive | Mixture:
+    """Return the predictive distribution of a fitted estimator for rows of shape (n, d).
+
+    Where it has means and standard deviations only, it is taken as Gaussian.
+    """
+    if hasattr(estimator, "predict_distribution"):
+        found: Predictive | Mixture = estimator.predict_distribution(X)
+        return found
+    mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
+    if not np.all(std > 0.0):
+        raise ValueError(
+            f"{type(estimator).__name__} predicts a standard deviation of {np.min(std)}; it must "
+            "be above 0 in every row: the noise is part of it"
+        )
+    # What is the model's and what the noise's is not known: all of it stands for the model's.
+    return gaussian(mean, std, float(np.finfo(np.float64).tiny))
+
+
+def details(estimator: Any) -> Row:
+    """Return what only some methods have; None where this one has none."""
+    params = getattr(estimator, "best_params_", None)
+    if params is not None:  # found by a search
+        estimator = estimator.best_estimator_
+    posterior = getattr(estimator, "posterior_", None)
+    history = getattr(estimator, "history_", None)
+    epochs = [e for e in history if isinstance(e, Epoch)] if isinstance(history, list) else []
+    return {
+        "noise_variance": _number(estimator, "noise_variance_"),
+        "prior_variance": _number(estimator, "prior_variance_"),
+        "alpha_noise": scalar(posterior.alpha_noise) if isinstance(posterior, Posterior) else None,
+        "log_evidence": _number(estimator, "log_evidence_"),
+        **{name: sum(getattr(e, name) for e in epochs) if epochs else None for name in _COUNTS},
+        "params": params,
+        "r_hat": max(estimator.r_hat_.values()) if hasattr(estimator, "r_hat_") else None,
+        "n_divergent": getattr(estimator, "n_divergent_", None),
+    }
+
+
+def _number(estimator: Any, name: str) -> float | None:
+    value = getattr(estimator, name, None)
+    return value if isinstance(value, float) else None

@@ -1,0 +1,180 @@
+"""Who is ahead: ranks within a set, their means over sets, and whether a lead is significant."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from probprop_lab.experiments.harness.columns import Record, Table, text, times
+from probprop_lab.experiments.harness.comparison import TOLERANCE
+from probprop_lab.experiments.harness.job import Row
+
+
+def ranks(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Rank the methods of each set by their mean log-likelihood; 1 is the highest.
+
+    The mean is over the splits that all methods of the set were run on: splits differ by more
+    than methods do. Equal means share the mean of their ranks.
+
+    Returns
+    -------
+    dict
+        By set and method; a set without a split that all methods have is empty.
+
+    Examples
+    --------
+    >>> def row(method, split, value):
+    ...     return {"dataset": "yacht", "method": method, "split": split, "log_likelihood": value}
+    >>> ranks([row("a", 0, -1.0), row("b", 0, -2.0), row("b", 1, 9.0)])
+    {'yacht': {'a': 1.0, 'b': 2.0}}
+    """
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        methods = found.setdefault(row["dataset"], {})
+        methods.setdefault(row["method"], {})[row["split"]] = row["log_likelihood"]
+    return {name: _ranks_of_a_set(methods) for name, methods in found.items()}
+
+
+def _ranks_of_a_set(methods: dict[str, dict[int, float]]) -> dict[str, float]:
+    common = set.intersection(*(set(by_split) for by_split in methods.values()))
+    if not common:
+        return {}
+    means = [np.mean([by_split[k] for k in sorted(common)]) for by_split in methods.values()]
+    return dict(zip(methods, stats.rankdata(np.negative(means)).tolist(), strict=True))
+
+
+def mean_ranks(records: Sequence[Record]) -> list[Record]:
+    """Return a record per method, by mean rank: how it does over all sets.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        One per set and method, with ``rank``, ``gain`` and ``gain_se`` (the log-likelihood above
+        PBP's, and its standard error) and ``slower``.
+
+    Returns
+    -------
+    list of dict
+        With ``mean_rank`` and ``n_sets``, over the sets it was run on; ``common_rank``, over
+        the sets that all methods were run on; ``n_first``; ``n_better`` and ``n_worse``, the
+        sets on which it differs from PBP by more than two standard errors; ``slower``, the
+        median over the sets.
+    """
+    ranked = [record for record in records if record["rank"] is not None]
+    names = {record["method"] for record in ranked}
+    by_set: dict[str, set[str]] = {}
+    for record in ranked:
+        by_set.setdefault(record["dataset"], set()).add(record["method"])
+    complete = {name for name, methods in by_set.items() if methods == names}
+    found = []
+    for method in dict.fromkeys(record["method"] for record in ranked):
+        own = [record for record in ranked if record["method"] == method]
+        common = [record["rank"] for record in own if record["dataset"] in complete]
+        slower = [record["slower"] for record in own if record["slower"] is not None]
+        found.append(
+            {
+                "method": method,
+                "mean_rank": statistics.mean(record["rank"] for record in own),
+                "n_sets": len(own),
+                "common_rank": statistics.mean(common) if common else None,
+                "n_common": len(common),
+                "n_first": sum(record["rank"] == 1.0 for record in own),
+                "n_better": _count(own, 1.0),
+                "n_worse": _count(own, -1.0),
+                "slower": statistics.median(slower) if slower else None,
+            }
+        )
+    return sorted(found, key=lambda record: record["mean_rank"])
+
+
+def _count(records: Sequence[Record], sign: float) -> int | None:
+    """Count the differences from PBP of this sign beyond two standard errors.
+
+    None where no difference has a standard error.
+    """
+    known = [record for record in records if record["gain_se"] is not None]
+    beyond = [sign * record["gain"] > TOLERANCE * record["gain_se"] for record in known]
+    return sum(beyond) if known else None
+
+
+def rank_table(records: Sequence[Record]) -> Table:
+    """Return `mean_ranks` as text."""
+    found = mean_ranks(records)
+    n_common = found[0]["n_common"] if found else 0
+    header = [
+        "method",
+        "mean rank",
+        "on sets",
+        f"mean rank on the {n_common} that all ran",
+        "first on",
+        "above PBP on",
+        "below PBP on",
+        "of PBP's seconds",
+    ]
+    cells = [
+        [
+            record["method"],
+            f"{record['mean_rank']:.2f}",
+            str(record["n_sets"]),
+            "" if record["common_rank"] is None else f"{record['common_rank']:.2f}",
+            str(record["n_first"]),
+            text("n_better")(record),
+            text("n_worse")(record),
+            times("slower")(record),
+        ]
+        for record in found
+    ]
+    kept = [i for i in range(len(header)) if any(line[i] for line in cells)]
+    return [header[i] for i in kept], [[line[i] for i in kept] for line in cells]
+
+
+class Lead(NamedTuple):
+    """A mean difference, its standard error, and the probability of one as large by chance.
+
+    None where it is not known.
+    """
+
+    mean: float | None
+    se: float | None
+    p: float | None
+
+
+def lead(differences: Sequence[float], test_share: float) -> Lead:
+    """Test whether the mean of differences over random splits of one table is zero.
+
+    The splits share most of their training rows, so the plain standard error is too small:
+    that of Nadeau and Bengio (2003) adds the ratio of test to training rows, as in
+    ``std * sqrt(1/n + n_test/n_train)``. Student's t with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        One per split.
+    test_share : float
+        Test rows per row.
+
+    Returns
+    -------
+    Lead
+        Without standard error and probability of one difference.
+
+    Examples
+    --------
+    >>> lead([0.1, 0.3, 0.2, 0.2], 0.1)
+    Lead(mean=0.2, se=0.049..., p=0.026...)
+    >>> lead([0.1], 0.1)
+    Lead(mean=0.1, se=None, p=None)
+    """
+    n, mean = len(differences), float(np.mean(differences))
+    if n < 2:
+        return Lead(mean, None, None)
+    correction = 1.0 / n + test_share / (1.0 - test_share)
+    se = float(np.std(differences, ddof=1)) * math.sqrt(correction)
+    if se == 0.0:
+        return Lead(mean, se, 1.0 if mean == 0.0 else 0.0)
+    return Lead(mean, se, 2.0 * float(stats.t.sf(abs(mean) / se, n - 1)))

@@ -1,0 +1,192 @@
+"""`probprop compare`: the table it prints, what it concludes, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli_tables import call, homes
+from probprop import PBPRegressor, metrics
+from probprop.cli.application import run as run_command
+from probprop_lab.commands import comparing
+from probprop_lab.experiments.beyond import own_data
+
+Captured = pytest.CaptureFixture[str]
+FAST = ["--jobs", "1", "--drop", "id", "--method", "PBP,BayesianRidge"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    homes(200).to_csv(tmp_path / "homes.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compare(*more: str) -> int:
+    return run_command(["compare", "homes.csv", "--target", "price", *FAST, *more])
+
+
+# ---- What it prints
+
+
+def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--method", "PBP") == 0
+    out, err = capfd.readouterr()
+    table = homes(200)
+    plain = [table[k].astype(float) for k in ("rooms", "area", "fixed", "new")]
+    cities = [(table["city"] == city).astype(float) for city in sorted(set(table["city"]))]
+    X, y = np.column_stack([*plain, *cities]), table["price"].to_numpy()
+    scores = []
+    for seed in (0, 1):
+        train, test = own_data.split(200, seed)
+        assert len(test) == 20
+        assert sorted([*train, *test]) == list(range(200))
+        model = PBPRegressor(random_state=seed).fit(X[train], y[train])
+        scores.append(metrics.log_likelihood(y[test], *model.predict(X[test], return_std=True)))
+    line = next(text for text in out.splitlines() if text.startswith("PBP "))
+    assert float(line.split()[1]) == pytest.approx(np.mean(scores), abs=0.005)
+    assert "4 fits on 200 rows" in err
+
+
+def test_the_highest_log_likelihood_stands_first_and_wins(capfd: Captured) -> None:
+    """A line cannot follow a wave, and trees can."""
+    table = homes(200)
+    table["price"] += 1e6 * np.sin(table["area"] / 15.0)
+    table.to_csv("homes.csv", index=False)
+    assert compare("--splits", "4", "--method", "HistGB") == 0
+    out, err = capfd.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0][:5] == ["method", "log-likelihood", "behind", "the", "first"]
+    names = [line[0] for line in lines[1:]]
+    assert names[0] == "HistGB"
+    scores = [float(line[1]) for line in lines[1:]]
+    assert scores == sorted(scores, reverse=True)
+    behind = float(lines[2][2])
+    assert behind == pytest.approx(scores[0] - scores[1], abs=0.02)
+    won = "HistGB has the highest log-likelihood, and every other is significantly behind"
+    assert f"{won}: {names[1]}, the next, by {lines[2][2]} ± " in err
+
+
+def test_the_same_seed_gives_the_same_scores(capfd: Captured) -> None:
+    printed = []
+    for seed in ("3", "3", "4"):
+        assert compare("--splits", "1", "--seed", seed, "--method", "BayesianRidge") == 0
+        out, err = capfd.readouterr()
+        printed.append(out.splitlines()[1].split()[:2])
+        assert "one split, which says nothing of significance" in err
+    assert printed[0] == printed[1] != printed[2]
+
+
+def test_the_report_has_table_verdict_and_picture(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--report", "r.html") == 0
+    assert "wrote r.html" in capfd.readouterr().err
+    page = Path("r.html").read_text()
+    assert "has the highest log-likelihood" in page
+    assert page.count("<img") == 1
+
+
+# ---- What can go wrong
+
+
+def test_one_method_that_fails_does_not_end_the_others(
+    capfd: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own_failing.py").write_text(
+        "from sklearn.linear_model import BayesianRidge\n"
+        "class Failing(BayesianRidge):\n"
+        "    def fit(self, X, y): raise FloatingPointError('not\\ntoday')\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert compare("--splits", "2", "--method", "own_failing:Failing") == 0
+    out, err = capfd.readouterr()
+    assert "own_failing:Failing could not be run: FloatingPointError: not today\n" in err
+    assert "Failing" not in out
+    alone = ["compare", "homes.csv", "--target", "price", "--drop", "id", "--jobs", "1"]
+    assert run_command([*alone, "--method", "own_failing:Failing"]) == 1
+    assert "no method could be run" in capfd.readouterr().err
+    sys.modules.pop("own_failing", None)
+
+
+def test_a_method_for_small_tables_is_left_out_and_named(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes(2300).to_csv("homes.csv", index=False)
+    options = ["--splits", "1", "--jobs", "1", "--drop", "id"]
+    command = ["compare", "homes.csv", "--target", "price", *options]
+    assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
+    assert "GP is left out: it is run up to 2,000 rows to fit on" in capfd.readouterr().err
+    assert run_command([*command, "--method", "GP"]) == 1
+    assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "code", "message"),
+    [
+        ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
+        ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
+        ({}, "--target city", 1, "must hold numbers"),
+        ({"area": np.nan}, "--target price", 1, "'area'"),
+        ({}, "--target price --splits 0", 2, "0 is not at least 1"),
+        ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
+        ({}, "--target price --report no/r.html", 1, "there is no folder"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    capfd: Captured, change: dict[str, Any], options: str, code: int, message: str
+) -> None:
+    table = homes(60)
+    table.loc[:, list(change)] = pd.DataFrame(change, index=table.index)
+    table.to_csv("homes.csv", index=False)
+    assert call(f"compare homes.csv --drop id --jobs 1 {options}") == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    assert message in err
+
+
+def test_too_few_rows_are_refused(capfd: Captured) -> None:
+    homes(12).to_csv("homes.csv", index=False)
+    assert compare() == 1
+    assert "homes.csv has 12 rows, too few to compare methods on" in capfd.readouterr().err
+
+
+def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(own_data, "fit_and_judge", interrupt)
+    assert compare("--splits", "1", "--report", "r.html") == 130
+    assert capfd.readouterr().err.endswith(
+        "error: interrupted; files that were there before are unchanged\n"
+    )
+    assert not Path("r.html").exists()
+
+
+# ---- What it concludes
+
+
+def record(method: str, behind: float | None, p: float | None, n_splits: int = 5) -> Any:
+    se = None if behind is None else 0.1
+    return {"method": method, "n_splits": n_splits, "behind": behind, "behind_se": se, "p": p}
+
+
+def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
+    first = record("GP", None, None)
+    close = [first, record("PBP", 0.1, 0.4), record("NGBoost", 0.2, 0.06), record("EP", 2.0, 0.01)]
+    expected = (
+        "but not significantly so against PBP, NGBoost: PBP, the next, by 0.10 ± 0.10 (p = 0.4)"
+    )
+    assert own_data.verdict(close) == f"GP has the highest log-likelihood, {expected}"
+    assert "every other is significantly behind: EP" in own_data.verdict([first, close[3]])
+    assert own_data.verdict([first]).startswith("GP was run alone")
+
+
+def test_the_name_of_a_table() -> None:
+    assert comparing._name("a/houses.csv") == "houses.csv"
+    assert comparing._name("-") == "standard input"

@@ -1,0 +1,275 @@
+"""`reproduce auto`: its jobs, the paired differences, what is counted, the picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+
+import probprop.estimators.choice
+from probprop import PBPEnsemble, PBPRegressor
+from probprop.cli.application import run as run_command
+from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
+from probprop_lab.experiments.beyond import auto
+from probprop_lab.experiments.harness import benchmark, methods, protocol, report
+
+AUTO = EXPERIMENTS["auto"]
+Row = dict[str, Any]
+
+
+def row(
+    dataset: str,
+    method: str,
+    split: int,
+    value: float,
+    *,
+    hidden: tuple[int, ...] = (50,),
+    rmse: float = 1.0,
+    coverage: float = 0.95,
+    seconds: float = 1.0,
+    chosen: tuple[float | None, int | None] = (None, None),
+) -> Row:
+    """A row as the runner keeps it, with this log-likelihood."""
+    job = Job("auto", dataset, split, method, seed=split, hidden=hidden)
+    scores = {"log_likelihood": value, "rmse": rmse, "coverage_95": coverage, "seconds": seconds}
+    more = {"crps": 1.0, "calibration_error": 0.1, "warnings": []}
+    return {**job.fields, **scores, **more, "chosen_memory": chosen[0], "chosen_epochs": chosen[1]}
+
+
+def pair(dataset: str, gains: list[float], coverage: float = 0.95) -> list[Row]:
+    """PBP, and PBP auto above it by these gains."""
+    rows = [row(dataset, "PBP", i, float(i), rmse=2.0) for i in range(len(gains))]
+    return rows + [
+        row(
+            dataset,
+            "PBP auto",
+            i,
+            i + gain,
+            rmse=1.0 + i,
+            coverage=coverage,
+            seconds=30.0,
+            chosen=(3.0, 100 + 100 * i),
+        )
+        for i, gain in enumerate(gains)
+    ]
+
+
+# ---- The jobs
+
+
+def test_the_default_is_nine_sets_four_methods_and_two_depths() -> None:
+    jobs = AUTO.jobs(Selection())
+    assert {job.method for job in jobs} == set(methods.OURS)
+    assert len({job.dataset for job in jobs}) == 9
+    assert {job.n_epochs for job in jobs} == {40}
+    n_splits = {name: 0 for name in protocol.dataset_names()[:-1]}
+    for job in jobs:
+        if (job.method, len(job.hidden)) == ("PBP ensemble auto", 2):
+            n_splits[job.dataset] += 1
+    assert (n_splits["yacht"], n_splits["kin8nm"]) == (10, 3)
+    assert sum(n_splits.values()) == 5 * 10 + 4 * 3
+    assert {job.hidden for job in jobs if job.dataset == "protein"} == {(100,), (100, 100)}
+
+
+def test_a_selection_is_obeyed() -> None:
+    jobs = AUTO.jobs(Selection(["kin8nm"], 7, methods=["PBP", "PBP auto"]))
+    assert len(jobs) == 2 * 2 * 7
+    with pytest.raises(ValueError, match=r"auto has the methods PBP, .* only, not GP"):
+        AUTO.jobs(Selection(["yacht"], methods=["PBP", "GP"]))
+
+
+def test_what_is_compared_differs_in_nothing_else() -> None:
+    made = {}
+    for name in methods.OURS:
+        job = Job("auto", "naval_propulsion", 0, name, seed=7, hidden=(8, 8))
+        made[name] = methods.find(name, AUTO.methods).make(job)
+    members = {}
+    for name, model in made.items():
+        ensemble = name.startswith("PBP ensemble")
+        assert isinstance(model, PBPEnsemble) == ensemble
+        if ensemble:
+            assert (model.n_members, model.random_state) == (5, 7)
+        members[name] = model.estimator if ensemble else model
+        # A constant column is at 0 in all of them, unlike in Table 1.
+        assert type(members[name]) is PBPRegressor
+    with_auto = PBPRegressor((8, 8), n_epochs="auto", memory="auto", random_state=7)
+    for name, member in members.items():
+        expected = with_auto if name.endswith("auto") else PBPRegressor((8, 8), random_state=7)
+        assert member.get_params() == expected.get_params()
+
+
+# ---- A row
+
+
+@pytest.mark.parametrize("method", methods.OURS)
+def test_a_row_says_what_was_chosen_on_one_thread(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    parts = X[:40], y[:40], X[40:60], y[40:60]
+    monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: parts)
+    monkeypatch.setattr(probprop.estimators.choice, "_LONGEST", 40)
+    threads: list[int] = []
+
+    def in_turn(call: Any, items: Any, n_threads: int) -> list[Any]:
+        threads.append(n_threads)
+        return [call(item) for item in items]
+
+    monkeypatch.setattr(probprop.estimators.choice, "map_in_threads", in_turn)
+    found = run_job(Job("auto", "yacht", 0, method, seed=3, hidden=(2,)))
+    assert json.loads(json.dumps(found)) == found
+    if not method.endswith("auto"):
+        assert (found["chosen_memory"], found["chosen_epochs"], threads) == (None, None, [])
+        return
+    model = PBPRegressor(2, n_epochs="auto", memory="auto", random_state=3).fit(*parts[:2])
+    chosen = found["chosen_memory"], found["chosen_epochs"]
+    assert chosen == (model.choice_.memory, model.choice_.n_epochs)
+    assert threads[0] == 1
+
+
+def test_a_choice_that_is_the_papers_protocol_is_a_choice_too() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = PBPRegressor(2, n_epochs="auto", memory="auto", random_state=0).fit(X[:10], y[:10])
+    assert auto.chosen(model) == {"chosen_epochs": 40, "chosen_memory": None}
+    ensemble = PBPEnsemble(PBPRegressor(2, n_epochs=3, memory=2.0), 2, random_state=0)
+    assert auto.chosen(ensemble.fit(X[:10], y[:10])) == {
+        "chosen_epochs": None,
+        "chosen_memory": None,
+    }
+
+
+# ---- Differences
+
+
+def test_differences_are_paired_within_a_network() -> None:
+    deep = [
+        row("yacht", "PBP", 0, 50.0, hidden=(50, 50)),
+        row("yacht", "PBP auto", 0, 40.0, hidden=(50, 50)),
+    ]
+    alone = [row("yacht", "PBP auto", 9, 1000.0)]  # a split PBP was not run on
+    records = {
+        (r["method"], r["n_layers"]): r for r in AUTO.records(pair("yacht", [0.1, 0.5]) + deep)
+    }
+    first = records["PBP auto", 1]
+    assert first["base"] == "PBP"
+    assert first["log_likelihood_gain"] == pytest.approx(0.3)
+    assert first["log_likelihood_gain_se"] == pytest.approx(0.2)
+    assert first["rmse_gain"] == pytest.approx(-0.5)  # 1 and 2 against 2
+    assert first["rmse_gain_se"] == pytest.approx(0.5)
+    assert first["slower"] == pytest.approx(30.0)
+    assert records["PBP", 1]["log_likelihood_gain"] is None
+    assert records["PBP auto", 2]["log_likelihood_gain"] == pytest.approx(-10.0)
+    more = AUTO.records(pair("yacht", [0.1, 0.5]) + alone)
+    assert [r["log_likelihood_gain"] for r in more if r["method"] == "PBP auto"] == [
+        pytest.approx(0.3)
+    ]
+
+
+def test_an_ensemble_is_compared_with_its_own_kind() -> None:
+    values = {"PBP": 0.0, "PBP auto": 5.0, "PBP ensemble": 1.0, "PBP ensemble auto": 8.0}
+    rows = [row("yacht", name, 0, value) for name, value in values.items()]
+    gains = {r["method"]: r["log_likelihood_gain"] for r in AUTO.records(rows)}
+    assert gains == {
+        "PBP": None,
+        "PBP auto": 5.0,
+        "PBP ensemble": 1.0,
+        "PBP ensemble auto": 7.0,
+    }
+    [(title, (_, cells))] = report.summaries(AUTO, rows)
+    assert title == "Differences on the same splits"
+    assert [line[2] for line in cells] == [
+        "PBP auto − PBP",
+        "PBP ensemble − PBP",
+        "PBP ensemble auto − PBP ensemble",
+    ]
+
+
+def test_the_lines_of_a_network_stand_together() -> None:
+    rows = [
+        row(name, method, 0, 0.0, hidden=hidden)
+        for method in methods.OURS
+        for hidden in ((50,), (50, 50))
+        for name in ("yacht", "energy")
+    ]
+    found = [(r["dataset"], r["hidden"], r["method"]) for r in AUTO.records(rows)]
+    assert found == [
+        (name, hidden, method)
+        for name in ("energy", "yacht")
+        for hidden in ("50", "50-50")
+        for method in methods.OURS
+    ]
+
+
+def test_what_was_chosen_is_summed_up() -> None:
+    tables = dict(report.summaries(AUTO, pair("yacht", [0.1, 0.5])))
+    header, cells = tables["What was chosen (number of splits)"]
+    line = dict(zip(header, cells[0], strict=True))
+    assert (line["memory"], line["median epochs"]) == ("3 (2)", "150")
+    usual = [row("yacht", "PBP auto", i, 0.0, chosen=(None, 40 - i)) for i in range(3)]
+    assert auto.choices(usual) == {"memories": "none (3)", "median_epochs": 39, "n_usual": 1}
+
+
+# ---- What is counted
+
+
+def test_the_notes_count_sets() -> None:
+    rows = [
+        *pair("boston_housing", [0.1, 0.3], coverage=0.90),
+        *pair("kin8nm", [0.1, 0.2], coverage=0.981),
+        *pair("wine_red", [-0.3, 0.1]),  # -0.1 ± 0.2: lower, but within a standard error
+        *pair("yacht", [-0.3, -0.1], coverage=0.80),  # -0.2 ± 0.1
+    ]
+    (line,) = [note for note in AUTO.notes(AUTO.records(rows)) if " against " in note]
+    assert line == (
+        "PBP auto against PBP, one hidden layer: the log-likelihood is higher on 2 of 4 sets (1 "
+        "of the 3 with up to 2,000 rows), lower by more than one standard error on yacht (-0.20 ± "
+        "0.10); the 95 % interval holds 90 % to 98 % of the targets on 2 of 4, not on kin8nm "
+        "(98.1 %), yacht (80.0 %)"
+    )
+
+
+def test_one_split_says_nothing_of_standard_errors() -> None:
+    (line,) = [n for n in AUTO.notes(AUTO.records(pair("yacht", [-1.0]))) if " against " in n]
+    assert "higher on 0 of 1 sets" in line
+    assert "standard error" not in line
+
+
+# ---- What is written
+
+
+def test_the_tables_are_in_the_markdown_and_the_report(tmp_path: Path) -> None:
+    rows = pair("yacht", [0.1, 0.5])
+    text = report.markdown(AUTO, rows)
+    assert "| yacht | 50 | PBP auto | 2 | 1.50 ± 0.50 | 0.80 ± 0.70 | 1 | 95.0 % | 30 |" in text
+    assert "| yacht | 50 | PBP auto − PBP | 2 | 0.30 ± 0.20 | -0.50 ± 0.50 | 30 |" in text
+    report.write_html(tmp_path / "r.html", AUTO, rows)
+    assert (tmp_path / "r.html").read_text().count("<img") == 1
+
+
+def test_the_picture_shows_gains_and_coverages() -> None:
+    [(figure, words)] = AUTO.figures(pair("yacht", [0.1, 0.5]) + pair("energy", [1.0, 1.0], 0.9))
+    gains, coverages = figure.axes
+    assert [label.get_text() for label in gains.get_yticklabels()] == ["energy", "yacht"]
+    marks = [container.lines[0].get_xydata()[0] for container in gains.containers]
+    np.testing.assert_allclose(marks, [[1.0, 0.0], [0.3, 1.0]])
+    ours = [x for x in coverages.lines if x.get_label() == "PBP auto, one layer"]
+    np.testing.assert_allclose([line.get_xydata()[0] for line in ours], [[0.9, 0.0], [0.95, 1.0]])
+    assert words.endswith("energy, yacht")
+    assert AUTO.figures([r for r in pair("yacht", [0.1]) if r["method"] == "PBP"]) == []
+
+
+def test_the_command_shows_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps(found) + "\n" for found in pair("yacht", [0.1, 0.5])]
+    Path("rows.jsonl").write_text("".join(lines))
+    asked = "--show --results rows.jsonl --splits 2 --dataset yacht"
+    assert run_command(["reproduce", "auto", *asked.split()]) == 0
+    out, err = capfd.readouterr()
+    assert out.index("CRPS") < out.index("PBP auto − PBP") < out.index("median epochs")
+    assert "PBP auto against PBP" in err
