@@ -148,7 +148,8 @@ def fit(
     check_destination(output)
     check_destination(report, "--report")
     from probprop.estimators.classifier import PBPClassifier
-    from probprop.estimators.ensemble import PBPEnsemble, first_network
+    from probprop.estimators.ensemble import PBPEnsemble
+    from probprop.estimators.kind import first_network
     from probprop.estimators.regressor import PBPRegressor
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
@@ -234,7 +235,7 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     is complete.
     """
     check_destination(model, "MODEL")
-    from probprop.estimators.ensemble import first_network
+    from probprop.estimators.kind import first_network
     from probprop.table import read_table
 
     old = load_table_model(model)

@@ -24,17 +24,18 @@ from probprop.estimators.base import (
     plan_of,
 )
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.data import TrainingData, read_inputs, read_labels, read_values
+from probprop.estimators.data import TrainingData, read_inputs
 from probprop.estimators.members import (
     Member,
     as_it_was_on_failure,
     branch,
-    member_kind,
+    check_ensemble,
     new_members,
     one_at_a_time,
+    read_data,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int, check_parameters
+from probprop.estimators.validation import check_int
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.prediction import predictive
 from probprop.inference.threads import map_in_threads
@@ -164,9 +165,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         -----
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
-        self._check_parameters()
+        check_ensemble(self)
         with as_it_was_on_failure(self) as failed:
-            data = self._read(X, y, X_std, stream=False)
+            data = read_data(self, X, y, X_std, stream=False)
             members = new_members(self)
             choice = chosen(members[0], data)
             report = one_at_a_time(callback, failed)
@@ -205,33 +206,15 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         -----
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
-        self._check_parameters()
+        check_ensemble(self)
         with as_it_was_on_failure(self):
-            data = self._read(X, y, X_std, stream=True, classes=classes)
+            data = read_data(self, X, y, X_std, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: go_on_with_network(member, data), members)
             self._publish(members, data)
         warn_of_counts([member.history_[-1] for member in self.estimators_])
         return self
-
-    def _read(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_std: ArrayLike | None,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
-    ) -> TrainingData:
-        """Check rows and targets; the names of features stay here, members take arrays."""
-        known: Any = getattr(self, "likelihood_", None) if stream else None
-        estimator = member_kind(self)
-        if is_classifier(estimator):
-            return read_labels(self, X, y, X_std, known, stream=stream, classes=classes)
-        prior = cast(PBPRegressor, estimator)
-        noise_prior = prior.noise_shape, prior.noise_rate
-        return read_values(self, X, y, X_std, known, noise_prior)
 
     def _publish(self, members: list[Member], data: TrainingData) -> None:
         self.estimators_ = members
@@ -283,16 +266,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            Mean over the members, in the order of `classes_`.
+        The mean over the members; parameters and shape are those of `PBPClassifier.predict_proba`.
         """
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
 
@@ -300,16 +274,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the logarithms of the probabilities, exact where those are too small.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            In the order of `classes_`.
+        Of the mean over the members; parameters and shape are those of
+        `PBPClassifier.predict_log_proba`.
         """
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
 
@@ -426,16 +392,6 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
 
     # ---- Validation and threads
 
-    def _check_parameters(self) -> None:
-        if not isinstance(self.estimator, Member | None):
-            raise TypeError(
-                "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
-                f"{type(self.estimator).__name__}."
-            )
-        if self.estimator is not None:
-            check_parameters(self.estimator)
-        check_parameters(self)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         of_member = get_tags(
@@ -449,8 +405,3 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
         """Call it with every member, in threads: the engine releases the GIL."""
         return map_in_threads(call, members, min(effective_n_jobs(self.n_jobs), len(members)))
-
-
-def first_network(model: Member | PBPEnsemble) -> Member:
-    """Return the first member of a fitted ensemble; of a single model, itself."""
-    return model.estimators_[0] if isinstance(model, PBPEnsemble) else model

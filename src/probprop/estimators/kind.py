@@ -23,6 +23,11 @@ def members(model: Any) -> list[Any]:
     return getattr(model, "estimators_", [])
 
 
+def first_network(model: Any) -> Any:
+    """Return the first member of a fitted ensemble; of a single network, itself."""
+    return (members(model) or [model])[0]
+
+
 def offers_student_t(model: Any) -> bool:
     """Whether the predictive can be a Student-t: a single network that predicts numbers."""
     return not is_classifier(model) and not members(model)

@@ -10,12 +10,15 @@ from threading import Event, Lock
 from typing import Any
 
 from numpy.random import RandomState
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from probprop.estimators.base import Callback
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.data import TrainingData, read_labels, read_values
 from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import check_parameters
 from probprop.inference.posterior import Epoch
 
 Member = PBPRegressor | PBPClassifier
@@ -24,6 +27,35 @@ Member = PBPRegressor | PBPClassifier
 def member_kind(ensemble: Any) -> Member:
     """Return the estimator whose clones are the members."""
     return PBPRegressor() if ensemble.estimator is None else ensemble.estimator
+
+
+def check_ensemble(ensemble: Any) -> None:
+    """Refuse values that the parameters of an ensemble, or of its members, cannot have."""
+    if not isinstance(ensemble.estimator, Member | None):
+        raise TypeError(
+            "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
+            f"{type(ensemble.estimator).__name__}."
+        )
+    check_parameters(member_kind(ensemble))
+    check_parameters(ensemble)
+
+
+def read_data(
+    ensemble: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_std: ArrayLike | None,
+    *,
+    stream: bool,
+    classes: ArrayLike | None = None,
+) -> TrainingData:
+    """Check rows and targets; the ensemble keeps the names of features, members take arrays."""
+    known: Any = getattr(ensemble, "likelihood_", None) if stream else None
+    estimator: Any = member_kind(ensemble)
+    if is_classifier(estimator):
+        return read_labels(ensemble, X, y, X_std, known, stream=stream, classes=classes)
+    noise_prior = estimator.noise_shape, estimator.noise_rate
+    return read_values(ensemble, X, y, X_std, known, noise_prior)
 
 
 def new_members(ensemble: Any) -> list[Member]:

@@ -9,8 +9,7 @@ from sklearn.utils import check_random_state
 
 from probprop._types import Array
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.members import member_kind
-from probprop.estimators.validation import check_parameters
+from probprop.estimators.members import check_ensemble, member_kind
 from probprop.files.fields import Parts, feature_names, field
 from probprop.files.networks import (
     describe_network,
@@ -36,7 +35,7 @@ def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEns
     model = PBPEnsemble(**field(header, "parameters", dict))
     if isinstance(model.estimator, dict):
         model.estimator = rebuild_unfitted(model.estimator)
-    check_parameters(model)
+    check_ensemble(model)
     check_random_state(model.random_state)
 
     members = members_in(header)

@@ -1,11 +1,11 @@
 """How good predictions are: of targets here, of labels in `probprop.metrics.classes`."""
 
 from probprop.metrics.classes import class_summary
+from probprop.metrics.columns import check_columns
 from probprop.metrics.regression import (
     LEVELS,
     calibration_curve,
     calibration_error,
-    check_columns,
     crps_gaussian,
     crps_scorer,
     interval_coverage,

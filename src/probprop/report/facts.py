@@ -13,8 +13,8 @@ from sklearn.base import is_classifier
 from probprop._version import __version__
 from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.ensemble import PBPEnsemble, first_network
-from probprop.estimators.kind import classes_of, members
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.kind import classes_of, first_network, members
 from probprop.estimators.regressor import PBPRegressor
 from probprop.table.names import target_names
 

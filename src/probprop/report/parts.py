@@ -14,8 +14,8 @@ from sklearn.base import is_classifier
 from probprop import plot
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.ensemble import PBPEnsemble, first_network
-from probprop.estimators.kind import members
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.kind import first_network, members
 from probprop.estimators.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import choice_text
