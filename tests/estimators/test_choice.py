@@ -16,18 +16,21 @@ from sklearn.datasets import load_diabetes
 
 import probprop.estimators.choice
 from probprop import PBPRegressor
+from probprop.estimators.base import plan_of
 from probprop.estimators.choice import (
     MEMORIES,
     Watched,
     best_choice,
     checked_epochs,
-    choose,
     held_out_scores,
     out_of_patience,
     validation_parts,
 )
+from probprop.estimators.data import TrainingData
+from probprop.inference import training
 from probprop.inference.inputs import Inputs
-from probprop.inference.training import epochs
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.plan import Plan
 from probprop_lab import datasets
 
 
@@ -43,9 +46,20 @@ def short(monkeypatch):
     monkeypatch.setattr(probprop.estimators.choice, "_LONGEST", 50)
 
 
-def as_inputs(rows):
+def training_data(rows) -> TrainingData:
     X, y = rows
-    return Inputs(X), y
+    return TrainingData(Inputs(X), y, Gaussian())
+
+
+def choose(model, rows, seed):
+    """Choose what is "auto" in the model, with this seed."""
+    data = training_data(rows)
+    n_epochs = None if model.n_epochs == "auto" else model.n_epochs
+    any_memory = model.memory == "auto"
+    plan = plan_of(model, data.likelihood, None if any_memory else model.memory)
+    return probprop.estimators.choice.choose(
+        plan, data, n_epochs, seed, any_memory=any_memory, show=bool(model.verbose)
+    )
 
 
 def auto(**params) -> PBPRegressor:
@@ -135,7 +149,9 @@ def test_the_held_out_part_of_a_very_large_set_stays_small():
 def test_held_out_scores_are_those_of_separate_fits(diabetes):
     X, y = diabetes
     parts = validation_parts(len(y), 5)
-    found = held_out_scores(auto(), Inputs(X), y, parts, 3.0, [2, 5], seed=7)
+    data = training_data(diabetes)
+    plan = plan_of(auto(), data.likelihood, 3.0)
+    found = held_out_scores(plan, data, parts, [2, 5], seed=7)
     for scores, n_epochs in zip(found, [2, 5], strict=True):
         expected = []
         for train, held_out in parts:
@@ -148,7 +164,7 @@ def test_held_out_scores_are_those_of_separate_fits(diabetes):
 def test_training_ends_when_the_held_out_rows_get_no_better(diabetes):
     """A linear model has learned all there is after a few epochs."""
     model = auto(hidden_layer_sizes=(), memory=None)
-    (curve,) = choose(model, *as_inputs(diabetes), 0).curves
+    (curve,) = choose(model, diabetes, 0).curves
     assert curve.n_epochs[-1] < 1000
     checks = len(curve.n_epochs)
     assert checks - np.argmax(curve.log_likelihood) == 5 or curve.n_epochs[-1] == 40
@@ -169,7 +185,7 @@ def test_the_bar_is_full_at_the_end_and_cleared(diabetes, monkeypatch):
 
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
-    choose(auto(verbose=1), *as_inputs(diabetes), 0)
+    choose(auto(verbose=1), diabetes, 0)
     drawn = out.getvalue().split("\r")
     assert drawn[1].startswith("choosing epochs and memory [")
     assert drawn[-2] == f"choosing epochs and memory [{'#' * 24}]\x1b[K"
@@ -219,9 +235,9 @@ def test_only_what_is_auto_is_chosen(diabetes):
 
 @pytest.mark.usefixtures("short")
 def test_threads_do_not_change_the_choice(diabetes, monkeypatch):
-    found = choose(auto(), *as_inputs(diabetes), 1)
+    found = choose(auto(), diabetes, 1)
     monkeypatch.setattr(probprop.estimators.choice.joblib, "effective_n_jobs", lambda n_jobs: 1)
-    assert choose(auto(), *as_inputs(diabetes), 1) == found
+    assert choose(auto(), diabetes, 1) == found
 
 
 def test_too_few_rows_for_a_choice_get_the_usual_one():
@@ -292,5 +308,9 @@ def test_on_yacht_the_choice_is_far_better_than_the_usual_one(monkeypatch):
 
 
 def test_training_is_without_end(diabetes):
-    _, training = epochs(PBPRegressor(2), *as_inputs(diabetes), None, np.random.RandomState(0))
-    assert [epoch.n_iter for _, epoch in islice(training, 50)] == list(range(1, 51))
+    data, random_state = training_data(diabetes), np.random.RandomState(0)
+    plan = Plan(data.likelihood, hidden=(2,))
+    before = training.start(plan, data.X, data.y, random_state)
+    visits = training.shuffled(plan, len(data.y), random_state)
+    states = training.train(plan, before, data.X, data.y, visits)
+    assert [state.epoch.n_iter for state in islice(states, 50)] == list(range(1, 51))

@@ -290,7 +290,9 @@ def test_the_automatic_choice_is_made_once_and_shared(diabetes, monkeypatch):
     chosen = []
     choose = probprop.estimators.base.choose
     monkeypatch.setattr(
-        probprop.estimators.base, "choose", lambda *args: chosen.append(choose(*args)) or chosen[-1]
+        probprop.estimators.base,
+        "choose",
+        lambda *args, **options: chosen.append(choose(*args, **options)) or chosen[-1],
     )
     ensemble = PBPEnsemble(auto, n_members=3, n_jobs=2).fit(X, y)
     assert len(chosen) == 1

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Epoch, PBPRegressor
 from probprop.estimators.progress import progress_bar
+from probprop.inference import prediction
 
 
 @pytest.fixture(scope="module")
@@ -226,10 +227,9 @@ def test_predict_shapes_and_agreement(diabetes, fitted):
 
 
 def test_prediction_blocks_do_not_show(diabetes, fitted, monkeypatch):
-    import probprop.estimators.base
 
     whole = fitted.predict(diabetes[0], return_std=True)
-    monkeypatch.setattr(probprop.estimators.base, "_PREDICT_BLOCK", 100)
+    monkeypatch.setattr(prediction, "_BLOCK", 100)
     assert_array_equal(fitted.predict(diabetes[0], return_std=True), whole)
 
 

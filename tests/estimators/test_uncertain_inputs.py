@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import probprop.estimators.base
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop.inference import prediction
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES
 from probprop.inference.posterior import initial_posterior
@@ -127,7 +127,7 @@ def test_blocks_of_rows_do_not_change_predictions(diabetes, monkeypatch) -> None
     X, y = diabetes
     model = PBPRegressor(8, n_epochs=3, random_state=0).fit(X, np.column_stack([y, y**2]))
     whole = model.predict(X, return_std=True, X_std=0.02)
-    monkeypatch.setattr(probprop.estimators.base, "_PREDICT_BLOCK", 3 * N_NODES)  # three rows
+    monkeypatch.setattr(prediction, "_BLOCK", 3 * N_NODES)  # three rows
     assert_allclose(model.predict(X, return_std=True, X_std=0.02), whole, rtol=1e-13)
 
 

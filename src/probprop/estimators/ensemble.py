@@ -24,7 +24,7 @@ from probprop.estimators.base import (
     plan_of,
 )
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.data import TrainingData, read_inputs
+from probprop.estimators.data import read_inputs
 from probprop.estimators.members import (
     Member,
     as_it_was_on_failure,
@@ -172,7 +172,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             choice = chosen(members[0], data)
             report = one_at_a_time(callback, failed)
             self._each(lambda member: fit_network(member, data, choice, report), members)
-            self._publish(members, data)
+            self.estimators_, self.likelihood_ = members, data.likelihood
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self
 
@@ -212,13 +212,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: go_on_with_network(member, data), members)
-            self._publish(members, data)
+            self.estimators_, self.likelihood_ = members, data.likelihood
         warn_of_counts([member.history_[-1] for member in self.estimators_])
         return self
-
-    def _publish(self, members: list[Member], data: TrainingData) -> None:
-        self.estimators_ = members
-        self.likelihood_ = data.likelihood
 
     # ---- Prediction
 
