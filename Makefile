@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/*) $(wildcard src/probprop/_kernel.pyi)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test lint format bench scale fashion docs sanitize stub clean
@@ -17,12 +17,12 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*.cpp
+	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i cpp/*.hpp cpp/*.cpp
+	$(BIN)/clang-format -i cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
@@ -51,8 +51,8 @@ sanitize: $(INSTALLED)
 	ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 		$(SANITIZE)/bin/python -m pytest -q -p no:cacheprovider \
-		tests/reference/test_moments.py tests/reference/test_gamma.py tests/inference/test_oracle.py \
-		tests/inference/test_parity.py tests/reference/test_gradient.py tests/reference/test_likelihood.py
+		tests/reference/activations/test_relu.py tests/reference/test_gamma.py tests/inference/test_oracle.py \
+		tests/inference/test_parity.py tests/reference/test_gradient.py tests/reference/likelihoods/test_likelihood.py
 
 # The type stub of the compiled module, after a change of cpp/bindings.cpp.
 stub: $(INSTALLED)

@@ -11,9 +11,9 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// What becomes of the weights: nothing (a prediction), Eq. (6) alone, or Eqs. (6)(7). It is a
-// template parameter, so that none of them pays for the others.
-enum class Update { none, mean, mean_and_variance };
+// What becomes of the weights: they stay (a prediction), or Eqs. (6)(7). It is a template
+// parameter, so that a prediction does not pay for updates.
+enum class Weights { kept, updated };
 
 // The rare case: where v_new is not above the floor or not finite, the old m and v stay. Both
 // arrays hold n_vec vectors of m, then of v; they pass through memory so that in the ordinary
@@ -62,7 +62,7 @@ PROBPROP_INLINE int check_updates(const Vec<T>* m, const Vec<T>* v, Vec<T>* m_ne
 // per point.
 
 // Apply the update of the point in x; then sum (13)(14) for the point in x_next.
-template <typename T, int n_vec, Update update>
+template <typename T, int n_vec, Weights weights>
 static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, const T* c_,
                                  const T* x_next, const T* x2_next, T* m_a, T* v_a) {
     constexpr int lanes = Simd<T>::lanes;
@@ -80,13 +80,7 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
             m[b] = load(w + b * lanes);
             v[b] = load(w + (n_vec + b) * lanes);
         }
-        if constexpr (update == Update::mean) {
-            PROBPROP_UNROLL
-            for (int b = 0; b < n_vec; ++b) {
-                const Vec<T> p = v[b] * x[row];
-                store(w + b * lanes, m[b] = m[b] + p * d_m[b]);
-            }
-        } else if constexpr (update == Update::mean_and_variance) {
+        if constexpr (weights == Weights::updated) {
             Vec<T> m_new[n_vec], v_new[n_vec];
             PROBPROP_UNROLL
             for (int b = 0; b < n_vec; ++b) {
@@ -115,16 +109,16 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
     return undone;
 }
 
-template <typename T, Update update>
+template <typename T, Weights weights>
 static int64_t first_layer(Network<T>& net) {
     HiddenLayer<T>& layer = net.hidden[0];
     int64_t undone = 0;
     for (int b = 0; b < layer.n_blocks; ++b) {
         const int first = layer.blocks[b].first * Simd<T>::lanes;
-#define PROBPROP_BLOCK(n)                                                                       \
-    undone += first_layer_block<T, n, update>(weight_at(layer, b, 0), layer.n_in + 1, net.x,    \
-                                              layer.d_m + first, layer.d_v + first, net.x_next, \
-                                              net.x2_next, layer.m_a + first, layer.v_a + first)
+#define PROBPROP_BLOCK(n)                                                                        \
+    undone += first_layer_block<T, n, weights>(weight_at(layer, b, 0), layer.n_in + 1, net.x,    \
+                                               layer.d_m + first, layer.d_v + first, net.x_next, \
+                                               net.x2_next, layer.m_a + first, layer.v_a + first)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;
@@ -159,7 +153,7 @@ PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& l
 
 // Update one output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs, or add
 // to them.
-template <typename T, Update update, bool add>
+template <typename T, Weights weights, bool add>
 PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<T>& in, T* out_m,
                                              T* out_v, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
@@ -170,14 +164,12 @@ PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<
     for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
         const Vec<T> m = load(out_m + at), v = load(out_v + at);
         const Vec<T> z_m = load(in.z_m + at);
-        if constexpr (update != Update::none) {
+        if constexpr (weights == Weights::updated) {
             const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
             Vec<T> m_new = m + p;
-            if constexpr (update == Update::mean_and_variance) {
-                Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
-                undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
-                store(out_v + at, v_new);
-            }
+            Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
+            undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+            store(out_v + at, v_new);
             store(out_m + at, m_new);
         }
         Vec<T> d_z_m = (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n;
@@ -193,16 +185,16 @@ PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<
 }
 
 // The whole output layer, with the derivatives in d_m_out and d_v_out.
-template <typename T, Update update>
+template <typename T, Weights weights>
 PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2) {
     const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
-    int64_t undone = output_unit_backward<T, update, false>(net, in, net.out_m, net.out_v,
-                                                            T(net.d_m_out[0]), T(net.d_v_out[0]));
+    int64_t undone = output_unit_backward<T, weights, false>(net, in, net.out_m, net.out_v,
+                                                             T(net.d_m_out[0]), T(net.d_v_out[0]));
     const int stride = net.out_n_vec * Simd<T>::lanes;
     for (int k = 1; k < net.n_out; ++k)
-        undone += output_unit_backward<T, update, true>(net, in, net.out_m + k * stride,
-                                                        net.out_v + k * stride, T(net.d_m_out[k]),
-                                                        T(net.d_v_out[k]));
+        undone += output_unit_backward<T, weights, true>(net, in, net.out_m + k * stride,
+                                                         net.out_v + k * stride, T(net.d_m_out[k]),
+                                                         T(net.d_v_out[k]));
     return undone;
 }
 
@@ -230,7 +222,7 @@ PROBPROP_INLINE Vec<T> sum_rows(const T* rows) {
 
 // Update one block of a middle layer, if asked, and sum, per input row, what the layer below needs:
 // g_m = sum d_m m + z_m (2 d_v) v, g_v = sum (2 d_v)(m^2 + v), with the weights as they were.
-template <typename T, int n_vec, bool add, Update update>
+template <typename T, int n_vec, bool add, Weights weights>
 static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T* z_e2,
                             const T* d_m_, const T* d_v_, T* g_m, T* g_v) {
     constexpr int lanes = Simd<T>::lanes;
@@ -254,20 +246,19 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
             sum_m += d_v2_v * z_m[row];
             sum_v += d_v2_m * m[b];
             sum_v += d_v2_v;
-            if constexpr (update != Update::none) {
+            if constexpr (weights == Weights::updated) {
                 const Vec<T> p = v[b] * (d_m[b] * z_m[row] + d_v2_m * z_v[row]);  // v dlogZ_dm_w
                 m_new[b] = m[b] + p;
-                if constexpr (update == Update::mean_and_variance)
-                    v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
+                v_new[b] = v[b] - p * p + (d_v2_v * z_e2[row]) * v[b];
             }
         }
-        if constexpr (update == Update::mean_and_variance)
+        if constexpr (weights == Weights::updated) {
             undone += check_updates<T, n_vec>(m, v, m_new, v_new);
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            if constexpr (update != Update::none) store(w + b * lanes, m_new[b]);
-            if constexpr (update == Update::mean_and_variance)
+            PROBPROP_UNROLL
+            for (int b = 0; b < n_vec; ++b) {
+                store(w + b * lanes, m_new[b]);
                 store(w + (n_vec + b) * lanes, v_new[b]);
+            }
         }
         store(g_m + row * lanes, sum_m);
         store(g_v + row * lanes, sum_v);
@@ -275,7 +266,7 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
     return undone;
 }
 
-template <typename T, Update update>
+template <typename T, Weights weights>
 static int64_t middle_backward(Network<T>& net, int l, const T* x2) {
     constexpr int lanes = Simd<T>::lanes;
     HiddenLayer<T>& layer = net.hidden[l];
@@ -286,11 +277,11 @@ static int64_t middle_backward(Network<T>& net, int l, const T* x2) {
         T* w = weight_at(layer, b, 0);
         const T* d_m = layer.d_m + layer.blocks[b].first * lanes;
         const T* d_v = layer.d_v + layer.blocks[b].first * lanes;
-#define PROBPROP_BLOCK(n)                                                                       \
-    undone += b == 0 ? middle_block<T, n, false, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m, \
-                                                         d_v, layer.g_m, layer.g_v)             \
-                     : middle_block<T, n, true, update>(w, rows, in.z_m, in.z_v, in.z_e2, d_m,  \
-                                                        d_v, layer.g_m, layer.g_v)
+#define PROBPROP_BLOCK(n)                                                                        \
+    undone += b == 0 ? middle_block<T, n, false, weights>(w, rows, in.z_m, in.z_v, in.z_e2, d_m, \
+                                                          d_v, layer.g_m, layer.g_v)             \
+                     : middle_block<T, n, true, weights>(w, rows, in.z_m, in.z_v, in.z_e2, d_m,  \
+                                                         d_v, layer.g_m, layer.g_v)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;
             case 2: PROBPROP_BLOCK(2); break;

@@ -1,62 +1,16 @@
 // nanobind: arrays in, GIL released, status out; no mathematics.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
+#include "bindings.hpp"
 
-#include <new>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <tuple>
 #include <vector>
 
-#include "kernel.hpp"
 #include "prior.hpp"
 
-namespace nb = nanobind;
 using namespace nb::literals;
 
+namespace probprop {
 namespace {
-
-using namespace probprop;
-
-template <typename T>
-using In1 = nb::ndarray<const T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using In2 = nb::ndarray<const T, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Out1 = nb::ndarray<nb::numpy, T, nb::shape<-1>, nb::c_contig>;
-template <typename T>
-using Out2 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1>, nb::c_contig>;
-
-const Level* active = nullptr;  // chosen when the module is imported
-
-// A new array that Python owns.
-template <typename T>
-Out1<T> new_array(size_t n) {
-    T* data = new T[n > 0 ? n : 1];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Out1<T>(data, {n}, owner);
-}
-template <typename T>
-Out2<T> new_array(size_t n_rows, size_t n_columns) {
-    T* data = new T[n_rows * n_columns + 1];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Out2<T>(data, {n_rows, n_columns}, owner);
-}
-template <typename T>
-Out1<T> copy_of(const In1<T>& a) {
-    Out1<T> out = new_array<T>(a.shape(0));
-    for (size_t i = 0; i < a.shape(0); ++i) out.data()[i] = a.data()[i];
-    return out;
-}
-
-void check(bool condition, const char* message) {
-    if (!condition) throw std::invalid_argument(message);
-}
 
 // Returns the number of weights.
 size_t check_sizes(const std::vector<int>& sizes) {
@@ -81,11 +35,6 @@ int64_t poll_every(size_t n_weights) {  // about 30 ms of work
     return points > 0 ? points : 1;
 }
 
-void raise_unless_ok(Status status) {
-    if (status == Status::interrupted) throw nb::python_error();
-    if (status == Status::no_memory) throw std::bad_alloc();
-}
-
 // Of the prior factors the precisions, then capacity, every, alpha and beta of MemoryArgs.
 template <typename T>
 using Memory = std::tuple<In1<T>, double, int64_t, double, double>;
@@ -97,28 +46,6 @@ MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weigh
     check(v_hat_nat.shape(0) == n_weights, "prior precisions do not fit sizes");
     check(capacity >= 1.0 && every >= 1, "memory must hold a point or more");
     return {v_hat_nat.data(), capacity, every, alpha, beta};
-}
-
-// Refuse targets that are none of this likelihood with this many outputs.
-Likelihood check_targets(const std::string& likelihood, const In2<double>& y, int n_outputs) {
-    const double* values = y.data();
-    const size_t columns = y.shape(1), n = y.shape(0) * columns;
-    if (likelihood == "gaussian") {
-        check(columns == static_cast<size_t>(n_outputs), "y does not have a column per output");
-        return Likelihood::gaussian;
-    }
-    if (likelihood == "probit") {
-        check(columns == static_cast<size_t>(n_outputs), "y does not have a column per output");
-        for (size_t i = 0; i < n; ++i)
-            check(values[i] == 1.0 || values[i] == -1.0, "the targets of a probit are 1 or -1");
-        return Likelihood::probit;
-    }
-    check(likelihood == "multinomial", "the likelihood is gaussian, probit or multinomial");
-    check(n_outputs >= 2 && columns == 1, "classes need two outputs or more and one target");
-    for (size_t i = 0; i < n; ++i)
-        check(values[i] >= 0.0 && values[i] < n_outputs && values[i] == int(values[i]),
-              "a target is not the index of a class");
-    return Likelihood::multinomial;
 }
 
 template <typename T>
@@ -137,16 +64,17 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                                                  In1<T> v_w, In2<T> X, In2<double> y,
                                                  In1<int64_t> order, const std::string& likelihood,
                                                  In1<double> alpha, In1<double> beta,
-                                                 bool update_variance,
                                                  const std::optional<Memory<T>>& memory,
                                                  const std::optional<In2<T>>& X_var) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
     check(X.shape(0) == y.shape(0), "X and y differ in length");
-    const Likelihood kind = check_targets(likelihood, y, sizes.back());
-    check(update_variance || kind == Likelihood::gaussian, "only a Gaussian can leave variances");
-    const size_t n_noise = kind == Likelihood::gaussian ? static_cast<size_t>(sizes.back()) : 1;
+    const int index = likelihood_index(likelihood);
+    const LikelihoodInfo& info = active->likelihoods[index];
+    check_targets(info, {y.data(), static_cast<int64_t>(y.shape(0)), static_cast<int>(y.shape(1))},
+                  sizes.back());
+    const size_t n_noise = static_cast<size_t>(info.n_noise(sizes.back()));
     check(alpha.shape(0) == n_noise && beta.shape(0) == n_noise, "the noise does not fit sizes");
     for (size_t i = 0; i < order.shape(0); ++i)
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
@@ -164,22 +92,13 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                        static_cast<int64_t>(order.shape(0)),
                        alpha_new.data(),
                        beta_new.data(),
-                       kind,
-                       update_variance,
+                       index,
                        memory_args<T>(memory, n_weights),
                        poll_every(n_weights),
                        keep_going,
                        nullptr};
     AdfResult result = {};
-    Status status;
-    {
-        nb::gil_scoped_release no_gil;
-        if constexpr (sizeof(T) == 8)
-            status = active->adf_pass_f64(args, result);
-        else
-            status = active->adf_pass_f32(args, result);
-    }
-    raise_unless_ok(status);
+    run(kernels<T>().adf_pass, args, result);
     return {m_new, v_new,
             AdfReturn{alpha_new, beta_new, result.log_Z_sum, result.n_undone, result.n_guarded,
                       result.n_skipped}};
@@ -215,15 +134,7 @@ std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& s
     Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
     const PredictArgs<T> args =
         predict_args(sizes, m_w, v_w, X, variances_of(X_var, X), m.data(), v.data());
-    Status status;
-    {
-        nb::gil_scoped_release no_gil;
-        if constexpr (sizeof(T) == 8)
-            status = active->predict_f64(args);
-        else
-            status = active->predict_f32(args);
-    }
-    raise_unless_ok(status);
+    run(kernels<T>().predict, args);
     return {m, v};
 }
 
@@ -237,15 +148,7 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
     const GradientArgs<T> args = {predict_args<T>(sizes, m_w, v_w, X, nullptr, m.data(), v.data()),
                                   dm_dx.data(), dv_dx.data()};
-    Status status;
-    {
-        nb::gil_scoped_release no_gil;
-        if constexpr (sizeof(T) == 8)
-            status = active->gradient_f64(args);
-        else
-            status = active->gradient_f32(args);
-    }
-    raise_unless_ok(status);
+    run(kernels<T>().gradient, args);
     return {m, v, dm_dx, dv_dx};
 }
 
@@ -273,52 +176,6 @@ std::tuple<Out1<T>, Out1<T>, Out1<double>, Out1<double>, Out1<double>, SweepRetu
         b_hat, SweepReturn{result.alpha, result.beta, result.n_skipped, result.n_uninformative}};
 }
 
-template <typename T>
-nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig> relu_moments(In1<T> m_a, In1<T> v_a) {
-    const size_t n = m_a.shape(0);
-    check(v_a.shape(0) == n, "m_a and v_a differ in length");
-    T* data = new T[6 * n + 1];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    if constexpr (sizeof(T) == 8)
-        active->relu_moments_f64(m_a.data(), v_a.data(), static_cast<int64_t>(n), data);
-    else
-        active->relu_moments_f32(m_a.data(), v_a.data(), static_cast<int64_t>(n), data);
-    return nb::ndarray<nb::numpy, T, nb::shape<6, -1>, nb::c_contig>(data, {6, n}, owner);
-}
-
-using EvidenceReturn = std::tuple<double, Out1<double>, Out1<double>>;
-
-// log Z of one point and its derivatives by the means and the variances of the outputs.
-EvidenceReturn log_Z(Likelihood likelihood, const In1<double>& m, const In1<double>& v,
-                     const double* y, const double* noise_variance) {
-    const size_t n = m.shape(0);
-    check(v.shape(0) == n, "m and v differ in length");
-    Out1<double> d_m = new_array<double>(n), d_v = new_array<double>(n);
-    const EvidenceArgs args = {likelihood,          m.data(),   v.data(),  y, noise_variance,
-                               static_cast<int>(n), d_m.data(), d_v.data()};
-    double value;
-    raise_unless_ok(active->log_Z(args, value));
-    return {value, d_m, d_v};
-}
-
-EvidenceReturn log_Z_gaussian(In1<double> m, In1<double> v, In1<double> y,
-                              In1<double> noise_variance) {
-    check(y.shape(0) == m.shape(0) && noise_variance.shape(0) == m.shape(0),
-          "the arrays differ in length");
-    return log_Z(Likelihood::gaussian, m, v, y.data(), noise_variance.data());
-}
-
-EvidenceReturn log_Z_probit(In1<double> m, In1<double> v, In1<double> y) {
-    check(y.shape(0) == m.shape(0), "the arrays differ in length");
-    return log_Z(Likelihood::probit, m, v, y.data(), nullptr);
-}
-
-EvidenceReturn log_Z_multinomial(In1<double> m, In1<double> v, int c) {
-    check(c >= 0 && static_cast<size_t>(c) < m.shape(0), "c is not the index of a class");
-    const double y = c;
-    return log_Z(Likelihood::multinomial, m, v, &y, nullptr);
-}
-
 Out2<double> class_log_probabilities(In2<double> m, In2<double> v) {
     const size_t n = m.shape(0), n_classes = m.shape(1);
     check(v.shape(0) == n && v.shape(1) == n_classes, "m and v differ in shape");
@@ -331,22 +188,14 @@ Out2<double> class_log_probabilities(In2<double> m, In2<double> v) {
                             poll_every(300 * n_classes * n_classes),  // in weights of a network
                             keep_going,
                             nullptr};
-    Status status;
-    {
-        nb::gil_scoped_release no_gil;
-        status = active->class_log_probabilities(args);
-    }
-    raise_unless_ok(status);
+    run(active->class_log_probabilities, args);
     return log_p;
 }
-
-std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}; }
 
 template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a,
-          "likelihood"_a, "alpha"_a, "beta"_a, "update_variance"_a = true, "memory"_a = nb::none(),
-          "X_var"_a = nb::none(),
+          "likelihood"_a, "alpha"_a, "beta"_a, "memory"_a = nb::none(), "X_var"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
@@ -357,13 +206,13 @@ void define_for(nb::module_& m) {
           "alpha"_a, "beta"_a, "informative_ratio"_a,
           "One sweep over the prior factors; returns (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, "
           "(alpha, beta, n_skipped, n_uninformative)).");
-    m.def("relu_moments", &relu_moments<T>, "m_a"_a, "v_a"_a,
-          "Rows m_z, v_z, dm_z/dm, dm_z/dv, dv_z/dm, dv_z/dv.");
 }
 
 }  // namespace
+}  // namespace probprop
 
 NB_MODULE(_kernel, m) {
+    using namespace probprop;
     m.doc() = "The compiled kernels of probprop; use them through probprop.inference.engine.";
     const Level* levels[4];
     const int n_levels = available_levels(levels);
@@ -379,23 +228,7 @@ NB_MODULE(_kernel, m) {
     m.def("cpu_levels", [names] { return names; }, "Those this machine can run, fastest first.");
     define_for<double>(m);
     define_for<float>(m);
-    m.def("log_Z_gaussian", &log_Z_gaussian, "m"_a, "v"_a, "y"_a, "noise_variance"_a,
-          "log Z of one point, and its derivatives by m and by v, (K,) each.");
-    m.def("log_Z_probit", &log_Z_probit, "m"_a, "v"_a, "y"_a, "The same for labels of +1 and -1.");
-    m.def("log_Z_multinomial", &log_Z_multinomial, "m"_a, "v"_a, "c"_a,
-          "The same for the class c, the index of the largest output.");
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
-    m.def(
-        "gamma_increments",
-        [](double alpha, double beta, double d2, double v) {
-            return as_tuple(gamma_increments(alpha, beta, d2, v));
-        },
-        "alpha"_a, "beta"_a, "d2"_a, "v"_a, "What Eq. (9)(10) add to alpha and beta.");
-    m.def(
-        "gamma_moments_by_quadrature",
-        [](double alpha, double beta, double d2, double v) {
-            return as_tuple(gamma_moments_by_quadrature(alpha, beta, d2, v));
-        },
-        "alpha"_a, "beta"_a, "d2"_a, "v"_a, "The exact moments, as a Gamma.");
+    define_for_tests(m);
 }

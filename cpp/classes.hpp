@@ -1,9 +1,9 @@
 // The probabilities of the classes of many rows.
 #pragma once
 
+#include "arena.hpp"
 #include "kernel.hpp"
-#include "likelihood.hpp"
-#include "network.hpp"
+#include "likelihoods/multinomial.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -12,9 +12,9 @@ namespace PROBPROP_LEVEL {
 static Status class_log_probabilities(const ClassArgs& args) {
     const int n = args.n_classes;
     Arena arena;
-    arena.take<double>(multinomial_scratch(n));
+    arena.take<double>(class_scratch(n));
     if (!arena.reserve()) return Status::no_memory;
-    double* scratch = arena.take<double>(multinomial_scratch(n));
+    double* scratch = arena.take<double>(class_scratch(n));
     const FlushDenormals flush;
     for (int64_t row = 0; row < args.n_rows; ++row) {
         if (row % args.poll_every == 0 && !args.keep_going(args.context))

@@ -1,7 +1,6 @@
 // The forward pass of one point: [PBP15] Eq. (13) to (17).
 #pragma once
 
-#include "moments.hpp"
 #include "network.hpp"
 
 namespace probprop {
@@ -34,8 +33,9 @@ PROBPROP_INLINE Int<T> is_unit(int i, int n_units) {
     return index < (Int<T>{} + (n_units - i * Simd<T>::lanes));
 }
 
-// Eq. (15) to (17): activations to scaled outputs, and the derivatives for the way back.
-template <typename T, bool with_derivatives>
+// Eq. (15) to (17): activations to scaled outputs, and the derivatives for the way back. An
+// Activation is a struct such as Relu of activations/relu.hpp, with one function, `moments`.
+template <typename T, typename Activation, bool with_derivatives>
 PROBPROP_INLINE void activate(HiddenLayer<T>& layer) {
     constexpr int lanes = Simd<T>::lanes;
     const T fan_in = T(layer.n_out + 1);
@@ -43,7 +43,7 @@ PROBPROP_INLINE void activate(HiddenLayer<T>& layer) {
     const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(fan_in)));
     for (int i = 0; i < layer.n_vec; ++i) {
         const int at = i * lanes;
-        const ReluMoments<T> z = relu_moments<T>(load(layer.m_a + at), load(layer.v_a + at));
+        const auto z = Activation::template moments<T>(load(layer.m_a + at), load(layer.v_a + at));
         Vec<T> z_m = z.m_z * inv_sqrt_n;
         Vec<T> z_v = z.v_z * inv_n;
         Vec<T> z_e2 = (z.m_z * z.m_z + z.v_z) * inv_n;
@@ -125,12 +125,12 @@ static void uncertain_first_layer(Network<T>& net, const T* row, const T* varian
 }
 
 // From the first layer's activations to the means and variances of the outputs.
-template <typename T, bool with_derivatives>
+template <typename T, typename Activation, bool with_derivatives>
 PROBPROP_INLINE void finish_forward(Network<T>& net, const T* x2, double* m, double* v) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
         if (l > 0) linear_layer(net.hidden[l], inputs_of(net, l, x2));
-        activate<T, with_derivatives>(net.hidden[l]);
+        activate<T, Activation, with_derivatives>(net.hidden[l]);
     }
     const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
     const int stride = net.out_n_vec * lanes;

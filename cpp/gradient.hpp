@@ -13,15 +13,15 @@ template <typename T>
 static void to_features(Network<T>& net, double d_m, double d_v, double* d_x) {
     net.d_m_out[0] = d_m;
     net.d_v_out[0] = d_v;
-    output_backward<T, Update::none>(net, net.x2_next);
+    output_backward<T, Weights::kept>(net, net.x2_next);
     for (int l = net.n_hidden - 1; l >= 0; --l) {
         through_activation<T, false>(net, net.hidden[l]);
-        middle_backward<T, Update::none>(net, l, net.x2_next);
+        middle_backward<T, Weights::kept>(net, l, net.x2_next);
     }
     for (int j = 0; j < net.n_features; ++j) d_x[j] = double(net.d_z_m[j]);
 }
 
-template <typename T>
+template <typename T, typename Activation>
 static Status gradient(const GradientArgs<T>& args) {
     const PredictArgs<T>& rows = args.predict;
     Arena arena;
@@ -31,7 +31,7 @@ static Status gradient(const GradientArgs<T>& args) {
     const FlushDenormals flush;
     for (int64_t i = 0; i < rows.n_rows; ++i) {
         if (i % rows.poll_every == 0 && !rows.keep_going(rows.context)) return Status::interrupted;
-        forward_row<T, true>(net, rows, i);
+        forward_row<T, Activation, true>(net, rows, i);
         to_features(net, 1.0, 0.0, args.dm_dx + i * net.n_features);
         to_features(net, 0.0, 1.0, args.dv_dx + i * net.n_features);
     }

@@ -8,8 +8,27 @@ namespace probprop {
 
 enum class Status { ok, interrupted, no_memory };
 
-// What a target is to the outputs: a value, +1 or -1 for each of them, or the index of the largest.
-enum class Likelihood { gaussian, probit, multinomial };
+// The targets of many points.
+struct Targets {
+    const double* values;  // (n_rows, n_columns)
+    int64_t n_rows;
+    int n_columns;
+};
+
+// The outputs at one point, and the derivatives of its log Z by their moments; (n,) each.
+struct Outputs {
+    int n;
+    const double *m, *v;
+    double *d_m, *d_v;
+};
+
+// What the bindings must know about a likelihood; likelihoods/list.hpp says what each field is.
+struct LikelihoodInfo {
+    const char* name;
+    int (*n_targets)(int n_outputs);
+    int (*n_noise)(int n_outputs);
+    const char* (*objection)(const Targets&, int n_outputs);
+};
 
 // How much evidence q may hold: that of `capacity` points; see memory.hpp.
 template <typename T>
@@ -28,12 +47,11 @@ struct AdfArgs {
     T *m_w, *v_w;     // read, and written when the pass ends well
     const T* X;       // (n, sizes[0]) row-major
     const T* X_var;   // variances of the entries of X; null: there are none
-    const double* y;  // (n, sizes[n_layers]), or (n,) if multinomial
+    const double* y;  // (n, targets of the likelihood)
     const int64_t* order;
     int64_t n_points;
-    double *alpha, *beta;  // of the noise precisions, one per output if Gaussian; read and written
-    Likelihood likelihood;
-    bool update_variance;  // Eq. (7) as well as Eq. (6); always, if not Gaussian
+    double *alpha, *beta;  // of the likelihood's noise precisions; read and written
+    int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
     int64_t poll_every;  // points between two calls of keep_going
     bool (*keep_going)(void*);
@@ -77,28 +95,31 @@ struct ClassArgs {
 
 // One point's log Z and its derivatives, for the tests.
 struct EvidenceArgs {
-    Likelihood likelihood;
-    const double *m, *v;           // of the outputs, (n_outputs,)
-    const double* y;               // (n_outputs,), or the index of a class
-    const double* noise_variance;  // (n_outputs,), of a Gaussian
-    int n_outputs;
-    double *d_m, *d_v;  // (n_outputs,)
+    int likelihood;  // index in Level::likelihoods
+    Outputs outputs;
+    const double* y;             // (targets of the likelihood,)
+    const double *alpha, *beta;  // of its noise precisions
+};
+
+// The kernels for weights of one type.
+template <typename T>
+struct Kernels {
+    Status (*adf_pass)(const AdfArgs<T>&, AdfResult&);
+    Status (*predict)(const PredictArgs<T>&);
+    Status (*gradient)(const GradientArgs<T>&);
+    // Six ReLU quantities per unit, for the tests: out is (6, n).
+    void (*relu_moments)(const T* m_a, const T* v_a, int64_t n, T* out);
 };
 
 // One instruction set's build of the kernels.
 struct Level {
     const char* name;
-    Status (*adf_pass_f64)(const AdfArgs<double>&, AdfResult&);
-    Status (*adf_pass_f32)(const AdfArgs<float>&, AdfResult&);
-    Status (*predict_f64)(const PredictArgs<double>&);
-    Status (*predict_f32)(const PredictArgs<float>&);
-    Status (*gradient_f64)(const GradientArgs<double>&);
-    Status (*gradient_f32)(const GradientArgs<float>&);
-    Status (*class_log_probabilities)(const ClassArgs&);
+    Kernels<double> f64;
+    Kernels<float> f32;
+    const LikelihoodInfo* likelihoods;
+    int n_likelihoods;
     Status (*log_Z)(const EvidenceArgs&, double&);
-    // Six ReLU quantities per unit, for the tests: out is (6, n).
-    void (*relu_moments_f64)(const double* m_a, const double* v_a, int64_t n, double* out);
-    void (*relu_moments_f32)(const float* m_a, const float* v_a, int64_t n, float* out);
+    Status (*class_log_probabilities)(const ClassArgs&);
 };
 
 // The levels this machine can run, fastest first; returns how many.

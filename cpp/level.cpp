@@ -1,4 +1,5 @@
 // Compiled once per instruction set, with PROBPROP_LEVEL naming it and the flags to match.
+#include "activations/relu.hpp"
 #include "adf.hpp"
 #include "classes.hpp"
 #include "gradient.hpp"
@@ -22,38 +23,41 @@ static void relu_moments_many(const T* m_a, const T* v_a, int64_t n, T* out) {
     }
 }
 
+template <typename L>
 static Status log_Z_of_point(const EvidenceArgs& a, double& log_Z) {
+    const size_t n_scratch = L::n_scratch(a.outputs.n);
     Arena arena;
-    arena.take<double>(multinomial_scratch(a.n_outputs));
+    arena.take<double>(n_scratch);
     if (!arena.reserve()) return Status::no_memory;
-    switch (a.likelihood) {
-        case Likelihood::gaussian:
-            log_Z = log_Z_gaussian(a.m, a.v, a.y, a.noise_variance, a.n_outputs, a.d_m, a.d_v);
-            break;
-        case Likelihood::probit:
-            log_Z = log_Z_probit(a.m, a.v, a.y, a.n_outputs, a.d_m, a.d_v);
-            break;
-        case Likelihood::multinomial:
-            log_Z = log_Z_multinomial(a.m, a.v, static_cast<int>(a.y[0]), a.n_outputs, a.d_m, a.d_v,
-                                      arena.take<double>(multinomial_scratch(a.n_outputs)));
-    }
+    log_Z = L::evidence(a.outputs, a.y, a.alpha, a.beta, arena.take<double>(n_scratch));
     return Status::ok;
 }
+
+template <typename... L>
+static Status log_Z_of(LikelihoodList<L...>, const EvidenceArgs& args, double& log_Z) {
+    using Function = Status (*)(const EvidenceArgs&, double&);
+    constexpr Function functions[] = {log_Z_of_point<L>...};
+    return functions[args.likelihood](args, log_Z);
+}
+
+static Status log_Z(const EvidenceArgs& args, double& log_Z) {
+    return log_Z_of(Likelihoods{}, args, log_Z);
+}
+
+template <typename T, typename Activation>
+static constexpr Kernels<T> kernels = {adf_pass<T, Activation>, predict<T, Activation>,
+                                       gradient<T, Activation>, relu_moments_many<T>};
 
 #define PROBPROP_STRING_(x) #x
 #define PROBPROP_STRING(x) PROBPROP_STRING_(x)
 extern const Level level;
 const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
-                     adf_pass<double>,
-                     adf_pass<float>,
-                     predict<double>,
-                     predict<float>,
-                     gradient<double>,
-                     gradient<float>,
-                     class_log_probabilities,
-                     log_Z_of_point,
-                     relu_moments_many<double>,
-                     relu_moments_many<float>};
+                     kernels<double, Relu>,
+                     kernels<float, Relu>,
+                     Likelihoods::info,
+                     Likelihoods::size,
+                     log_Z,
+                     class_log_probabilities};
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

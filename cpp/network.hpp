@@ -9,9 +9,8 @@
 // Padding units have m_w = 0, v_w = 1 and receive zero gradients; nothing reads what they give.
 #pragma once
 
-#include <stdlib.h>
-
-#include "likelihood.hpp"
+#include "arena.hpp"
+#include "simd.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -21,31 +20,6 @@ constexpr int max_block = 4;  // 4 vectors * (m_a, v_a, two gradients) leave 16 
 #else
 constexpr int max_block = 2;
 #endif
-constexpr size_t alignment = 64;
-
-// A bump allocator over one aligned piece of memory: measure first, then hand out.
-struct Arena {
-    unsigned char* base = nullptr;
-    size_t used = 0;
-    Arena() = default;
-    Arena(const Arena&) = delete;
-    ~Arena() { free(base); }
-    // Get the memory that was measured, zeroed; false if there is none.
-    bool reserve() {
-        void* memory = nullptr;
-        if (posix_memalign(&memory, alignment, used) != 0) return false;
-        memset(memory, 0, used);
-        base = static_cast<unsigned char*>(memory);
-        used = 0;
-        return true;
-    }
-    template <typename U>
-    U* take(size_t n) {
-        U* p = base == nullptr ? nullptr : reinterpret_cast<U*>(base + used);
-        used += (n * sizeof(U) + alignment - 1) / alignment * alignment;
-        return p;
-    }
-};
 
 struct Block {
     size_t offset;  // of the block's first weight
@@ -76,7 +50,7 @@ struct Network {
     T *out_m, *out_v;           // (n_out, out_n_vec * lanes)
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
-    double* scratch;            // of log_Z_multinomial; the noise variances of a Gaussian
+    double* scratch;            // what the likelihood works in
     T *x, *x_next;              // points as the first layer sees them: x/sqrt(n), bias last
     T* x2_next;                 // x^2/n, with its variance (x^2 + variance)/n
     T* x_v;                     // variance/n; 0 where the inputs are certain
@@ -87,7 +61,7 @@ PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Lay the network out in the arena (which only measures while its base is null).
 template <typename T>
-static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
+static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n_scratch) {
     constexpr int lanes = Simd<T>::lanes;
     Network<T> net;
     net.n_hidden = n_layers - 1;
@@ -135,7 +109,7 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
     net.out_v = arena.take<T>(out_padded);
     double** per_output_unit[] = {&net.m_out, &net.v_out, &net.d_m_out, &net.d_v_out};
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
-    net.scratch = arena.take<double>(multinomial_scratch(net.n_out));
+    net.scratch = arena.take<double>(n_scratch);
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
     T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
@@ -145,10 +119,10 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers) {
 }
 
 template <typename T>
-static Network<T> allocate(Arena& arena, const int* sizes, int n_layers) {
-    lay_out<T>(arena, sizes, n_layers);  // measures
+static Network<T> allocate(Arena& arena, const int* sizes, int n_layers, size_t n_scratch = 0) {
+    lay_out<T>(arena, sizes, n_layers, n_scratch);  // measures
     if (!arena.reserve()) return Network<T>{};
-    return lay_out<T>(arena, sizes, n_layers);
+    return lay_out<T>(arena, sizes, n_layers, n_scratch);
 }
 
 // Where the weight from `row` to `unit` has its mean; the variance is `n_vec * lanes` further.

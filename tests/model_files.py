@@ -16,7 +16,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_array_equal
 
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files.format import ModelFileError, load
+from probprop.files import ModelFileError, load
 
 X = RandomState(0).standard_normal((60, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]
 Y = 3.0 * X[:, 0] + np.sin(X[:, 1]) + RandomState(1).standard_normal(60)

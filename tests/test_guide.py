@@ -56,5 +56,6 @@ def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     X, y, predicted = left["X"], left["y"], left["predicted"]
     for found in (left["mean"], left["std"], predicted.std_model, predicted.logpdf(y)):
         assert found.shape == (20, 3)
-    assert predicted.std_noise.shape == left["model"].noise_variance_.shape == (3,)
+    assert left["model"].noise_variance_.shape == (3,)
+    assert predicted.std_noise.shape == (20, 3)
     assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+import pytest
 from nanobind.stubgen import StubGen
 
 import probprop
@@ -58,11 +62,75 @@ def test_import_adds_only_itself_to_scikit_learn() -> None:
     assert result.stdout.split() == ["probprop"], result.stderr
 
 
+HEAVY = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "joblib")
+
+
+def output_of(code: str, *arguments: str) -> str:
+    """Run code in a new process and return what it prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return which of the heavy packages a new process has imported after running code."""
+    return {*output_of(f"{code}\nimport sys; print(*sys.modules)").split()} & {*HEAVY}
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert loaded_by("import probprop; dir(probprop); probprop.__version__") == set()
+    assert loaded_by("import probprop.table.names") == set()
+    assert "numpy" in loaded_by("import probprop; probprop.PBPRegressor")  # else it cannot fail
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    modules = {"active", "metrics", "plot", "report", "table"}
+    assert {*probprop.__all__, *modules} <= {*dir(probprop)}
+    for name in dir(probprop):
+        assert hasattr(probprop, name), name
+    assert {*probprop.table.__all__} <= {*dir(probprop.table)}
+    for name in dir(probprop.table):
+        assert hasattr(probprop.table, name), name
+
+
+def test_star_imports_every_name_and_needs_no_extra() -> None:
+    output_of(
+        "import sys\n"
+        "for name in ('pandas', 'matplotlib', 'jinja2', 'typer', 'rich'):\n"
+        "    sys.modules[name] = None\n"
+        "from probprop import *\n"
+        "import probprop\n"
+        "assert {*probprop.__all__} <= {*globals()}\n"
+    )
+
+
+@pytest.mark.parametrize("module", ["probprop", "probprop.table", "probprop.cli"])
+def test_a_name_that_does_not_exist_is_an_attribute_error(module: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'PBPRegresor'"):
+        _ = import_module(module).PBPRegresor
+    with pytest.raises(ImportError, match="cannot import name 'PBPRegresor'"):
+        exec(f"from {module} import PBPRegresor")
+
+
+def test_a_pickled_model_is_read_in_a_new_process(tmp_path: Path) -> None:
+    x = np.linspace(-1.0, 1.0, 20)[:, None]
+    model = probprop.PBPRegressor(3, n_epochs=2, random_state=0).fit(x, x[:, 0])
+    path = tmp_path / "model.pickle"
+    path.write_bytes(pickle.dumps(model))
+    code = (
+        "import pathlib, pickle, sys\n"
+        "model = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "print(model.predict([[0.5]])[0].hex())"
+    )
+    assert output_of(code, str(path)) == model.predict([[0.5]])[0].hex()
+
+
 def test_equations_cited_in_cpp_are_cited_in_the_reference() -> None:
     """A newcomer finds each equation in both languages."""
 
     def cited(folder: str, pattern: str) -> set[str]:
-        text = "".join(p.read_text() for p in sorted((ROOT / folder).glob(pattern)))
+        text = "".join(p.read_text() for p in sorted((ROOT / folder).rglob(pattern)))
         return {n for group in re.findall(r"\((\d+)\)", text) for n in [group] if int(n) < 40}
 
     wanted = {"6", "7", "9", "10", "12", "13", "14", "15", "16", "17"}

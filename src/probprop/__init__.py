@@ -11,7 +11,10 @@ from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probprop import active, metrics, plot, report, table
+    from probprop import active, metrics
+    from probprop import plot as plot
+    from probprop import report as report
+    from probprop import table as table
     from probprop._version import __version__
     from probprop.estimators.choice import Choice, Curve
     from probprop.estimators.classifier import PBPClassifier
@@ -71,13 +74,18 @@ __all__ = [
     "active",
     "load",
     "metrics",
-    "plot",
-    "report",
     "select",
-    "table",
-]
+]  # not the modules that need an extra, so that `from probprop import *` works without it
 
-if _find_spec("probprop._kernel") is None:
+
+def _has_kernel() -> bool:
+    try:
+        return _find_spec("probprop._kernel") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+if not _has_kernel():
     raise ImportError(
         "probprop is built without its compiled kernel: the module probprop._kernel is missing. "
         "Install a wheel with `pip install probprop`, or, in a source checkout, build it with "
@@ -97,5 +105,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names too that were not used yet."""
-    return sorted({*globals(), *__all__})
+    """List the public names that were not used yet, too."""
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes
 from probprop import metrics
 from probprop._types import Array
 from probprop.estimators.regressor import PBPRegressor
-from probprop_lab.datasets import toy_cubic
+from probprop.toy import toy_cubic
 
 if TYPE_CHECKING:
     from probprop.report import Section

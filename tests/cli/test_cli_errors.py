@@ -307,14 +307,13 @@ def test_the_process_has_the_exit_code_and_no_traceback() -> None:
 def test_ctrl_c_in_the_middle_of_a_fit(folder: Path) -> None:
     code = (
         "import os, signal\n"
-        "from probprop import training\n"
+        "from contextlib import contextmanager\n"
         "from probprop.cli import main\n"
-        "summarize = training.summarize\n"
-        "def interrupt_third(n_iter, *rest):\n"
-        "    if n_iter == 3:\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return summarize(n_iter, *rest)\n"
-        "training.summarize = interrupt_third\n"
+        "from probprop.cli.console import Terminal\n"
+        "@contextmanager\n"
+        "def interrupt_third(*_, **__):\n"
+        "    yield lambda epoch: epoch.n_iter == 3 and os.kill(os.getpid(), signal.SIGINT)\n"
+        "Terminal.epochs = interrupt_third\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "main()\n"
     )

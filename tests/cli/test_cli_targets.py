@@ -25,7 +25,6 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli import prediction
 from probprop.cli.application import run
 from probprop.predictive.gaussian import Predictive
-from probprop.predictive.targets import of_each_target
 from probprop.report import regression_sections
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 
@@ -252,10 +251,10 @@ def test_the_distribution_of_each_target(student_t: bool) -> None:
     noise, alpha = np.array([0.5, 2.0, 1.0]), np.array([3.0, 6.0, 9.0])
     mean, std = RandomState(1).standard_normal((4, 3)), np.full((4, 3), 0.3)
     joint = Predictive(mean, std, noise, alpha, student_t)
-    each = of_each_target(joint)
+    each = joint.targets()
     stacked = np.column_stack([one.logpdf(np.ones(4)) for one in each])
     assert_allclose(stacked, joint.logpdf(np.ones((4, 3))), rtol=1e-12)
-    assert of_each_target(each[0]) == [each[0]]
+    assert each[0].targets() == [each[0]]
 
 
 # ---- Errors
@@ -264,7 +263,10 @@ def test_the_distribution_of_each_target(student_t: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        ("--target cost,kind", ["'kind' holds text: classification", "all must be numbers"]),
+        (
+            "--target cost,kind",
+            ["'kind' holds text: classification", "several targets must all hold numbers"],
+        ),
         ("--target cost,flag", ["'flag' holds only 0 and 1", "--task regression", "of its own"]),
         (
             "--target cost,a --task classification",

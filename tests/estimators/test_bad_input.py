@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
-from probprop import PBPRegressor
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 
 X = np.random.RandomState(0).standard_normal((60, 3))
 Y = X[:, 0] + 0.1 * np.random.RandomState(1).standard_normal(60)
@@ -63,6 +63,25 @@ def assert_sensible(fitted: PBPRegressor, inputs: np.ndarray, size: float) -> No
 def test_data_that_is_refused(method, X, y, message):
     with pytest.raises(ValueError, match=message):
         getattr(model(), method)(X, y)
+
+
+@pytest.mark.parametrize("estimator", [PBPRegressor(), PBPClassifier(), PBPEnsemble()])
+@pytest.mark.parametrize("as_array", [False, True])
+def test_text_says_where_it_is_handled(estimator, as_array):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["1", "2"], "city": ["Rome", "Oslo"]})
+    rows, column = (frame.to_numpy(), 2) if as_array else (frame, "city")
+    with pytest.raises(ValueError, match="could not convert string to float") as caught:
+        estimator.fit(rows, [0, 1])
+    text = str(caught.value)
+    assert f"X contains text in the column(s) [{column!r}]" in text
+    for place in ("OneHotEncoder", "probprop.table.fit_table_model", "`probprop fit`"):
+        assert place in text
+
+
+def test_text_in_the_targets_is_not_said_to_be_in_the_features():
+    with pytest.raises(ValueError, match="could not convert string to float") as caught:
+        model().fit(X, np.array(["low", "high"] * 30))
+    assert "X contains" not in str(caught.value)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

@@ -16,6 +16,7 @@ from labelled import Split, small
 from probprop import Epoch, PBPClassifier
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
+from probprop.reference.likelihoods import MULTINOMIAL, PROBIT
 
 
 @pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
@@ -93,7 +94,7 @@ def test_bools_are_classes(cancer):
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize(
-    ("likelihood", "K"), [("probit", 1), ("probit", 3), ("multinomial", 2), ("multinomial", 5)]
+    ("likelihood", "K"), [(PROBIT, 1), (PROBIT, 3), (MULTINOMIAL, 2), (MULTINOMIAL, 5)]
 )
 def test_relabelling_the_outputs_relabels_the_posterior(engine, likelihood, K):
     random = RandomState(K)
@@ -107,7 +108,7 @@ def test_relabelling_the_outputs_relabels_the_posterior(engine, likelihood, K):
         random_state=random,
         dtype=np.dtype("float64"),
     )
-    if likelihood == "probit":
+    if likelihood is PROBIT:
         sign = random.choice([-1.0, 1.0], K)  # of every label
         y = random.choice([-1.0, 1.0], (30, K))
         y_other, sign_rows = (y * sign)[:, order], sign[:, np.newaxis]

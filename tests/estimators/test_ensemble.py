@@ -28,7 +28,7 @@ import probprop.inference.engine
 import uci
 from model_files import assert_same
 from probprop import PBPEnsemble, PBPRegressor
-from probprop.estimators.ensemble import member_seeds
+from probprop.estimators.members import member_seeds
 
 SMALL = PBPRegressor((5,), n_epochs=3)
 

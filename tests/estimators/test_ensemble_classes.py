@@ -19,7 +19,7 @@ import probprop.estimators.base
 from labelled import Split, small
 from model_files import assert_same, header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
-from probprop.estimators.ensemble import member_seeds
+from probprop.estimators.members import member_seeds
 
 
 def three(**parameters) -> PBPEnsemble:

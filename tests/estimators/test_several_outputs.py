@@ -123,8 +123,8 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
             one = Predictive(
                 joint.mean[:, k],
                 joint.std_model[:, k],
-                float(joint.std_noise[k]),
-                float(joint.alpha_noise[k]),
+                joint.std_noise[:, k],
+                joint.alpha_noise[:, k],
                 student_t,
             )
             assert_allclose(joint.logpdf(y)[:, k], one.logpdf(y[:, k]), rtol=1e-13)

@@ -14,7 +14,7 @@ import pytest
 
 from model_files import assert_same, files_in, fitted, no_root, refused
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files.format import load
+from probprop.files import load
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
@@ -178,7 +178,7 @@ def test_a_name_as_long_as_allowed_and_a_relative_path(
 CRASH = """
 import os, random, signal, sys, time
 import numpy as np
-from probprop.files.format import load
+from probprop.files import load
 path, rng, X = sys.argv[1], random.Random(0), np.zeros((1, 3))
 model = load(path)
 expected = model.predict(X)

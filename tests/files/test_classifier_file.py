@@ -17,7 +17,7 @@ from numpy.testing import assert_array_equal
 from json_values import JSON, places_in
 from model_files import X, assert_same, files_in, header_of, refused, rezip, unzip
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.files.format import ModelFileError, load
+from probprop.files import ModelFileError, load
 
 INDEX = np.arange(60) % 3
 NAMES: dict[str, np.ndarray] = {

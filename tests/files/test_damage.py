@@ -14,8 +14,9 @@ import pytest
 
 from model_files import LAYERED, X, Y, header_of, refused, rezip, unzip
 from probprop.estimators.regressor import PBPRegressor
+from probprop.files import ModelFileError, load
 from probprop.files import format as persistence
-from probprop.files.format import ModelFileError, load, read_model, write_model
+from probprop.files.format import read_model, write_model
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from json_values import JSON, places_in
 from model_files import X, rezip, unzip
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files.format import ModelFileError, load
+from probprop.files import ModelFileError, load
 
 
 def survives(path: Path, content: bytes, expected: np.ndarray) -> bool:

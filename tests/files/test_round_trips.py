@@ -21,7 +21,8 @@ from sklearn.exceptions import NotFittedError
 from model_files import X, Y, assert_same, files_in, fitted, header_of, refused
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import format as persistence
-from probprop.files.format import FORMAT_VERSION, load, read_model, write_model
+from probprop.files import load
+from probprop.files.format import FORMAT_VERSION, read_model, write_model
 from probprop.inference.posterior import Epoch
 
 

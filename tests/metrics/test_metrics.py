@@ -53,7 +53,7 @@ def predictive(student_t: bool = False, n: int = 300) -> Predictive:
 def mixture(n: int = 300) -> Mixture:
     """Two components that are apart: nothing like a Gaussian."""
     means = np.random.RandomState(1).standard_normal(n) + np.array([[-3.0], [1.0]])
-    return Mixture(means, np.zeros((2, n)), np.array([0.5, 1.5]))
+    return Mixture(means, np.zeros((2, n)), np.array([[0.5], [1.5]]))
 
 
 DISTRIBUTIONS = [predictive(), predictive(student_t=True), mixture()]

@@ -25,12 +25,13 @@ def make(n_components: int = 7, n: int = 4, scale: float = 1.0, seed: int = 0) -
     spread = np.array([0.0, 0.3, 3.0, 40.0])[:n]
     means = 5.0 + spread * rng.standard_normal((n_components, n))
     stds_model = rng.uniform(0.0, 2.0, (n_components, n)) * (rng.uniform(size=n) < 0.7)
-    return Mixture(scale * means, scale * stds_model, scale * rng.uniform(0.2, 2.0, n_components))
+    stds_noise = rng.uniform(0.2, 2.0, (n_components, 1))
+    return Mixture(scale * means, scale * stds_model, scale * stds_noise)
 
 
 def components(p: Mixture) -> stats.norm:
     """Return every component as scipy has it, shape (S, 1, n)."""
-    std = np.sqrt(p.stds_model**2 + p.stds_noise[:, np.newaxis] ** 2)
+    std = np.sqrt(p.stds_model**2 + p.stds_noise**2)
     return stats.norm(p.means[:, np.newaxis], std[:, np.newaxis])
 
 
@@ -44,7 +45,7 @@ class TestMoments:
         assert_allclose(p.mean, p.means.mean(axis=0), rtol=1e-15)
         assert_allclose(p.var_model, (p.stds_model**2).mean(axis=0) + p.means.var(axis=0))
         assert_allclose(p.var_noise, np.full(4, np.mean(p.stds_noise**2)))
-        assert isinstance(p.std_noise, float)
+        assert p.std_noise.shape == (4,)
         assert_allclose(p.std_model**2, p.var_model)
         assert_allclose(p.std**2, p.var)
         assert_allclose(p.var, p.var_model + p.var_noise)
@@ -75,7 +76,9 @@ class TestDistribution:
 
     def test_the_log_density_of_an_outlier(self) -> None:
         """Where the density itself is below all floats; mpmath has more exponents."""
-        p = Mixture(np.array([[0.0], [1.0], [-3.0]]), np.zeros((3, 1)), np.array([1.0, 0.5, 1.01]))
+        p = Mixture(
+            np.array([[0.0], [1.0], [-3.0]]), np.zeros((3, 1)), np.array([[1.0], [0.5], [1.01]])
+        )
         mpmath.mp.dps = 40
         for y in (-80.0, 60.0, 1e4):
             exact = mpmath.log(
@@ -89,7 +92,7 @@ class TestDistribution:
 
     def test_one_component_is_the_predictive(self) -> None:
         p = make(n_components=1)
-        gaussian = Predictive(p.means[0], p.stds_model[0], float(p.stds_noise[0]), 6.0)
+        gaussian = Predictive(p.means[0], p.stds_model[0], p.stds_noise[0], 6.0)
         y = targets(p)
         for name in ("mean", "std_model", "std_noise", "std", "var", "var_model", "var_noise"):
             assert_allclose(getattr(p, name), getattr(gaussian, name), rtol=1e-14)
@@ -116,7 +119,7 @@ class TestDistribution:
     def test_many_components_need_little_memory(self) -> None:
         rng = np.random.RandomState(0)
         means = rng.standard_normal((3_000, 1_000))  # 24 MB
-        p = Mixture(means, np.broadcast_to(0.0, means.shape), rng.uniform(0.1, 1.0, 3_000))
+        p = Mixture(means, np.broadcast_to(0.0, means.shape), rng.uniform(0.1, 1.0, (3_000, 1)))
         tracemalloc.start()
         p.logpdf(means[0])
         p.cdf(means[0])
@@ -157,7 +160,7 @@ class TestQuantiles:
         assert_allclose(p.cdf(p.quantile(q)), np.full(4, q), rtol=1e-9)
 
     def test_components_that_hardly_overlap(self) -> None:
-        p = Mixture(np.array([[0.0], [1e6]]), np.zeros((2, 1)), np.array([1e-3, 1.0]))
+        p = Mixture(np.array([[0.0], [1e6]]), np.zeros((2, 1)), np.array([[1e-3], [1.0]]))
         # Half the probability is at each: the quantiles are those of the one or the other.
         assert_allclose(p.quantile(0.25), [0.0], atol=1e-7)
         assert_allclose(p.quantile(0.75), [1e6], rtol=1e-12)
@@ -182,9 +185,19 @@ class TestValidation:
                 r"one per component and target of 'means'. Got",
             ),
             (np.zeros((0, 3)), np.zeros((0, 3)), np.ones(0), "one value or more"),
-            (np.zeros((1, 1)), -np.ones((1, 1)), np.ones(1), r"\[0.0, inf\). Got -1.0 instead"),
-            (np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), r"\(0.0, inf\). Got 0.0 instead"),
-            (np.zeros((1, 1)), np.zeros((1, 1)), np.array([np.nan]), "Got nan instead"),
+            (
+                np.zeros((1, 1)),
+                -np.ones((1, 1)),
+                np.ones((1, 1)),
+                r"\[0.0, inf\). Got -1.0 instead",
+            ),
+            (
+                np.zeros((1, 1)),
+                np.zeros((1, 1)),
+                np.zeros((1, 1)),
+                r"\(0.0, inf\). Got 0.0 instead",
+            ),
+            (np.zeros((1, 1)), np.zeros((1, 1)), np.array([[np.nan]]), "Got nan instead"),
         ],
     )
     def test_shapes_and_ranges(

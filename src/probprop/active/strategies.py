@@ -62,7 +62,7 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
     """
     if hasattr(estimator, "predict_distribution"):
         predicted = estimator.predict_distribution(X)
-        std_model, std_noise = predicted.std_model, np.full(len(X), predicted.std_noise)
+        std_model, std_noise = predicted.std_model, predicted.std_noise
     else:
         _, std_model = estimator.predict(X, return_std=True)
         std_noise = np.zeros(len(X))

@@ -11,13 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from probprop._types import FloatArray
-from probprop.active.learner import ActiveLearner, rows_not_told
-from probprop.active.strategies import IntArray
+from probprop._atomic import replacing
 from probprop.cli.arguments import (
     Drop,
     Epochs,
@@ -30,13 +26,17 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, check_table_extension, naming, table_writer
 from probprop.cli.scores import show
-from probprop.estimators.regressor import PBPRegressor
-from probprop.files.format import replacing
+from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from pandas import DataFrame
 
-BoolArray = NDArray[np.bool_]
+    from probprop._types import FloatArray
+    from probprop.active.strategies import IntArray
+
+    BoolArray = NDArray[np.bool_]
 
 ACTIVE_EXAMPLES = """\b
 Examples:
@@ -87,7 +87,9 @@ def active(
     drop: Drop = None,
     hidden: Hidden = "50",
     epochs: Epochs = 40,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same rows.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Same table and seed, same rows.")
+    ] = DEFAULT_SEED,
 ) -> None:
     """Choose the rows to measure next.
 
@@ -105,16 +107,18 @@ def active(
     check_range("--ask", ask, 1, math.inf)
     check_range("--epochs", epochs, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 - 1)
-    regressor = PBPRegressor(layers(hidden), n_epochs=epochs, random_state=seed)
+    sizes = layers(hidden)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
     check_table_extension(output)
     destination = _beside(pool) if output is None else output
     check_destination(destination)
+    from probprop.active.learner import ActiveLearner, rows_not_told
+    from probprop.estimators.regressor import PBPRegressor
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
-    from probprop.table.model import choose_features
+    from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)
@@ -135,6 +139,7 @@ def active(
     _check_new(pool, n_new)
     if n_new < ask:
         terminal.note(f"{plural(ask, 'row')} asked for, but only {n_new:,} left that are new")
+    regressor = PBPRegressor(sizes, n_epochs=epochs, random_state=seed)
     learner = ActiveLearner(regressor, strategy.value, random_state=seed)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
     predicted = learner.estimator_.predict_distribution(X[~measured])
@@ -235,6 +240,8 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
 
 def _marks(measured: BoolArray, asked: IntArray, *predictions: FloatArray) -> dict[str, FloatArray]:
     """Return the new columns for all rows, (n_rows,) each; NaN where there is nothing to say."""
+    import numpy as np
+
     order = np.full(int((~measured).sum()), np.nan)
     order[asked] = np.arange(1, len(asked) + 1)
     marks = {name: np.full(len(measured), np.nan) for name in MARKS}
@@ -245,6 +252,8 @@ def _marks(measured: BoolArray, asked: IntArray, *predictions: FloatArray) -> di
 
 def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, FloatArray]) -> None:
     """Print the rows asked for, the first choice first, with the first of their cells."""
+    import numpy as np
+
     order = marks[MARKS[0]]
     rows = np.argsort(order)[: np.isfinite(order).sum()]
     known_by = cells.iloc[rows, :_SHOWN].astype(object).fillna("")

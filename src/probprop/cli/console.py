@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 from rich import box
@@ -23,8 +24,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from probprop.estimators.progress import noise_text
-from probprop.inference.posterior import Epoch
+if TYPE_CHECKING:
+    from probprop.inference.posterior import Epoch
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Terminal:
         show_noise : bool, default=True
             Whether the network learns a noise to show.
         """
+        from probprop.estimators.progress import noise_text
+
         noise = TextColumn("{task.fields[noise]}")
         with self._progress(noise, has_end=n_epochs is not None) as progress:
             total = n_epochs if first is None else None

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.models import load_model, load_table_model
+from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, write_model_report
-from probprop.estimators.base import PBPEstimator
-from probprop.estimators.ensemble import PBPEnsemble
-from probprop.files import format as persistence
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -76,20 +73,20 @@ def evaluate(
 
 def info(context: typer.Context, model: Model) -> None:
     """Show what a model is and what it was fitted on."""
+    from probprop.files import load
+    from probprop.files.format import read_model
     from probprop.report import model_facts
     from probprop.table import TableModel
 
-    loaded = load_model(model)
-    version = persistence.read_model(model)[0].get("probprop_version", "unknown")
+    loaded: Any = load(model)
+    version = read_model(model)[0].get("probprop_version", "unknown")
     if isinstance(loaded, TableModel):
         facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)
-    elif isinstance(loaded, PBPEstimator | PBPEnsemble):
+    else:
         facts = model_facts(loaded, [], "the target")
         names = getattr(loaded, "feature_names_in_", ())
         features = ", ".join(str(name) for name in names) or "without names"
-    else:
-        raise ValueError(f"{model} is a {type(loaded).__name__}, which this command does not know")
     rows = [(name, value) for name, value in facts if name not in _REPLACED]
     terminal_of(context).facts(
         [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import probprop
 from probprop.cli.output import naming
 
 if TYPE_CHECKING:
@@ -13,20 +12,16 @@ if TYPE_CHECKING:
 
 def load_table_model(path: str) -> TableModel:
     """Load a model that knows the columns of its table; another kind is refused."""
+    from probprop.files import load
     from probprop.table import TableModel
 
-    model = load_model(path)
+    model = load(path)
     if not isinstance(model, TableModel):
         raise ValueError(
             f"{path} is a {type(model).__name__} that was saved from Python and does not know the "
             "columns of a table: use it from Python, or make a model with `probprop fit`"
         )
     return model
-
-
-def load_model(path: str) -> object:
-    """Load any model file."""
-    return probprop.load(path)
 
 
 def save_model(model: TableModel, path: str) -> None:

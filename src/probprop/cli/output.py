@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
-from probprop.files.format import replacing
+from probprop._atomic import replacing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -73,6 +73,7 @@ def table_writer(path: str | None) -> Iterator[Write]:
         yield _csv_writer(sys.stdout.buffer, ",")
         sys.stdout.buffer.flush()
         return
+
     suffix = Path(path).suffix.lower()
     with naming(path), replacing(path) as file:
         if suffix in _PARQUET:

@@ -6,17 +6,14 @@ import os
 import warnings
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop._types import Array
 from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_destination, check_table_extension, table_writer
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
-from probprop.predictive.targets import of_each_target
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +27,6 @@ Examples:
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
 _OUTPUT = "CSV, TSV or Parquet file."
-ADDED = ("mean", "std", "std_model", "std_noise", "lower", "upper")
 
 _CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
 _CHUNK_ROWS = 100_000
@@ -109,8 +105,9 @@ def predict(
 def _added(model: TableModel) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
-        several = len(model.targets) > 1
-        return [f"{target}_{k}" if several else k for target in model.targets for k in ADDED]
+        from probprop.predictive.protocol import frame_columns
+
+        return frame_columns(model.targets)
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
@@ -121,17 +118,13 @@ def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> Data
 
     with warnings.catch_warnings():  # the rows are counted over all chunks
         warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted = model.predict_distribution(frame)
-    if isinstance(predicted, ClassPredictive | ClassMixture):
-        named = most_probable(predicted, cast(Array, model.classes))
-        columns = dict(zip(_added(model), [named, *predicted.proba.T], strict=True))
-        return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
-    values = [
-        column
-        for one in of_each_target(predicted)
-        for column in (one.mean, one.std, one.std_model, one.std_noise, *one.interval(level))
-    ]
-    return frame.assign(**dict(zip(_added(model), values, strict=True)))
+        predicted: Any = model.predict_distribution(frame)
+    if model.classes is None:
+        added = predicted.to_frame(model.targets, level=level)
+    else:
+        values = [predicted.most_probable(model.classes), *predicted.proba.T]
+        added = pd.DataFrame(dict(zip(_added(model), values, strict=True)))
+    return pd.concat([frame, added.set_axis(frame.index)], axis=1)
 
 
 def _plan(path: str) -> tuple[int | None, int]:

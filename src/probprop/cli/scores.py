@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from probprop._types import Array
 from probprop.cli.output import naming
-from probprop.predictive.classes import ClassMixture, ClassPredictive
-from probprop.predictive.targets import in_words, of_each_target
+from probprop.table.names import in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -37,15 +33,14 @@ LABELS = {
 def scores(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
     """Return every metric of each target on the rows of a frame that holds them."""
     from probprop import metrics
-    from probprop.metrics import classes as class_metrics
+    from probprop.metrics.classes import class_summary
 
     X, y = model.split(frame)
-    predictive = model.estimator.predict_distribution(X)
-    if isinstance(predictive, ClassPredictive | ClassMixture):
-        y = np.searchsorted(cast(Array, model.classes), y)
-        return [class_metrics.class_summary(y, predictive)]
+    predictive: Any = model.estimator.predict_distribution(X)
+    if model.classes is not None:
+        return [class_summary(model.classes.searchsorted(y), predictive)]
     columns = y.reshape(len(y), -1).T
-    each = zip(columns, of_each_target(predictive), strict=True)
+    each = zip(columns, predictive.targets(), strict=True)
     return [metrics.summary(column, one) for column, one in each]
 
 

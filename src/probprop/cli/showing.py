@@ -6,14 +6,11 @@ import os
 import time
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destination, naming
 from probprop.cli.scores import show
-from probprop.inference.engine import ENGINES, cpu_level
-from probprop.inference.posterior import initial_posterior
 
 DEMO_EXAMPLES = """\b
 Examples:
@@ -71,6 +68,8 @@ def bench(context: typer.Context) -> None:
 
     One update is one row of a table, learned once; an epoch is as many as there are rows.
     """
+    from probprop.inference.engine import cpu_level
+
     terminal = terminal_of(context)
     rows = []
     for sizes in _SHAPES:
@@ -83,6 +82,11 @@ def bench(context: typer.Context) -> None:
 
 def updates_per_second(sizes: tuple[int, ...], dtype: str) -> float:
     """Time passes of the native engine over made data and return the speed of the fastest."""
+    import numpy as np
+
+    from probprop.inference.engine import ENGINES
+    from probprop.inference.posterior import initial_posterior
+
     random_state = np.random.RandomState(0)
     posterior = initial_posterior(
         sizes,

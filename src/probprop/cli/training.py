@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from probprop._types import Array
 from probprop.cli.arguments import (
     Data,
     Drop,
@@ -29,13 +27,12 @@ from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, show, write_model_report
-from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.ensemble import PBPEnsemble, first_network
-from probprop.estimators.regressor import PBPRegressor
+from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop._types import Array
     from probprop.table import TableModel
     from probprop.table.target import Task
 
@@ -109,7 +106,9 @@ def fit(
     ensemble: Annotated[
         int, typer.Option(metavar="N", help="Networks from different seeds, averaged.")
     ] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same model.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Same table and seed, same model; as in Python.")
+    ] = DEFAULT_SEED,
     dtype: Annotated[Precision, typer.Option(help="Precision of the weights.")] = FLOAT64,
     test_fraction: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows held out to judge the model; 0: none.")
@@ -145,9 +144,12 @@ def fit(
     sizes = layers(hidden)
     check_destination(output)
     check_destination(report, "--report")
+    from probprop.estimators.classifier import PBPClassifier
+    from probprop.estimators.ensemble import PBPEnsemble, first_network
+    from probprop.estimators.regressor import PBPRegressor
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
-    from probprop.table.model import choose_features
+    from probprop.table.select import choose_features
     from probprop.table.target import labels_of
 
     terminal = terminal_of(context)
@@ -229,6 +231,7 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     one is complete.
     """
     check_destination(model, "MODEL")
+    from probprop.estimators.ensemble import first_network
     from probprop.table import read_table
 
     old = load_table_model(model)
@@ -250,25 +253,18 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
 
 def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:
     """Return what was asked for, or what the target looks like; then say so."""
-    from probprop.table.model import check_one_target
-    from probprop.table.target import guess_task
+    from probprop.table.target import check_one_target, decide_task
 
     if task is TaskOption.regression:
         return "regression"
     if task is TaskOption.classification:
         check_one_target(targets)
         return "classification"
-    guesses = {target: guess_task(frame[target]) for target in targets}
-    for target, (guessed, words) in guesses.items():
-        if len(targets) > 1 and guessed == "classification":
-            raise ValueError(
-                f"{target!r} holds {words}; but of several targets all must be numbers: fit a "
-                "model of its own to it"
-            )
-        # Else it is as everybody expects.
-        if len(targets) == 1 and (guessed == "classification" or "--task" in words):
-            terminal.say(f"{target!r} holds {words}")
-    return guesses[targets[0]][0]
+    decided, words = decide_task(frame, targets)
+    # Numbers that cannot be classes are what everybody expects.
+    if len(targets) == 1 and (decided == "classification" or "--task" in words):
+        terminal.say(f"{targets[0]!r} holds {words}")
+    return decided
 
 
 def _split(
@@ -276,8 +272,11 @@ def _split(
 ) -> tuple[DataFrame, DataFrame]:
     """Hold out a share of the rows, at least one unless the share is 0.
 
-    Of every class one row or more is left to fit; for others nothing is known of the class.
+    The training rows keep at least one row of every class: the model cannot learn a class that
+    it does not see.
     """
+    import numpy as np
+
     n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
     if n_test >= len(frame):
         raise ValueError(

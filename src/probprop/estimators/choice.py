@@ -8,23 +8,23 @@ where it is clearly better.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Event
-from typing import TYPE_CHECKING
 
 import joblib
 import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
+from probprop.estimators.data import TrainingData
 from probprop.estimators.progress import ChoiceBar
+from probprop.inference import training
 from probprop.inference.inputs import Inputs
+from probprop.inference.plan import Plan
+from probprop.inference.prediction import predictive
 from probprop.inference.threads import map_in_threads
-from probprop.inference.training import epochs
-
-if TYPE_CHECKING:
-    from probprop.estimators.base import PBPEstimator
+from probprop.inference.training import Fitted
 
 MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
 """What ``memory="auto"`` chooses from."""
@@ -94,36 +94,48 @@ class Watched:
     log_likelihood: FloatArray
 
 
-def choose(model: PBPEstimator, X: Inputs, y: Array, seed: int) -> Choice:
-    """Choose epochs and memory where the parameters of the model are ``"auto"``.
+def choose(
+    plan: Plan,
+    data: TrainingData,
+    n_epochs: int | None,
+    seed: int,
+    *,
+    any_memory: bool,
+    show: bool = False,
+) -> Choice:
+    """Choose the number of epochs, the memory, or both.
 
     Parameters
     ----------
-    model : PBPEstimator
-        With its parameters; it is not changed.
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
+    plan : Plan
+        Its memory is the usual one, which another replaces only if it is clearly better.
+    data : TrainingData
+    n_epochs : int or None
+        None: it is to be chosen.
     seed : int
         Of the parts and of all fits.
+    any_memory : bool
+        Whether the memory is to be chosen.
+    show : bool, default=False
+        Whether to draw a progress bar.
     """
-    if model.memory == "auto":
-        memories = sorted(MEMORIES, key=lambda m: m != model._usual_memory)  # that one first
-    else:
-        memories = [model.memory]
-    usual = USUAL_EPOCHS if model.n_epochs == "auto" else model.n_epochs
-    if len(y) < _FEWEST_ROWS:
+    candidates = MEMORIES if any_memory else [plan.memory]
+    memories = sorted(candidates, key=lambda m: m != plan.memory)  # that one first
+    usual = USUAL_EPOCHS if n_epochs is None else n_epochs
+    if len(data.y) < _FEWEST_ROWS:
         return Choice(usual, memories[0])
-    parts = validation_parts(len(y), seed)
+    parts = validation_parts(len(data.y), seed)
     n_trained = sum(len(train) for train, _ in parts)
-    checks = checked_epochs(n_trained) if model.n_epochs == "auto" else [usual]
+    checks = checked_epochs(n_trained) if n_epochs is None else [usual]
 
     stopped = Event()
-    bar = ChoiceBar(len(memories) * len(checks)) if model.verbose else None
+    bar = ChoiceBar(len(memories) * len(checks)) if show else None
 
     def watch(memory: float | None) -> Watched:
         at_least = usual if memory == memories[0] else 0
         seen: list[FloatArray] = []
-        for scores in held_out_scores(model, X, y, parts, memory, checks, seed, stopped.is_set):
+        planned = replace(plan, memory=memory)
+        for scores in held_out_scores(planned, data, parts, checks, seed, stopped.is_set):
             seen.append(scores)
             if bar:
                 bar.update(1)
@@ -165,24 +177,20 @@ def validation_parts(n: int, seed: int) -> list[tuple[Array, Array]]:
 
 
 def held_out_scores(
-    model: PBPEstimator,
-    X: Inputs,
-    y: Array,
+    plan: Plan,
+    data: TrainingData,
     parts: Sequence[tuple[Array, Array]],
-    memory: float | None,
     checks: Sequence[int],
     seed: int,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[FloatArray]:
-    """Train one memory on all parts side by side; at each check, score the rows held out.
+    """Train on all parts side by side; at each check, score the rows held out.
 
     Parameters
     ----------
-    model : PBPEstimator
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
+    plan : Plan
+    data : TrainingData
     parts : sequence of (rows to train on, rows held out)
-    memory : float or None
     checks : sequence of int
         The numbers of epochs to look at.
     seed : int
@@ -194,17 +202,25 @@ def held_out_scores(
     ndarray of shape (n_rows,)
         Log-likelihood of every row held out, part after part.
     """
-    runs = [epochs(model, X[train], y[train], memory, RandomState(seed)) for train, _ in parts]
+    runs = [_epochs(plan, data.X[rows], data.y[rows], seed) for rows, _ in parts]
     done = 0
     for n_epochs in checks:
         scores = []
-        for (standardizer, training), (_, held_out) in zip(runs, parts, strict=True):
-            for posterior, _ in islice(training, n_epochs - done):  # noqa: B007
+        for run, (_, held_out) in zip(runs, parts, strict=True):
+            for fitted in islice(run, n_epochs - done):  # noqa: B007
                 if stopped():
                     raise KeyboardInterrupt  # nobody waits for the scores
-            scores.append(model._held_out_log_p(posterior, standardizer, X[held_out], y[held_out]))
+            predicted = predictive(plan, fitted.posterior, fitted.standardizer, data.X[held_out])
+            scores.append(plan.likelihood.log_p(predicted, data.y[held_out]))
         done = n_epochs
         yield np.concatenate(scores)
+
+
+def _epochs(plan: Plan, X: Inputs, y: FloatArray, seed: int) -> Iterator[Fitted]:
+    """Train from the beginning, without end."""
+    random_state = RandomState(seed)
+    before = training.start(plan, X, y, random_state)
+    return training.train(plan, before, X, y, training.shuffled(plan, len(y), random_state))
 
 
 def out_of_patience(seen: Sequence[FloatArray]) -> bool:

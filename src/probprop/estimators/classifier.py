@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.base import Callback, PBPEstimator
-from probprop.estimators.validation import (
-    check_input_std,
-    check_inputs,
-    check_labelled_data,
-    check_labels,
-    check_same_classes,
-    first_classes,
-)
-from probprop.files import format as persistence
-from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs
-from probprop.inference.posterior import Likelihood, Posterior
-from probprop.inference.standardize import Standardizer
+from probprop.estimators.base import PBPEstimator
+from probprop.estimators.data import TrainingData, read_labels
+from probprop.inference.likelihoods import LabelLikelihood
 from probprop.inference.training import warn_of_counts
-from probprop.predictive.classes import ClassPredictive, most_probable
+from probprop.predictive.classes import ClassPredictive
 
 
 class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
@@ -113,6 +98,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     True
     """
 
+    likelihood_: LabelLikelihood
+
     def __init__(
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
@@ -144,41 +131,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        callback: Callback | None = None,
-        *,
-        X_std: ArrayLike | None = None,
-    ) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Classes, as numbers, strings or bools; or a matrix of 0 and 1, a column per label.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature; or what
-            broadcasts to that shape. None: the entries are known.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        Ctrl-C stops within half a second and leaves the estimator as it was after the last
-        whole epoch; when there was none, as it was before the call.
-        """
-        self._check_parameters()
-        self._start_afresh(X, y, X_std, callback)
-        warn_of_counts(self.history_)
-        return self
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -207,15 +159,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._check_parameters()
-        first = not hasattr(self, "posterior_")
-        rows, labels = check_labelled_data(self, X, y, reset=first)
-        if first:
-            self.classes_, self.multilabel_ = first_classes(labels, classes)
-        else:
-            check_same_classes(classes, self.classes_)
-        inputs = Inputs(rows, check_input_std(X_std, rows))
-        self._go_on(inputs, check_labels(labels, self.classes_, self.multilabel_))
+        self._go_on(X, y, X_std, classes)
         warn_of_counts(self.history_[-1:])
         return self
 
@@ -235,7 +179,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,) or (n_samples, n_labels)
             Of `classes_`; or 0 and 1.
         """
-        return most_probable(self.predict_distribution(X, X_std=X_std), self.classes_)
+        predicted = self.predict_distribution(X, X_std=X_std)
+        return self.likelihood_.point(predicted)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
@@ -285,69 +230,32 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         ClassPredictive
             Moments of the outputs, probabilities, and the entropy with its two parts.
         """
-        check_is_fitted(self)
-        rows = check_inputs(self, X)
-        inputs = Inputs(rows, check_input_std(X_std, rows))
-        return self._predictive(self.posterior_, self.standardizer_, inputs)
+        predicted: ClassPredictive = self._predictive(X, X_std)
+        return predicted
 
-    def _predictive(
-        self, posterior: Posterior, standardizer: Standardizer, X: Inputs
-    ) -> ClassPredictive:
-        moments = self._moments(posterior, standardizer, X)
-        mean, variance = (a.astype(np.float64) for a in moments)
-        if self._likelihood == "multinomial":
-            log_proba = ENGINES[self.engine].class_log_probabilities(mean, variance)
-        else:
-            z = mean / np.sqrt(1.0 + variance)
-            log_proba = log_ndtr(z if self.multilabel_ else np.stack([-z, z], axis=1))
-        return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel_)
-
-    # ---- Saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
-
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
-        """
-        check_is_fitted(self)
-        persistence.save(self, path)
-
-    # ---- What training asks
-
-    _usual_memory = 10.0
-    # beta/(alpha - 1) = 1, the unit noise. As powers of two, a `Memory` leaves them exact.
-    _noise_prior = (2.0, 1.0)
+    # ---- Fitted attributes that follow from others
 
     @property
-    def _likelihood(self) -> Likelihood:
-        return "probit" if self.multilabel_ or len(self.classes_) == 2 else "multinomial"
+    def classes_(self) -> Array:
+        """The classes, sorted; of a matrix of labels the indices of its columns."""
+        return self.likelihood_.classes
 
-    def _n_outputs(self, y: Array) -> int:
-        return 1 if len(self.classes_) == 2 and not self.multilabel_ else len(self.classes_)
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels."""
+        return self.likelihood_.multilabel
 
-    def _check_data(
-        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
-    ) -> tuple[Inputs, FloatArray]:
-        rows, labels = check_labelled_data(self, X, y, reset=reset)
-        if reset:
-            self.classes_, self.multilabel_ = first_classes(labels, labels)
-        inputs = Inputs(rows, check_input_std(X_std, rows))
-        return inputs, check_labels(labels, self.classes_, self.multilabel_)
-
-    def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
-        return y
-
-    def _held_out_log_p(
-        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
-    ) -> FloatArray:
-        predictive = self._predictive(posterior, standardizer, X)
-        if self._likelihood == "multinomial":
-            log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
-        else:  # the probability of all labels together
-            log_p = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
-            log_p = log_p.reshape(len(y), -1).sum(axis=1)
-        return log_p
+    def _read(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_std: ArrayLike | None,
+        *,
+        stream: bool,
+        classes: ArrayLike | None = None,
+    ) -> TrainingData:
+        known = getattr(self, "likelihood_", None) if stream else None
+        return read_labels(self, X, y, X_std, known, stream=stream, classes=classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

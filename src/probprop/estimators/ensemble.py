@@ -3,56 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from copy import copy
-from numbers import Integral
-from threading import Event
+from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar, cast, overload
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_scalar
+from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import (
-    check_input_std,
-    check_inputs,
-    check_int,
-    check_labelled_data,
-    check_labels,
-    check_n_targets,
-    check_regression_data,
-    check_same_classes,
-    first_classes,
+from probprop.estimators.base import (
+    Callback,
+    chosen,
+    fit_network,
+    go_on_with_network,
+    plan_of,
 )
-from probprop.files import format as persistence
-from probprop.inference.inputs import Inputs
-from probprop.inference.posterior import PerTarget
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.data import TrainingData, read_inputs, read_labels, read_values
+from probprop.estimators.members import (
+    Member,
+    as_it_was_on_failure,
+    branch,
+    member_kind,
+    new_members,
+    one_at_a_time,
+)
+from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import check_int, check_parameters
+from probprop.inference.likelihoods import Likelihood
+from probprop.inference.prediction import predictive
 from probprop.inference.threads import map_in_threads
 from probprop.inference.training import warn_of_counts
-from probprop.predictive.classes import ClassMixture, ClassPredictive, most_probable
-from probprop.predictive.gaussian import Predictive
+from probprop.predictive.classes import ClassMixture
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 
 T = TypeVar("T")
-Member = PBPRegressor | PBPClassifier
 
 
 def _of_classifiers(ensemble: PBPEnsemble) -> bool:
-    return isinstance(ensemble.estimator, PBPClassifier)
+    return bool(is_classifier(ensemble))
 
 
 def _of_regressors(ensemble: PBPEnsemble) -> bool:
-    return not _of_classifiers(ensemble)
+    return not is_classifier(ensemble)
 
 
 class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
@@ -117,6 +116,10 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     (5, 3)
     """
 
+    estimators_: list[Member]
+    likelihood_: Likelihood
+    n_features_in_: int
+
     def __init__(
         self,
         estimator: Member | None = None,
@@ -132,7 +135,14 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        callback: Callback | None = None,
+        X_std: ArrayLike | None = None,
+    ) -> Self:
         """Start afresh and fit every member.
 
         Parameters
@@ -140,6 +150,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
             labels
+        callback : callable, default=None
+            Called with the `Epoch` after each pass of each member, one call at a time;
+            returning True stops every member after the pass it is making.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
 
@@ -152,16 +165,13 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         self._check_parameters()
-        with self._as_it_was_on_failure() as failed:
-            rows, targets = self._check_data(X, y, X_std, y, reset=True)
-            members = self._new_members()
-            choice = members[0]._choose(rows, targets)
-
-            def fit(member: Member) -> None:
-                member._fit(rows, targets, choice, lambda epoch: failed.is_set())
-
-            self._each(fit, members)
-            self.estimators_ = members
+        with as_it_was_on_failure(self) as failed:
+            data = self._read(X, y, X_std, stream=False)
+            members = new_members(self)
+            choice = chosen(members[0], data)
+            report = one_at_a_time(callback, failed)
+            self._each(lambda member: fit_network(member, data, choice, report), members)
+            self._publish(members, data)
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self
 
@@ -196,58 +206,36 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         self._check_parameters()
-        first = not hasattr(self, "estimators_")
-        with self._as_it_was_on_failure():
-            rows, targets = self._check_data(X, y, X_std, classes, reset=first)
-            members = self._new_members() if first else [_branch(m) for m in self.estimators_]
-            self._each(lambda member: member._go_on(rows, targets), members)
-            self.estimators_ = members
+        with as_it_was_on_failure(self):
+            data = self._read(X, y, X_std, stream=True, classes=classes)
+            first = not hasattr(self, "estimators_")
+            members = new_members(self) if first else [branch(m) for m in self.estimators_]
+            self._each(lambda member: go_on_with_network(member, data), members)
+            self._publish(members, data)
         warn_of_counts([member.history_[-1] for member in self.estimators_])
         return self
 
-    def _check_data(
+    def _read(
         self,
         X: ArrayLike,
         y: ArrayLike,
         X_std: ArrayLike | None,
-        classes: ArrayLike | None,
         *,
-        reset: bool,
-    ) -> tuple[Inputs, FloatArray]:
-        """Return rows and targets as the members' `_fit` takes them; the names stay here."""
-        if _of_regressors(self):
-            rows, targets = check_regression_data(self, X, y, reset=reset)
-            if not reset:
-                check_n_targets(targets, self.n_outputs_)
-            return Inputs(rows, check_input_std(X_std, rows)), targets
-        rows, labels = check_labelled_data(self, X, y, reset=reset)
-        if reset:
-            self.classes_, self.multilabel_ = first_classes(labels, classes)
-        else:
-            check_same_classes(classes, self.classes_)
-        inputs = Inputs(rows, check_input_std(X_std, rows))
-        return inputs, check_labels(labels, self.classes_, self.multilabel_)
+        stream: bool,
+        classes: ArrayLike | None = None,
+    ) -> TrainingData:
+        """Check rows and targets; the names of features stay here, members take arrays."""
+        known: Any = getattr(self, "likelihood_", None) if stream else None
+        estimator = member_kind(self)
+        if is_classifier(estimator):
+            return read_labels(self, X, y, X_std, known, stream=stream, classes=classes)
+        prior = cast(PBPRegressor, estimator)
+        noise_prior = prior.noise_shape, prior.noise_rate
+        return read_values(self, X, y, X_std, known, noise_prior)
 
-    def _new_members(self) -> list[Member]:
-        estimator = PBPRegressor() if self.estimator is None else self.estimator
-        seed = estimator.random_state if self.random_state is None else self.random_state
-        seeds = member_seeds(seed, self.n_members)
-        members = [clone(estimator).set_params(random_state=s, verbose=0) for s in seeds]
-        shared = {"n_features_in_", "classes_", "multilabel_"} & vars(self).keys()
-        for member in members:
-            vars(member).update({name: getattr(self, name) for name in shared})
-        return members
-
-    @contextmanager
-    def _as_it_was_on_failure(self) -> Iterator[Event]:
-        """On an error, and on Ctrl-C, put the ensemble back; the event tells the threads."""
-        before, failed = vars(self).copy(), Event()
-        try:
-            yield failed
-        except BaseException:
-            failed.set()
-            self.__dict__ = before
-            raise
+    def _publish(self, members: list[Member], data: TrainingData) -> None:
+        self.estimators_ = members
+        self.likelihood_ = data.likelihood
 
     # ---- Prediction
 
@@ -285,11 +273,11 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             spread of the members; only with ``return_std=True``.
         """
         mixture = self.predict_distribution(X, X_std=X_std)
-        if isinstance(mixture, Mixture):
-            return (mixture.mean, mixture.std) if return_std else mixture.mean
-        if return_std:
+        if not return_std:
+            return self.likelihood_.point(mixture)
+        if is_classifier(self):
             raise ValueError("return_std=True is for regressors: give False for classes.")
-        return most_probable(mixture, self.classes_)
+        return mixture.mean, mixture.std
 
     @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
@@ -344,17 +332,15 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             The same of classifiers, with the entropy and its two parts.
         """
         check_is_fitted(self)
-        rows = check_inputs(self, X)
-        std = check_input_std(X_std, rows)
-        predicted = self._each(lambda m: m.predict_distribution(rows, X_std=std), self.estimators_)
-        if _of_classifiers(self):
-            return ClassMixture(tuple(cast(list[ClassPredictive], predicted)))
-        of_members = cast(list[Predictive], predicted)
-        return Mixture(
-            means=np.array([p.mean for p in of_members]),
-            stds_model=np.array([p.std_model for p in of_members]),
-            stds_noise=np.array([p.std_noise for p in of_members]),
+        inputs = read_inputs(self, X, X_std)
+        predicted = self._each(
+            lambda member: predictive(
+                plan_of(member, self.likelihood_), member.posterior_, member.standardizer_, inputs
+            ),
+            self.estimators_,
         )
+        mixture: Mixture | ClassMixture = self.likelihood_.mixture(predicted)
+        return mixture
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.
@@ -369,7 +355,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        mixin = ClassifierMixin if _of_classifiers(self) else RegressorMixin
+        mixin = ClassifierMixin if is_classifier(self) else RegressorMixin
         return float(mixin.score(self, X, y, sample_weight))
 
     @available_if(_of_regressors)  # type: ignore[untyped-decorator]
@@ -397,15 +383,28 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_outputs_(self) -> int:
-        """Number of targets."""
-        return cast(list[PBPRegressor], self.estimators_)[0].n_outputs_
+        """Number of targets; ensembles of classifiers have no such attribute."""
+        return cast(PBPRegressor, self.estimators_[0]).n_outputs_
 
     @property
-    def noise_variance_(self) -> PerTarget:
-        """Mean over the members of the variance of the noise, in target units squared."""
-        members = cast(list[PBPRegressor], self.estimators_)  # of others there is no such attribute
+    def noise_variance_(self) -> float | FloatArray:
+        """Mean over the members of the variance of the noise, in target units squared.
+
+        Ensembles of classifiers have no such attribute.
+        """
+        members = cast(list[PBPRegressor], self.estimators_)
         mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
         return mean if mean.ndim else float(mean)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).classes_
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).multilabel_
 
     @property
     def n_samples_seen_(self) -> int:
@@ -420,8 +419,10 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         The file is written beside `path` and renamed, so that a crash never leaves half a
         model. A `random_state` that is a RandomState instance comes back as None.
         """
+        from probprop.files import save  # the one import upwards: files know all models
+
         check_is_fitted(self)
-        persistence.save(self, path)
+        save(self, path)
 
     # ---- Validation and threads
 
@@ -432,12 +433,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
                 f"{type(self.estimator).__name__}."
             )
         if self.estimator is not None:
-            self.estimator._check_parameters()
-        check_int("n_members", self.n_members, 1)
-        if self.n_jobs is not None:
-            check_scalar(self.n_jobs, "n_jobs", Integral)
-            if self.n_jobs == 0:
-                raise ValueError("n_jobs == 0, must be None or another int.")
+            check_parameters(self.estimator)
+        check_parameters(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -454,27 +451,6 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         return map_in_threads(call, members, min(effective_n_jobs(self.n_jobs), len(members)))
 
 
-def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
-    """Return one seed per member; those of a smaller ensemble are the first of a larger one's.
-
-    Examples
-    --------
-    >>> from probprop.estimators.ensemble import member_seeds
-    >>> member_seeds(7, 1), member_seeds(7, 3)
-    ([7], [7, 327741615, 976413892])
-    """
-    own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
-    drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
-    return (own + drawn)[:n_members]
-
-
 def first_network(model: Member | PBPEnsemble) -> Member:
     """Return the first member of a fitted ensemble; of a single model, itself."""
     return model.estimators_[0] if isinstance(model, PBPEnsemble) else model
-
-
-def _branch(member: Member) -> Member:
-    """Copy a member so far that `partial_fit` leaves the original as it is."""
-    branch = copy(member)
-    branch.history_ = [*member.history_]  # all else it replaces
-    return branch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -13,23 +13,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
-from probprop.estimators.base import Callback, PBPEstimator
-from probprop.estimators.validation import (
-    check_above,
-    check_input_std,
-    check_inputs,
-    check_int,
-    check_magnitude,
-    check_n_targets,
-    check_regression_data,
-    n_targets,
-)
-from probprop.files import format as persistence
+from probprop._types import FloatArray
+from probprop.estimators.base import PBPEstimator, plan_of
+from probprop.estimators.data import TrainingData, read_inputs, read_values
+from probprop.estimators.validation import check_int
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs
-from probprop.inference.posterior import Epoch, Likelihood, PerTarget, Posterior
-from probprop.inference.standardize import Standardizer
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.prediction import standardised
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
@@ -132,6 +122,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     ((42,), True)
     """
 
+    likelihood_: Gaussian
+
     def __init__(
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
@@ -167,41 +159,6 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        callback: Callback | None = None,
-        *,
-        X_std: ArrayLike | None = None,
-    ) -> Self:
-        """Start afresh and make `n_epochs` passes over the data.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Several targets share the hidden layers; each has its own noise.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature; or what
-            broadcasts to that shape. None: the entries are known.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        Ctrl-C stops within half a second and leaves the estimator as it was after the last
-        whole epoch; when there was none, as it was before the call.
-        """
-        self._check_parameters()
-        self._start_afresh(X, y, X_std, callback)
-        warn_of_counts(self.history_)
-        return self
-
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
 
@@ -220,23 +177,9 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._check_parameters()
-        self._go_on(*self._check_data(X, y, X_std, reset=not hasattr(self, "posterior_")))
+        self._go_on(X, y, X_std, classes=None)
         warn_of_counts(self.history_[-1:])
         return self
-
-    def _publish(
-        self,
-        posterior: Posterior,
-        standardizer: Standardizer,
-        history: list[Epoch],
-        log_evidence: float,
-        n_samples_seen: int,
-    ) -> None:
-        super()._publish(posterior, standardizer, history, log_evidence, n_samples_seen)
-        self.n_outputs_ = posterior.layer_sizes[-1]
-        last = history[-1].noise_variance
-        self.noise_variance_: PerTarget = last if isinstance(last, float) else np.array(last)
 
     # ---- Prediction
 
@@ -293,23 +236,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         -------
         Predictive
         """
-        check_is_fitted(self)
-        rows = check_inputs(self, X)
-        inputs = Inputs(rows, check_input_std(X_std, rows))
-        return self._predictive(self.posterior_, self.standardizer_, inputs, student_t)
-
-    def _predictive(
-        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, student_t: bool = False
-    ) -> Predictive:
-        mean, variance = self._moments(posterior, standardizer, X)
-        scale = standardizer.y_scale
-        return Predictive(
-            mean=mean * scale + standardizer.y_mean,
-            std_model=np.sqrt(variance) * scale,
-            std_noise=np.sqrt(posterior.noise_variance) * scale,
-            alpha_noise=posterior.alpha_noise,
-            student_t=student_t,
-        )
+        predicted: Predictive = self._predictive(X, X_std)
+        return replace(predicted, student_t=True) if student_t else predicted
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with their gradients by the features.
@@ -326,15 +254,15 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_one_target("predict_gradient")
-        Xs, X_var = self._working_copy(self.standardizer_, Inputs(check_inputs(self, X)))
+        plan = plan_of(self, self.likelihood_)
+        Xs, X_var = standardised(plan, self.standardizer_, read_inputs(self, X, None))
         if X_var is not None:
             raise ValueError(
                 "X contains NaN, where predict_gradient has no gradient: give rows without "
                 "missing entries."
             )
         moments = ENGINES[self.engine].predict_gradient(self.posterior_, Xs)
-        noise_variance = float(self.posterior_.noise_variance)
-        return sensitivity(*moments, noise_variance, self.standardizer_)
+        return sensitivity(*moments, self.posterior_.noise_variance, self.standardizer_)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -357,33 +285,20 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         rng = check_random_state(random_state)
         return [sample_network(self.posterior_, self.standardizer_, rng) for _ in range(n)]
 
-    # ---- Saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
-
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
-        """
-        check_is_fitted(self)
-        persistence.save(self, path)
-
-    # ---- What training asks
-
-    _likelihood: Likelihood = "gaussian"
-    _usual_memory = None
-
-    def _n_outputs(self, y: Array) -> int:
-        return n_targets(y)
+    # ---- Fitted attributes that follow from others
 
     @property
-    def _noise_prior(self) -> tuple[float, float]:
-        return float(self.noise_shape), float(self.noise_rate)
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        return self.likelihood_.n_outputs
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_above("noise_shape", self.noise_shape, 1.0)
-        check_above("noise_rate", self.noise_rate, 0.0)
+    @property
+    def noise_variance_(self) -> float | FloatArray:
+        """Posterior mean of the variance of the noise, in target units squared."""
+        last = self.history_[-1].noise_variance
+        return last if isinstance(last, float) else np.array(last)
+
+    # ---- Validation
 
     def _check_one_target(self, method: str) -> None:
         if self.n_outputs_ > 1:
@@ -392,24 +307,17 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
                 "for each target."
             )
 
-    def _check_data(
-        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, *, reset: bool
-    ) -> tuple[Inputs, FloatArray]:
-        rows, targets = check_regression_data(self, X, y, reset=reset)
-        if not reset:
-            check_n_targets(targets, self.n_outputs_)
-        return Inputs(rows, check_input_std(X_std, rows)), targets
-
-    def _working_targets(self, standardizer: Standardizer, y: Array) -> FloatArray:
-        ys = standardizer.transform_y(y)
-        check_magnitude("y", float(np.abs(ys).max()), np.dtype(self.dtype))
-        return ys
-
-    def _held_out_log_p(
-        self, posterior: Posterior, standardizer: Standardizer, X: Inputs, y: Array
-    ) -> FloatArray:
-        log_p = self._predictive(posterior, standardizer, X).logpdf(y)
-        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
+    def _read(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_std: ArrayLike | None,
+        *,
+        stream: bool,
+        classes: ArrayLike | None = None,
+    ) -> TrainingData:
+        known = getattr(self, "likelihood_", None) if stream else None
+        return read_values(self, X, y, X_std, known, (self.noise_shape, self.noise_rate))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

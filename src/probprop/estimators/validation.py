@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import get_tags
-from sklearn.utils.multiclass import check_classification_targets, type_of_target, unique_labels
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop._types import Array, FloatArray
-from probprop.inference.posterior import PerTarget
-
-# How far from the training mean a value may lie, in standard deviations. Fourth powers of the
-# inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow.
-LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
+from probprop.inference.engine import ENGINES
 
 
 def check_regression_data(
@@ -29,21 +25,8 @@ def check_regression_data(
     X is finite but for entries that may be missing, by the estimator's tag.
     """
     X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
-    y = np.asarray(y, np.float64)  # which refuses text
+    y = np.asarray(y, np.float64)  # raises where y holds text
     return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
-
-
-def n_targets(y: Array) -> int:
-    """Return K for targets of shape (n, K), 1 for (n,)."""
-    return 1 if y.ndim == 1 else int(y.shape[1])
-
-
-def check_n_targets(y: Array, expected: int) -> None:
-    """Refuse rows that have more or fewer targets than those before."""
-    if n_targets(y) != expected:
-        raise ValueError(
-            f"y has {n_targets(y)} target(s) in each row, but the model was fitted on {expected}."
-        )
 
 
 def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
@@ -78,6 +61,13 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             estimator, X, *y, dtype=dtypes, ensure_all_finite=finite, reset=reset, **checks
         )
     except ValueError as error:
+        if "could not convert string" in str(error) and (text := _columns_of_text(X)):
+            raise ValueError(
+                f"{error}. X contains text in the column(s) {text}, but "
+                f"{type(estimator).__name__} takes numbers only. Encode the text, for example with "
+                "sklearn.preprocessing.OneHotEncoder, or give the whole table to "
+                "probprop.table.fit_table_model or to the command `probprop fit`, which encode it."
+            ) from error
         if "Input X contains NaN" not in str(error) or not hasattr(estimator, "missing"):
             raise
         raise ValueError(
@@ -87,6 +77,24 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
     if gaps and reset:
         _check_columns(found[0])
     return found
+
+
+def _columns_of_text(X: Any) -> list[Any]:
+    """Return the names, or else the indices, of the columns whose cells include text."""
+    cells = np.asarray(X)
+    if cells.ndim != 2 or cells.dtype.kind not in "OUS":
+        return []
+    names = getattr(X, "columns", range(cells.shape[1]))
+    return [name for name, column in zip(names, cells.T, strict=True) if _has_text(column)]
+
+
+def _has_text(cells: Array) -> bool:
+    """Whether any of the cells, (n,), is a str that is not a number."""
+    try:
+        np.array([cell for cell in cells if isinstance(cell, str | bytes)], object).astype(float)
+    except ValueError:
+        return True
+    return False
 
 
 def _check_columns(X: Array) -> None:
@@ -111,74 +119,6 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
     return X, column_or_1d(y, warn=True)
 
 
-def check_classes(labels: Array) -> Array:
-    """Return the classes among the labels, (n,), sorted; there must be two or more."""
-    unique_labels(labels)  # refuses what is no label
-    classes = np.unique(labels)
-    if len(classes) < 2:
-        raise ValueError(
-            "y must have samples of at least 2 classes, but the data contains only one class: "
-            f"{classes.tolist()[0]!r}."
-        )
-    return classes
-
-
-def first_classes(labels: Array, classes: ArrayLike | None) -> tuple[Array, bool]:
-    """Return the classes of the first call, and whether its labels are a matrix of them.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,) or (n, n_labels)
-    classes : array-like, default=None
-        In which the classes are found; a matrix needs none, its classes are its columns.
-    """
-    if labels.ndim == 2:
-        return np.arange(labels.shape[1]), True
-    if classes is None:
-        raise ValueError("classes must be passed on the first call to partial_fit.")
-    return check_classes(np.asarray(classes)), False
-
-
-def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
-    """Refuse classes, where they are given, that are not those of the first call."""
-    if classes is not None and not np.array_equal(known, np.unique(classes)):
-        raise ValueError(
-            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
-        )
-
-
-def check_labels(labels: Array, classes: Array, multilabel: bool) -> FloatArray:
-    """Return the labels as the likelihood takes them.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n,) or (n, n_labels)
-    classes : ndarray of shape (n_classes,) or (n_labels,)
-        Sorted.
-    multilabel : bool
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, n_labels)
-        -1 and 1 for two classes and for a matrix of labels, otherwise the index of the class.
-    """
-    matrix = f"(n_samples, {len(classes)}), a matrix of labels"
-    wanted = matrix if multilabel else "(n_samples,), classes"
-    if labels.shape[1:] != ((len(classes),) if multilabel else ()):
-        raise ValueError(
-            f"y has the shape {labels.shape}, but must be {wanted} as on the first call."
-        )
-    if multilabel:
-        return np.where(labels == 0, -1.0, 1.0)
-    if len(both := unique_labels(classes, labels)) > len(classes):
-        unknown = np.setdiff1d(both, classes)
-        raise ValueError(
-            f"The target label(s) {unknown} in y do not exist in the initial classes {classes}"
-        )
-    index = np.searchsorted(classes, labels).astype(np.float64)
-    return 2.0 * index - 1.0 if len(classes) == 2 else index
-
-
 def check_inputs(estimator: Any, X: Any) -> Array:
     """Return X, (n, n_features), with the features the estimator was fitted on.
 
@@ -186,27 +126,6 @@ def check_inputs(estimator: Any, X: Any) -> Array:
     """
     checked: Array = _validated(estimator, X, reset=False)
     return checked
-
-
-def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
-    """Refuse standardised values that the arithmetic of the dtype could not hold."""
-    if not largest <= LARGEST[dtype]:
-        raise ValueError(
-            f"{name} contains a value too large for dtype {dtype}: {largest:.3g} standard "
-            f"deviations from the training mean, where at most {LARGEST[dtype]:.0e} can be "
-            "computed with. Check the units of that row, or fit on data that include such "
-            "values with standardize=True."
-        )
-
-
-def check_target_scale(y_scale: PerTarget) -> None:
-    """Refuse targets whose variance no float could hold."""
-    scales = np.atleast_1d(y_scale)
-    if len(bad := scales[~((scales > 1e-152) & (scales < 1e152))]):
-        raise ValueError(
-            f"y has a standard deviation of {bad[0]:.3g}, whose square is outside the range of "
-            "floats. Divide y by a constant first."
-        )
 
 
 def check_int(name: str, value: Any, lowest: int) -> None:
@@ -269,6 +188,14 @@ def check_memory(value: Any) -> None:
         check_scalar(value, "memory", Real, min_val=1)
 
 
+def check_n_jobs(value: Any) -> None:
+    """Refuse what is neither a number of threads nor None."""
+    if value is not None:
+        check_scalar(value, "n_jobs", Integral)
+        if value == 0:
+            raise ValueError("n_jobs == 0, must be None or another int.")
+
+
 def check_refine_every(value: Any) -> None:
     """Refuse what is neither a whole number of epochs nor a fraction of one."""
     check_above("refine_every", value, 0.0)
@@ -277,3 +204,29 @@ def check_refine_every(value: Any) -> None:
             "refine_every must be a whole number of epochs, or a fraction of one in the range "
             f"(0.0, 1.0). Got {value!r} instead."
         )
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "hidden_layer_sizes": check_layer_sizes,
+    "n_epochs": check_n_epochs,
+    "memory": check_memory,
+    "prior_shape": lambda value: check_above("prior_shape", value, 1.0),
+    "prior_rate": lambda value: check_above("prior_rate", value, 0.0),
+    "noise_shape": lambda value: check_above("noise_shape", value, 1.0),
+    "noise_rate": lambda value: check_above("noise_rate", value, 0.0),
+    "refine_every": check_refine_every,
+    "standardize": lambda value: check_flag("standardize", value),
+    "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),
+    "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),
+    "engine": lambda value: check_option("engine", value, list(ENGINES)),
+    "verbose": lambda value: check_scalar(value, "verbose", Integral, min_val=0),
+    "n_members": lambda value: check_int("n_members", value, 1),
+    "n_jobs": check_n_jobs,
+}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse values that the parameters of an estimator cannot have."""
+    for name, value in estimator.get_params(deep=False).items():
+        if name in _CHECKS:
+            _CHECKS[name](value)

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from probprop.estimators.base import PBPEstimator
 from probprop.estimators.choice import Choice, Curve
 from probprop.estimators.validation import check_int, check_memory
-
-if TYPE_CHECKING:  # which imports this module
-    from probprop.estimators.base import PBPEstimator
+from probprop.files.fields import field
 
 _CHOICE = {"n_epochs": int, "gain": float, "gain_error": float, "n_rows": int}
-
-
-def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
-    """Return an entry of exactly this type (a bool is no int)."""
-    if type(mapping.get(key)) is not kind:
-        raise ValueError(f"{key} in the header is missing or not of type {kind.__name__}")
-    return mapping[key]
 
 
 def describe_choice(choice: Choice) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A model file is an uncompressed zip in the layout of ``numpy.savez``: ``header.json``, then one
 ``<name>.npy`` per array; ``numpy.load`` opens it too and gives the header as bytes. `write_model`
-and `read_model` know nothing of estimators; `probprop.files.networks` turns those into a header and
+and `read_model` know nothing of estimators; the files beside this one turn those into a header and
 arrays, and back. Reading runs no code, allocates a small multiple of the file's size, and
 accepts only what `write_model` writes. Whatever an older probprop would misread takes a new
 `FORMAT_VERSION`; older versions stay readable, and parameters they lack get their defaults.
@@ -13,40 +13,32 @@ from __future__ import annotations
 import json
 import math
 import os
-import stat
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from probprop._atomic import replacing
 from probprop._types import Array
 from probprop._version import __version__
-from probprop.files.choices import field
-from probprop.files.networks import (
-    REBUILD,
-    Model,
-    Parts,
-    class_inside,
-    describe,
-)
+from probprop.files.fields import Parts, field
 
 FORMAT_VERSION = 1
 _Path = str | os.PathLike[str]
 
 _HEADER = "header.json"
 _HEADER_LIMIT = 8 << 20  # parsed, JSON takes up to 30 times its size
-_DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
+DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
 _FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
-_NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
+NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
 
 
 class ModelFileError(ValueError):
     """The file is not a model this version can read; the message says why and what to do."""
 
 
-def _error(path: _Path, kind: str, reason: object) -> ModelFileError:
+def file_error(path: _Path, kind: str, reason: object) -> ModelFileError:
+    """Return the error that says of what kind the file is, and why."""
     return ModelFileError(f"{os.fspath(path)} {kind.format(reason)}")
 
 
@@ -76,11 +68,11 @@ def write_model(path: _Path, header: dict[str, Any], arrays: dict[str, Array]) -
 def read_model(path: _Path) -> Parts:
     """Read what `write_model` wrote; anything else is a `ModelFileError`."""
     if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe could wait for ever
-        raise _error(path, _FOREIGN, "it is not a regular file")
+        raise file_error(path, _FOREIGN, "it is not a regular file")
     with open(path, "rb") as file:
         start = file.read(4)
         if not b"PK\x03\x04".startswith(start):
-            raise _error(path, _FOREIGN, "it is another kind of file")
+            raise file_error(path, _FOREIGN, "it is another kind of file")
         try:
             if not zipfile.is_zipfile(file):
                 raise ValueError("its end is missing" if start else "it is empty")
@@ -89,14 +81,14 @@ def read_model(path: _Path) -> Parts:
         except (ModelFileError, MemoryError):
             raise
         except Exception as error:  # zipfile raises a dozen types for what is damaged
-            raise _error(path, _DAMAGED, str(error) or type(error).__name__) from error
+            raise file_error(path, DAMAGED, str(error) or type(error).__name__) from error
 
 
 def _read_archive(archive: zipfile.ZipFile, path: _Path, size: int) -> Parts:
     """Read the members; ValueError, and whatever zipfile raises, mean damage."""
     members = {info.filename: info for info in archive.infolist()}
     if _HEADER not in members:
-        raise _error(path, _FOREIGN, f"it is a zip file without {_HEADER}")
+        raise file_error(path, _FOREIGN, f"it is a zip file without {_HEADER}")
     if len(members) != len(archive.infolist()):
         raise ValueError("two members have the same name")
     end = 0
@@ -111,11 +103,11 @@ def _read_archive(archive: zipfile.ZipFile, path: _Path, size: int) -> Parts:
     try:
         header = json.loads(archive.read(members.pop(_HEADER)).decode())
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise _error(path, _FOREIGN, f"its {_HEADER} is not JSON") from error
+        raise file_error(path, _FOREIGN, f"its {_HEADER} is not JSON") from error
     if not isinstance(header, dict) or header.get("format") != "probprop":
-        raise _error(path, _FOREIGN, f"its {_HEADER} does not say that it is one")
+        raise file_error(path, _FOREIGN, f"its {_HEADER} does not say that it is one")
     if (version := field(header, "format_version", int)) > FORMAT_VERSION:
-        raise _error(path, _NEWER, f"format {version}, this one reads up to {FORMAT_VERSION}")
+        raise file_error(path, NEWER, f"format {version}, this one reads up to {FORMAT_VERSION}")
     described = field(header, "arrays", dict)
     if differing := members.keys() ^ {f"{name}.npy" for name in described}:
         raise ValueError(f"the member {min(differing)[:50]} is missing or unexpected")
@@ -143,68 +135,3 @@ def _npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
-
-
-@contextmanager
-def replacing(path: _Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that takes the place of `path` once it is safely on the disk."""
-    target = os.path.realpath(path)
-    mode = 0o666
-    with suppress(FileNotFoundError):
-        # Fails where an ordinary write does: a protected file, a directory, a loop of links.
-        probe = os.open(target, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
-        mode = os.fstat(probe).st_mode
-        os.close(probe)
-        if not stat.S_ISREG(mode):
-            raise ValueError(f"{target} is not a regular file")
-    temporary = os.path.join(os.path.dirname(target), f".probprop-{os.urandom(8).hex()}.tmp")
-    try:
-        with open(temporary, "xb", opener=lambda p, flags: os.open(p, flags, mode & 0o666)) as file:
-            if stat.S_ISREG(mode):  # of the old file; a new one has what the umask left
-                os.chmod(temporary, stat.S_IMODE(mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:  # Ctrl-C as well
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    with suppress(OSError):  # the model is in place; not every system can do more
-        descriptor = os.open(os.path.dirname(target), os.O_RDONLY)
-        with suppress(OSError):
-            os.fsync(descriptor)
-        os.close(descriptor)
-
-
-# ---- Estimators
-
-
-def save(model: Model, path: _Path) -> None:
-    """Write a fitted model to one file.
-
-    Parameters come back as plain numbers, strings, lists and tuples; a RandomState comes back
-    as None, since all that `partial_fit` and `predict` need is in the posterior.
-    """
-    try:
-        header, arrays = describe(model)
-        REBUILD[header["class"]](header, arrays)  # what could not be loaded is not saved
-        write_model(path, header, arrays)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The model cannot be saved: {error}") from error
-
-
-def load(path: _Path) -> Model:
-    """Read a model that its `save` method wrote, to predict and go on exactly as it did.
-
-    A file that is no model, is damaged, or was written by a newer probprop raises
-    `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
-    """
-    header, arrays = read_model(path)
-    try:
-        inside = class_inside(header)
-        if inside in ("PBPRegressor", "PBPClassifier"):
-            return REBUILD[header["class"]](header, arrays)
-    except (TypeError, ValueError) as error:
-        raise _error(path, _DAMAGED, error) from error
-    raise _error(path, _NEWER, f"this one has no {inside[:50]}")

@@ -15,7 +15,8 @@ import numpy as np
 
 from probprop import _kernel, reference
 from probprop._types import Array, FloatArray
-from probprop.inference.posterior import Likelihood, Memory, PassInfo, Posterior, SweepInfo
+from probprop.inference.posterior import Memory, PassInfo, Posterior, SweepInfo
+from probprop.reference.likelihoods import GAUSSIAN, PointLikelihood
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
@@ -24,9 +25,8 @@ INFORMATIVE_RATIO = 8.0
 class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
-    y is (n,), or (n, K) for Gaussians or probits of several outputs. Without `update_variance`
-    the variances of the weights stay as they are. With a `memory` q gives evidence back as it
-    absorbs more. `X_var`, (n, D), has the variances of the entries of X.
+    y is (n,), or (n, K) for Gaussians or probits of several outputs. With a `memory` q gives
+    evidence back as it absorbs more. `X_var`, (n, D), has the variances of the entries of X.
     """
 
     def __call__(  # noqa: D102
@@ -36,8 +36,7 @@ class AdfPass(Protocol):
         y: Array,
         order: Array,
         *,
-        likelihood: Likelihood = "gaussian",
-        update_variance: bool = True,
+        likelihood: PointLikelihood = GAUSSIAN,
         memory: Memory | None = None,
         X_var: Array | None = None,
     ) -> tuple[Posterior, PassInfo]: ...
@@ -116,8 +115,7 @@ def _native_adf_pass(
     y: Array,
     order: Array,
     *,
-    likelihood: Likelihood = "gaussian",
-    update_variance: bool = True,
+    likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -128,10 +126,9 @@ def _native_adf_pass(
         np.ascontiguousarray(X, posterior.dtype),
         np.ascontiguousarray(y, np.float64).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
-        likelihood,
-        np.atleast_1d(np.asarray(posterior.alpha_noise, np.float64)),
-        np.atleast_1d(np.asarray(posterior.beta_noise, np.float64)),
-        update_variance,
+        likelihood.name,
+        posterior.alpha_noise,
+        posterior.beta_noise,
         None if memory is None else _kernel_memory(memory, posterior),
         None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype),
     )
@@ -140,8 +137,8 @@ def _native_adf_pass(
         posterior,
         m_w=_layers(m_w, posterior.m_w),
         v_w=_layers(v_w, posterior.v_w),
-        alpha_noise=alpha_noise if len(alpha_noise) > 1 else float(alpha_noise[0]),
-        beta_noise=beta_noise if len(beta_noise) > 1 else float(beta_noise[0]),
+        alpha_noise=alpha_noise,
+        beta_noise=beta_noise,
     )
     return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
 

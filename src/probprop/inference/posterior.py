@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,9 +31,9 @@ class Posterior:
     ----------
     m_w, v_w : tuple of ndarray
         Means and variances of the weights, float64 or float32.
-    alpha_noise, beta_noise : float, or ndarray of shape (K,)
-        Shape and rate of the Gamma of the noise precision gamma; with several targets, of
-        each.
+    alpha_noise, beta_noise : ndarray of shape (K,)
+        Shape and rate of the Gamma of the noise precision gamma of each target; where the
+        likelihood has a noise that is not learned, one pair.
     alpha_prior, beta_prior : float
         Shape and rate of the Gamma of the prior precision lambda.
     v_hat_nat : tuple of ndarray
@@ -46,8 +46,8 @@ class Posterior:
 
     m_w: tuple[Array, ...]
     v_w: tuple[Array, ...]
-    alpha_noise: PerTarget
-    beta_noise: PerTarget
+    alpha_noise: FloatArray
+    beta_noise: FloatArray
     alpha_prior: float
     beta_prior: float
     v_hat_nat: tuple[FloatArray, ...]
@@ -65,18 +65,14 @@ class Posterior:
         return self.m_w[0].dtype
 
     @property
-    def noise_variance(self) -> PerTarget:
-        """E[1/gamma] = beta/(alpha - 1), in standardised target units squared."""
+    def noise_variance(self) -> FloatArray:
+        """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared."""
         return self.beta_noise / (self.alpha_noise - 1.0)
 
     @property
     def prior_variance(self) -> float:
         """E[1/lambda] = beta/(alpha - 1)."""
         return self.beta_prior / (self.alpha_prior - 1.0)
-
-
-Likelihood = Literal["gaussian", "probit", "multinomial"]
-"""What a target is to the outputs: a value, +1 or -1 for each, or the index of the largest."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +190,8 @@ class Epoch(NamedTuple):
 def initial_posterior(
     layer_sizes: Sequence[int],
     *,
-    noise_shape: PerTarget,
-    noise_rate: PerTarget,
+    noise_shape: float | FloatArray,
+    noise_rate: float | FloatArray,
     prior_shape: float,
     prior_rate: float,
     random_state: np.random.RandomState,
@@ -208,7 +204,7 @@ def initial_posterior(
     layer_sizes : sequence of int
         Units per layer: features, hidden layers, outputs.
     noise_shape, noise_rate : float, or ndarray of shape (K,)
-        The Gamma prior of gamma, of each with several targets.
+        The Gamma prior of the noise precision of each target; a number stands for one target.
     prior_shape, prior_rate : float
         The Gamma hyperprior of lambda.
     random_state : numpy.random.RandomState
@@ -228,8 +224,8 @@ def initial_posterior(
     return Posterior(
         m_w=m_w,
         v_w=tuple(np.full(s, v_prior, dtype) for s in shapes),
-        alpha_noise=noise_shape,
-        beta_noise=noise_rate,
+        alpha_noise=np.atleast_1d(np.asarray(noise_shape, np.float64)),
+        beta_noise=np.atleast_1d(np.asarray(noise_rate, np.float64)),
         alpha_prior=float(prior_shape),
         beta_prior=float(prior_rate),
         v_hat_nat=tuple(np.full(s, 1.0 / v_prior) for s in shapes),

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.inference.posterior import PerTarget
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
+
+LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
+"""How far from the training mean a value may lie, in standard deviations. Fourth powers of the
+inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +25,8 @@ class Standardizer:
     ----------
     x_mean, x_scale : ndarray of shape (n_features,)
         In the units of each feature.
-    y_mean, y_scale : float, or ndarray of shape (K,)
-        In target units; with several targets, of each.
+    y_mean, y_scale : ndarray of shape (K,)
+        Of each target, in target units.
     missing_variance : ndarray of shape (n_features,), default=None
         Variance of an entry that is missing, in units of x_scale squared: 1, or 0 in a constant
         column. None is 1 for all.
@@ -31,8 +34,8 @@ class Standardizer:
 
     x_mean: FloatArray
     x_scale: FloatArray
-    y_mean: PerTarget
-    y_scale: PerTarget
+    y_mean: FloatArray
+    y_scale: FloatArray
     missing_variance: FloatArray | None = None
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
@@ -55,14 +58,21 @@ class Standardizer:
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
 
+    @property
+    def leaves_targets(self) -> bool:
+        """Whether targets are left as they are."""
+        return bool((self.y_mean == 0.0).all() and (self.y_scale == 1.0).all())
+
     def transform_y(self, y: Array) -> FloatArray:
         """Return the standardised targets, shape (n,) or (n, K)."""
         return (np.asarray(y, np.float64) - self.y_mean) / self.y_scale
 
 
-def identity_standardizer(n_features: int) -> Standardizer:
+def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
     """Return the standardiser that changes nothing."""
-    return Standardizer(np.zeros(n_features), np.ones(n_features), 0.0, 1.0)
+    return Standardizer(
+        np.zeros(n_features), np.ones(n_features), np.zeros(n_targets), np.ones(n_targets)
+    )
 
 
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
@@ -86,16 +96,34 @@ def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     >>> import numpy as np
     >>> s = fit_standardizer(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]))
     >>> s.x_mean, s.x_scale, s.y_scale
-    (array([2., 7.]), array([1., 1.]), 2.0)
+    (array([2., 7.]), array([1., 1.]), array([2.]))
     """
     x_mean, x_scale, x_constant = _moments(X)
     missing_variance = np.where(x_constant, 0.0, 1.0)
     if y is None:
-        return Standardizer(x_mean, x_scale, 0.0, 1.0, missing_variance)
+        return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
     y_mean, y_scale, _ = _moments(y.reshape(len(y), -1))
-    if y.ndim == 1:
-        return Standardizer(x_mean, x_scale, float(y_mean[0]), float(y_scale[0]), missing_variance)
     return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+
+
+def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
+    """Refuse standardised values that the arithmetic of the dtype could not hold."""
+    if not largest <= LARGEST[dtype]:
+        raise ValueError(
+            f"{name} contains a value too large for dtype {dtype}: {largest:.3g} standard "
+            f"deviations from the training mean, where at most {LARGEST[dtype]:.0e} can be "
+            "computed with. Check the units of that row, or fit on data that include such "
+            "values with standardize=True."
+        )
+
+
+def check_target_scale(y_scale: FloatArray) -> None:
+    """Refuse targets whose variance no float could hold."""
+    if len(bad := y_scale[~((y_scale > 1e-152) & (y_scale < 1e152))]):
+        raise ValueError(
+            f"y has a standard deviation of {bad[0]:.3g}, whose square is outside the range of "
+            "floats. Divide y by a constant first."
+        )
 
 
 def _row_blocks(X: Array) -> list[slice]:

@@ -1,6 +1,7 @@
-"""The training of a `PBPEstimator`, epoch by epoch.
+"""The training of a network: one loop, for `fit`, `partial_fit`, choices and ensembles alike.
 
-An epoch is an ADF pass over the likelihood, then a refinement of the prior factors.
+An epoch is an ADF pass over the likelihood ([PBP15] section 3.3), then a refinement of the prior
+factors (section 3.4). A `Plan` and data go in; the state after every epoch comes out.
 """
 
 from __future__ import annotations
@@ -8,164 +9,165 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from itertools import count
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array
-from probprop.estimators.validation import check_layer_sizes, check_target_scale
-from probprop.inference.engine import ENGINES, Engine
+from probprop._types import Array, FloatArray
+from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import (
     Epoch,
-    Likelihood,
-    Memory,
     PassInfo,
-    PerTarget,
     Posterior,
     SweepInfo,
     initial_posterior,
 )
-from probprop.inference.standardize import Standardizer, fit_standardizer, identity_standardizer
+from probprop.inference.prediction import standardised
+from probprop.inference.standardize import (
+    Standardizer,
+    check_magnitude,
+    check_target_scale,
+    fit_standardizer,
+    identity_standardizer,
+)
 
-if TYPE_CHECKING:
-    from probprop.estimators.base import PBPEstimator
 
-
-def train_epoch(
-    engine: Engine,
-    posterior: Posterior,
-    X: Array,
-    y: Array,
-    blocks: Iterable[Array],
-    *,
-    X_var: Array | None = None,
-    likelihood: Likelihood = "gaussian",
-    refine: bool,
-    memory: Memory | None = None,
-) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
-    """Absorb the points block by block ([PBP15] section 3.3), refining after each (3.4).
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What training has reached: all that predictions, and further passes, need.
 
     Parameters
     ----------
-    engine : Engine
     posterior : Posterior
-    X : ndarray of shape (n, n_features), standardised
-    y : ndarray of shape (n,) or (n, K)
-        Targets as the likelihood takes them; of a Gaussian, standardised.
-    blocks : iterable of ndarray of int
-        The order of the points, cut where the prior factors are to be refined.
-    X_var : ndarray of shape (n, n_features), default=None
-        Variances of the entries of X; None: they are known.
-    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
-    refine : bool
-        Whether to refine at all.
-    memory : Memory, default=None
-        Bounds the evidence that the posterior holds; None is [PBP15].
+    standardizer : Standardizer
+    epoch : Epoch
+        The record of the last pass; before the first its `n_iter` is 0.
+    log_evidence : float
+        Sum of log Z over the passes in which rows were new, in target units.
+    n_samples_seen : int
+        Rows given, each counted once.
     """
-    passes, sweeps = [], []
-    for order in blocks:
-        posterior, passed = engine.adf_pass(
-            posterior, X, y, order, likelihood=likelihood, memory=memory, X_var=X_var
-        )
-        passes.append(passed)
-        if refine:
-            posterior, swept = engine.refine_prior(posterior)
-            sweeps.append(swept)
-    return posterior, passes, sweeps
+
+    posterior: Posterior
+    standardizer: Standardizer
+    epoch: Epoch
+    log_evidence: float = 0.0
+    n_samples_seen: int = 0
 
 
-def start(
-    model: PBPEstimator, X: Inputs, y: Array, random_state: RandomState
-) -> tuple[Posterior, Standardizer]:
-    """Return the posterior before any point, and the standardiser of these rows.
+class Visit(NamedTuple):
+    """The order in which an epoch absorbs its points.
 
     Parameters
     ----------
-    model : PBPEstimator
-        With valid parameters.
+    blocks : list of ndarray of int
+        Indices of points, cut where the prior factors may be refined.
+    refine : bool
+        Whether they are refined after each block.
+    """
+
+    blocks: list[Array]
+    refine: bool
+
+
+def shuffled(plan: Plan, n: int, random_state: RandomState) -> Iterator[Visit]:
+    """Yield the order of epoch after epoch over n points, without end."""
+    n_iter = 0
+    while True:
+        n_iter += 1
+        blocks = np.array_split(random_state.permutation(n), plan.n_blocks(n))
+        yield Visit(blocks, plan.refines(n_iter))
+
+
+def as_given(n: int) -> Visit:
+    """Return the order of a stream: every point in turn, then a refinement."""
+    return Visit([np.arange(n)], refine=True)
+
+
+def start(plan: Plan, X: Inputs, y: FloatArray, random_state: RandomState) -> Fitted:
+    """Return the state before any point: the prior absorbed, the data measured.
+
+    Parameters
+    ----------
+    plan : Plan
     X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
+        As the likelihood encodes them.
     random_state : RandomState
         Draws the initial means of the weights.
     """
-    noise_shape: PerTarget
-    noise_rate: PerTarget
-    noise_shape, noise_rate = model._noise_prior
-    n_outputs = model._n_outputs(y)
-    if model._likelihood == "gaussian" and n_outputs > 1:
-        noise_shape, noise_rate = (np.full(n_outputs, a) for a in (noise_shape, noise_rate))
+    likelihood = plan.likelihood
+    n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
+    noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
     posterior = initial_posterior(
-        [X.shape[1], *check_layer_sizes(model.hidden_layer_sizes), n_outputs],
+        [X.shape[1], *plan.hidden, likelihood.n_outputs],
         noise_shape=noise_shape,
         noise_rate=noise_rate,
-        prior_shape=model.prior_shape,
-        prior_rate=model.prior_rate,
+        prior_shape=plan.prior_shape,
+        prior_rate=plan.prior_rate,
         random_state=random_state,
-        dtype=np.dtype(model.dtype),
+        dtype=plan.dtype,
     )
-    if model.standardize:
-        # Labels have no scale: only the targets of a regression are standardised.
-        standardizer = fit_standardizer(X.X, y if model._likelihood == "gaussian" else None)
+    if plan.standardize:
+        standardizer = fit_standardizer(X.X, y if likelihood.standardises_target else None)
     else:
-        standardizer = identity_standardizer(X.shape[1])
+        standardizer = identity_standardizer(X.shape[1], n_noise)
     check_target_scale(standardizer.y_scale)
-    return posterior, standardizer
+    return Fitted(posterior, standardizer, summarize(0, posterior, standardizer, [], []))
 
 
-def bound(model: PBPEstimator, memory: float | None, n: int) -> Memory | None:
-    """Return the bound on the evidence, that of `memory` passes over n points."""
-    if memory is None:
-        return None
-    return Memory(memory * n, *model._noise_prior)
-
-
-def epochs(
-    model: PBPEstimator, X: Inputs, y: Array, memory: float | None, random_state: RandomState
-) -> tuple[Standardizer, Iterator[tuple[Posterior, Epoch]]]:
-    """Return the standardiser of these rows, and the training, one epoch after another.
+def train(
+    plan: Plan, fitted: Fitted, X: Inputs, y: FloatArray, visits: Iterable[Visit]
+) -> Iterator[Fitted]:
+    """Make one pass per visit over rows that are new to the posterior; yield the state after each.
 
     Parameters
     ----------
-    model : PBPEstimator
-        With valid parameters; it is not changed.
+    plan : Plan
+    fitted : Fitted
+        Where to go on from; `start` gives the first.
     X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
-    memory : float or None
-        In passes over these rows.
-    random_state : RandomState
-        Draws the initial means, then the order of the points in each epoch.
+        As the likelihood encodes them.
+    visits : iterable of Visit
 
-    Returns
-    -------
-    standardizer : Standardizer
-    epochs : iterator of (Posterior, Epoch)
-        Without end.
+    Yields
+    ------
+    Fitted
     """
-    posterior, standardizer = start(model, X, y, random_state)
-    Xs, X_var = model._working_copy(standardizer, X)
-    ys = model._working_targets(standardizer, y)
-    every = model.refine_every
-    n_blocks = 1 if every >= 1 else min(len(y), round(1 / every))
-
-    def one_after_another(posterior: Posterior) -> Iterator[tuple[Posterior, Epoch]]:
-        for n_iter in count(1):
-            posterior, passes, sweeps = train_epoch(
-                ENGINES[model.engine],
-                posterior,
-                Xs,
-                ys,
-                np.array_split(random_state.permutation(len(y)), n_blocks),
-                X_var=X_var,
-                likelihood=model._likelihood,
-                refine=every < 1 or n_iter % every == 0,
-                memory=bound(model, memory, len(y)),
+    engine, posterior, standardizer = ENGINES[plan.engine], fitted.posterior, fitted.standardizer
+    Xs, X_var = standardised(plan, standardizer, X)
+    ys = _standardised_targets(plan, standardizer, y)
+    n_seen = fitted.n_samples_seen + len(y)
+    log_evidence = fitted.log_evidence
+    memory = plan.bound(n_seen)
+    for n_made, visit in enumerate(visits):
+        passes, sweeps = [], []
+        for order in visit.blocks:
+            posterior, passed = engine.adf_pass(
+                posterior, Xs, ys, order, likelihood=plan.likelihood, memory=memory, X_var=X_var
             )
-            yield posterior, summarize(n_iter, posterior, standardizer, passes, sweeps)
+            passes.append(passed)
+            if visit.refine:
+                posterior, swept = engine.refine_prior(posterior)
+                sweeps.append(swept)
+        n_iter = fitted.epoch.n_iter + n_made + 1
+        epoch = summarize(n_iter, posterior, standardizer, passes, sweeps)
+        if n_made == 0:  # the rows are new in the first pass only
+            log_evidence += epoch.sum_log_Z
+        yield Fitted(posterior, standardizer, epoch, log_evidence, n_seen)
 
-    return standardizer, one_after_another(posterior)
+
+def _standardised_targets(plan: Plan, standardizer: Standardizer, y: FloatArray) -> FloatArray:
+    if not plan.likelihood.standardises_target:
+        return y
+    ys = standardizer.transform_y(y)
+    check_magnitude("y", float(np.abs(ys).max()), plan.dtype)
+    return ys
 
 
 def summarize(
@@ -178,15 +180,13 @@ def summarize(
     """Bring what an epoch observed into target units and one record."""
     n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
     log_Z_sum = math.fsum(p.log_Z_sum for p in passes)
-    noise_variance = posterior.noise_variance * standardizer.y_scale**2
+    noise_variance = (posterior.noise_variance * standardizer.y_scale**2).tolist()
     return Epoch(
         n_iter=n_iter,
         n_points=n_absorbed,
         # A density of standardised targets, divided by their scales, is one of the targets.
         mean_log_Z=log_Z_sum / max(1, n_absorbed) - float(np.log(standardizer.y_scale).sum()),
-        noise_variance=noise_variance
-        if isinstance(noise_variance, float)
-        else tuple(noise_variance.tolist()),
+        noise_variance=noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
         prior_variance=posterior.prior_variance,
         n_undone=sum(p.n_undone for p in passes),
         n_guarded=sum(p.n_guarded for p in passes),

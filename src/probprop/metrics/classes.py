@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
-from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.predictive.protocol import ClassDistribution
 
 N_BINS = 10
 """Bins of the confidence, of equal width, in which calibration is measured."""
@@ -159,14 +159,14 @@ def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
     return float(np.average(np.abs(confidence - right), weights=count))
 
 
-def class_summary(y: ArrayLike, predictive: ClassPredictive | ClassMixture) -> dict[str, float]:
+def class_summary(y: ArrayLike, predictive: ClassDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution of classes.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Index of the class of each row.
-    predictive : ClassPredictive or ClassMixture
+    predictive : ClassDistribution, such as ClassPredictive or ClassMixture
         Of the same n rows; not one of several labels.
 
     Returns
@@ -177,6 +177,7 @@ def class_summary(y: ArrayLike, predictive: ClassPredictive | ClassMixture) -> d
     Examples
     --------
     >>> import numpy as np
+    >>> from probprop import ClassPredictive
     >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])
     >>> p = ClassPredictive(np.array([-0.8, -0.3]), np.array([0.3, 0.3]), log_proba)
     >>> found = class_summary([0, 1], p)

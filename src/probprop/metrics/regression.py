@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 
 from probprop._types import FloatArray
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
@@ -199,7 +198,7 @@ def calibration_curve(
 
 
 def predictive_coverage(
-    y: ArrayLike, predictive: Predictive | Mixture
+    y: ArrayLike, predictive: TargetDistribution
 ) -> tuple[FloatArray, FloatArray]:
     """Share of the targets inside the central intervals of a predictive distribution.
 
@@ -209,7 +208,7 @@ def predictive_coverage(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive or Mixture
+    predictive : TargetDistribution, such as Predictive or Mixture
         Of the same n rows.
 
     Returns
@@ -220,8 +219,8 @@ def predictive_coverage(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> p = Predictive(np.zeros(2), np.zeros(2), 1.0, 6.0, student_t=True)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 0.0], [0.0, 0.0], 1.0, 6.0, student_t=True)
     >>> expected, observed = predictive_coverage([0.0, 1.0], p)
     >>> observed[expected >= 0.7]
     array([0.5, 1. , 1. , 1. , 1. , 1. ])
@@ -282,7 +281,7 @@ def sharpness(std: ArrayLike) -> float:
 # ---- All of them, and scikit-learn
 
 
-def summary(y: ArrayLike, predictive: Predictive | Mixture) -> dict[str, float]:
+def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
     Log-likelihood, coverage and calibration are those of the distribution as it is, Student-t
@@ -292,7 +291,7 @@ def summary(y: ArrayLike, predictive: Predictive | Mixture) -> dict[str, float]:
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive or Mixture
+    predictive : TargetDistribution, such as Predictive or Mixture
         Of the same n rows.
 
     Returns
@@ -303,8 +302,8 @@ def summary(y: ArrayLike, predictive: Predictive | Mixture) -> dict[str, float]:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> p = Predictive(np.array([0.0, 10.0]), np.array([3.0, 0.0]), 4.0, 6.0)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 10.0], [3.0, 0.0], 4.0, 6.0)
     >>> metrics = summary([4.0, 11.0], p)
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)

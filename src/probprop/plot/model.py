@@ -27,14 +27,13 @@ from probprop.plot.parts import (
     legend_above,
     some_rows,
 )
-from probprop.predictive.targets import target_names
+from probprop.table.names import target_names
 
 if TYPE_CHECKING:
     from probprop.estimators.choice import Choice
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
-    from probprop.predictive.gaussian import Predictive
-    from probprop.predictive.mixture import Mixture
+    from probprop.predictive.protocol import TargetDistribution
 
 _ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # a partial dependence is averaged over, at most
 _COLUMNS = 100  # with more of them, fewer rows
@@ -364,7 +363,7 @@ def _dependence(
     with warnings.catch_warnings():
         # A model fitted on a frame wants names; that these are its columns was checked.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast("Predictive | Mixture", model.predict_distribution(repeated))
+        predictive = cast("TargetDistribution", model.predict_distribution(repeated))
     each = (len(grid), len(rows), n_outputs)
     mean = predictive.mean.reshape(each)[..., output].mean(axis=1)
     std = predictive.std_model.reshape(each)[..., output].mean(axis=1)

@@ -23,13 +23,12 @@ from probprop.plot.parts import (
     one_feature,
     some_rows,
 )
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 
 
 def predictive_band(
     x: ArrayLike,
-    predictive: Predictive,
+    predictive: TargetDistribution,
     *,
     data: tuple[ArrayLike, ArrayLike] | None = None,
     truth: ArrayLike | Callable[[FloatArray], ArrayLike] | None = None,
@@ -43,7 +42,7 @@ def predictive_band(
     ----------
     x : array-like of shape (n,) or (n, 1)
         The feature, in any order.
-    predictive : Predictive
+    predictive : TargetDistribution, such as Predictive or Mixture
         The predictions at x, in target units.
     data : (array-like, array-like), default=None
         Observed x and y, drawn as black dots.
@@ -63,8 +62,8 @@ def predictive_band(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> import numpy as np
-    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
     >>> ax = predictive_band([0, 1, 2], p, data=([0.5, 1.5], [0.2, 2.0]), target="height [m]")
     >>> ax.get_ylabel()
     'height [m]'
@@ -88,7 +87,7 @@ def predictive_band(
 
 def predicted_against_observed(
     y: ArrayLike,
-    predictive: Predictive | Mixture,
+    predictive: TargetDistribution,
     *,
     target: str = "target",
     ax: Axes | None = None,
@@ -102,7 +101,7 @@ def predicted_against_observed(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive or Mixture
+    predictive : TargetDistribution, such as Predictive or Mixture
         Of the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -116,8 +115,8 @@ def predicted_against_observed(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> import numpy as np
-    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
     >>> ax = predicted_against_observed([0.1, 0.8, 9.0], p)
     >>> ax.get_legend_handles_labels()[1][-1]
     'observed outside it: 33.3 %'
@@ -151,7 +150,7 @@ def predicted_against_observed(
 
 def calibration(
     y: ArrayLike,
-    predictive: Predictive | Mixture,
+    predictive: TargetDistribution,
     *,
     target: str = "target",
     ax: Axes | None = None,
@@ -166,7 +165,7 @@ def calibration(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive or Mixture
+    predictive : TargetDistribution, such as Predictive or Mixture
         Of the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -180,8 +179,8 @@ def calibration(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> import numpy as np
-    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
     >>> ax = calibration([0.1, 0.8, 9.0], p)
     >>> ax.get_xlabel()
     'expected coverage'
@@ -207,7 +206,7 @@ def calibration(
 
 def residuals_against_std(
     y: ArrayLike,
-    predictive: Predictive | Mixture,
+    predictive: TargetDistribution,
     *,
     target: str = "target",
     ax: Axes | None = None,
@@ -218,7 +217,7 @@ def residuals_against_std(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : Predictive or Mixture
+    predictive : TargetDistribution, such as Predictive or Mixture
         Of the same rows. Of more than 1,000 a random 1,000 are drawn.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -232,8 +231,8 @@ def residuals_against_std(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> import numpy as np
-    >>> p = Predictive(np.array([0.0, 1.0, 4.0]), np.array([1.0, 0.5, 1.0]), 0.5, 6.0)
+    >>> from probprop import Predictive
+    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
     >>> ax = residuals_against_std([0.1, 0.8, 9.0], p)
     >>> ax.get_ylabel()
     'observed − predicted target'

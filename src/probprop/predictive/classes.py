@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.special import entr, log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import qmc
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
+from probprop.predictive.protocol import ClassDistribution, Rows, as_rows
 
 # H(Phi(f)) is close to log 2 exp(-f^2/(2 a)): both it and its tails have this width.
 _BUMP_VARIANCE = 0.5 * math.pi * math.log(2.0)
@@ -21,8 +23,8 @@ _WINNER = np.arange(-5.0, 9.0, 0.4)  # the largest noisy output less the largest
 _BLOCK_ENTRIES = 1 << 22  # of an array on the way
 
 
-@dataclass(frozen=True, eq=False)
-class ClassPredictive:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassPredictive(ClassDistribution):
     """The predictive distribution of the labels of n rows.
 
     The outputs of the network are independent Gaussians under q. A label is what they say once
@@ -58,10 +60,9 @@ class ClassPredictive:
     log_proba: FloatArray
     multilabel: bool = False
 
-    @property
-    def proba(self) -> FloatArray:
-        """Probabilities, (n, n_classes), each row summing to 1; or of each label, (n, n_labels)."""
-        return np.exp(self.log_proba)
+    def __getitem__(self, rows: Rows) -> Self:
+        at = as_rows(rows)
+        return type(self)(self.mean[at], self.std[at], self.log_proba[at], self.multilabel)
 
     @property
     def _is_probit(self) -> bool:
@@ -93,8 +94,8 @@ class ClassPredictive:
         return self.entropy - self.entropy_model
 
 
-@dataclass(frozen=True, eq=False)
-class ClassMixture:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassMixture(ClassDistribution):
     """The predictive distribution of the labels of n rows by several networks: their mixture.
 
     What the members agree on counts as random only where each of them says so: `entropy_model`
@@ -141,10 +142,8 @@ class ClassMixture:
         """Log of the mean of the members' probabilities, as of `ClassPredictive`."""
         return _log_mean([p.log_proba for p in self.members])
 
-    @property
-    def proba(self) -> FloatArray:
-        """Probabilities, (n, n_classes), each row summing to 1; or of each label, (n, n_labels)."""
-        return np.exp(self.log_proba)
+    def __getitem__(self, rows: Rows) -> Self:
+        return type(self)(tuple(p[rows] for p in self.members))
 
     @cached_property
     def entropy(self) -> FloatArray:
@@ -171,15 +170,6 @@ class ClassMixture:
 def _log_mean(logs: list[FloatArray]) -> FloatArray:
     mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs))
     return mean
-
-
-def most_probable(predictive: ClassPredictive | ClassMixture, classes: Array) -> Array:
-    """Return the most probable of the classes, (n,), or 0 and 1 for each label, (n, n_labels)."""
-    if predictive.multilabel:
-        there: Array = predictive.log_proba > math.log(0.5)
-        return there.astype(int)
-    predicted: Array = classes[predictive.log_proba.argmax(axis=1)]
-    return predicted
 
 
 def binary_entropy(z: FloatArray) -> FloatArray:

@@ -9,8 +9,9 @@ which need not be Gaussian or have one mode. The names are those of `Predictive`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -20,8 +21,15 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
-from probprop.inference.posterior import PerTarget
-from probprop.predictive.gaussian import check_open_range
+from probprop.predictive.checks import check_moments, check_open_range
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.protocol import (
+    Rows,
+    TargetDistribution,
+    as_rows,
+    moments_in_words,
+    short_repr,
+)
 
 IntArray = NDArray[np.intp]
 
@@ -29,26 +37,32 @@ _BLOCK_ENTRIES = 1 << 18  # terms held at a time: 2 MB per temporary array
 _QUANTILE_ERROR = 1e-13  # in standard deviations of the mixture
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Mixture(TargetDistribution):
     """An equal mixture of S predictive distributions of the targets of n rows, each on its own.
+
+    ``p[10:20]`` is the distribution of some rows, chosen by a slice, a mask or integers.
 
     Parameters
     ----------
-    means : ndarray of shape (S, n) or (S, n, K)
-        Mean of the target in each component, in target units. Where there are K targets, all
-        shapes below end with K, and each target has a mixture of its own.
-    stds_model : ndarray of shape (S, n) or (S, n, K)
+    means : array-like of shape (S, n) or (S, n, K)
+        Mean of the target in each component, in target units. Where there are K targets, each
+        has a mixture of its own.
+    stds_model : array-like of shape (S, n) or (S, n, K)
         Standard deviation of the network output inside each component, in target units;
         0 where a component is one network.
-    stds_noise : ndarray of shape (S,) or (S, K)
-        Standard deviation of the noise in each component, in target units; above 0.
+    stds_noise : float, or array-like with as many axes as means
+        Standard deviation of the noise in each component, in target units; above 0. An array
+        has the shape of means, or 1 in place of any of its axes: (S, 1) or (S, 1, K) is noise
+        that does not depend on the row. Arrays of fewer axes are refused, because what they
+        mean would depend on whether S, n and K are equal. The attribute has the shape of means.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from probprop.predictive.mixture import Mixture
-    >>> p = Mixture(np.array([[-3.0, 10.0], [3.0, 10.0]]), np.zeros((2, 2)), np.array([4.0, 4.0]))
+    >>> from probprop import Mixture
+    >>> p = Mixture([[-3.0, 10.0], [3.0, 10.0]], [[0.0, 0.0], [0.0, 0.0]], [[4.0], [4.0]])
+    >>> p
+    Mixture(n=2, mean from 0 to 10, std from 4 to 5, n_components=2)
     >>> p.mean, p.std_model, p.std
     (array([ 0., 10.]), array([3., 0.]), array([5., 4.]))
     >>> p.logpdf([0.0, 100.0]).round(2)
@@ -62,40 +76,51 @@ class Mixture:
     stds_model: FloatArray
     stds_noise: FloatArray
 
-    def __post_init__(self) -> None:
-        if self.means.ndim not in (2, 3) or self.stds_model.shape != self.means.shape:
+    def __init__(self, means: ArrayLike, stds_model: ArrayLike, stds_noise: ArrayLike) -> None:
+        means, stds_model = check_moments(("means", "stds_model"), means, stds_model, n_axes=2)
+        noise = np.asarray(stds_noise, np.float64)
+        same = all(a in (1, b) for a, b in zip(noise.shape, means.shape, strict=False))
+        if len(means) == 0 or noise.ndim not in (0, means.ndim) or not same:
             raise ValueError(
-                "'means' and 'stds_model' must be arrays of the same shape, (S, n) or (S, n, K). "
-                f"Got shapes {self.means.shape} and {self.stds_model.shape} instead."
+                "'stds_noise' must have one value or more: a float, or an array with the axes of "
+                "'means', of which any may be 1, so that there is one per component and target of "
+                f"'means'. Got shapes {noise.shape} and {means.shape} instead."
             )
-        expected = self.means.shape[:1] + self.means.shape[2:]
-        if self.stds_noise.shape != expected or self.stds_noise.size == 0:
-            raise ValueError(
-                "'stds_noise' must have one value or more, one per component and target of "
-                f"'means'. Got shapes {self.stds_noise.shape} and {self.means.shape} instead."
-            )
-        bad = self.stds_model[~((self.stds_model >= 0.0) & (self.stds_model < np.inf))]
-        if bad.size:
-            raise ValueError(
-                "'stds_model' must be an array with values in the range [0.0, inf). "
-                f"Got {float(bad[0])} instead."
-            )
-        bad = self.stds_noise[~((self.stds_noise > 0.0) & (self.stds_noise < np.inf))]
-        if bad.size:
-            raise ValueError(
-                "'stds_noise' must be an array with values in the range (0.0, inf). "
-                f"Got {float(bad[0])} instead."
-            )
+        check_open_range("stds_noise", "Mixture", noise, 0.0, np.inf)
+        stds_noise = np.broadcast_to(noise, means.shape)
+        vars(self).update(means=means, stds_model=stds_model, stds_noise=stds_noise)
+
+    @classmethod
+    def of(cls, members: Sequence[Predictive]) -> Self:
+        """Return the equal mixture of Gaussians, the members of an ensemble.
+
+        Parameters
+        ----------
+        members : sequence of Predictive
+            One or more, of the same rows.
+
+        Examples
+        --------
+        >>> from probprop import Mixture, Predictive
+        >>> members = [Predictive([0.0, 1.0], [0.5, 0.5], noise, 6.0) for noise in (1.0, 2.0)]
+        >>> Mixture.of(members).std_noise.round(4)
+        array([1.5811, 1.5811])
+        """
+        noise = [p.std_noise for p in members]
+        if all(a.strides[0] == 0 for a in noise):  # views of one value for all rows: no copies
+            noise = [a[:1] for a in noise]
+        means, stds_model = ([p.mean for p in members], [p.std_model for p in members])
+        return cls(np.array(means), np.array(stds_model), np.array(noise))
 
     @property
     def mean(self) -> FloatArray:
-        """Mean of the target, in target units; shape (n,)."""
+        """Mean of the target, in target units; (n,) or (n, K)."""
         mean: FloatArray = self.means.mean(axis=0)
         return mean
 
     @property
     def std_model(self) -> FloatArray:
-        """Standard deviation of the network output, in target units; shape (n,).
+        """Standard deviation of the network output, in target units; (n,) or (n, K).
 
         The law of total variance: the mean of the components' variances plus the variance of
         their means.
@@ -107,53 +132,24 @@ class Mixture:
         return std
 
     @property
-    def std_noise(self) -> PerTarget:
-        """Standard deviation of the noise, in target units: the root of its mean variance."""
+    def std_noise(self) -> FloatArray:
+        """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
         std: FloatArray = np.hypot.reduce(self.stds_noise, axis=0) / np.sqrt(len(self.stds_noise))
-        return std if std.ndim else float(std)
-
-    @property
-    def std(self) -> FloatArray:
-        """Standard deviation of the target, noise included, in target units; shape (n,)."""
-        std: FloatArray = np.hypot(self.std_model, self.std_noise)
         return std
 
-    @property
-    def var_model(self) -> FloatArray:
-        """Variance of the network output, in target units squared; shape (n,)."""
-        return self.std_model**2
+    def __repr__(self) -> str:
+        words = moments_in_words(self.mean, self.std)
+        return short_repr(self, *words, f"n_components={len(self.means)}")
 
-    @property
-    def var_noise(self) -> FloatArray:
-        """Variance of the noise, in target units squared; shape (n,), the same in every row."""
-        return np.full(self.means.shape[1:], np.square(self.std_noise))
+    def __getitem__(self, rows: Rows) -> Self:
+        return self._at(as_rows(rows))
 
-    @property
-    def var(self) -> FloatArray:
-        """Variance of the target: var_model + var_noise; shape (n,)."""
-        return self.var_model + self.var_noise
+    def targets(self) -> list[Self]:
+        if self.means.ndim == 2:
+            return [self]
+        return [self._at(slice(None), k) for k in range(self.means.shape[2])]
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        """Log density of targets, exact.
-
-        Parameters
-        ----------
-        y : array_like, broadcasts against (n,)
-            Targets, in target units.
-
-        Returns
-        -------
-        ndarray
-            Log density, per target unit, in the broadcast shape.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> p = Mixture(np.array([[0.0], [4.0]]), np.zeros((2, 1)), np.array([2.0, 2.0]))
-        >>> p.logpdf([[0.0], [2.0]]).round(4)
-        array([[-2.1783],
-               [-2.1121]])
-        """
         y, columns = self._broadcast(y)
         log_sum: FloatArray = np.full(columns.shape, -np.inf)
         with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
@@ -164,26 +160,6 @@ class Mixture:
         return log_sum.reshape(y.shape)
 
     def cdf(self, y: ArrayLike) -> FloatArray:
-        """Probability of a target at or below y; accurate in the lower tail too.
-
-        Parameters
-        ----------
-        y : array_like, broadcasts against (n,)
-            Targets, in target units.
-
-        Returns
-        -------
-        ndarray
-            Probabilities, in the broadcast shape.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> p = Mixture(np.array([[0.0], [4.0]]), np.zeros((2, 1)), np.array([2.0, 2.0]))
-        >>> p.cdf([[2.0], [6.0]]).round(4)
-        array([[0.5 ],
-               [0.92]])
-        """
         y, columns = self._broadcast(y)
         total = np.zeros(columns.shape)
         with np.errstate(over="ignore"):
@@ -192,84 +168,28 @@ class Mixture:
         return total.reshape(y.shape) / len(self.means)
 
     def quantile(self, q: ArrayLike) -> FloatArray:
-        """The targets below which there is probability q.
-
-        Parameters
-        ----------
-        q : float or array_like
-            Probabilities, strictly between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape q.shape + (n,)
-            Quantiles, in target units.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> p = Mixture(np.array([[0.0], [4.0]]), np.zeros((2, 1)), np.array([2.0, 2.0]))
-        >>> p.quantile([0.1, 0.5]).round(2)
-        array([[-1.7],
-               [ 2. ]])
-        """
         q = np.asarray(q, dtype=np.float64)
-        check_open_range("q", " of Mixture.quantile", q, 0.0, 1.0)
+        check_open_range("q", "Mixture.quantile", q, 0.0, 1.0)
         return self._quantile(np.minimum(q, 1.0 - q), np.where(q < 0.5, 1.0, -1.0))
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """The central interval that holds a target with probability `level`.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Probability inside, strictly between 0 and 1; half of the rest is on each side.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n,)
-            Ends of the interval, in target units.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> p = Mixture(np.array([[0.0], [4.0]]), np.zeros((2, 1)), np.array([2.0, 2.0]))
-        >>> lower, upper = p.interval(0.9)
-        >>> lower.round(2), upper.round(2)
-        (array([-2.57]), array([6.57]))
-        """
-        check_open_range("level", " of Mixture.interval", level, 0.0, 1.0)
+        check_open_range("level", "Mixture.interval", level, 0.0, 1.0)
         tail = np.full(2, 0.5 * (1.0 - level))
         lower, upper = self._quantile(tail, np.array([1.0, -1.0]))
         return lower, upper
 
     def sample(self, n_samples: int, random_state: int | RandomState | None = None) -> FloatArray:
-        """Draw targets. Rows are drawn independently of each other.
-
-        Parameters
-        ----------
-        n_samples : int
-            Draws per row.
-        random_state : int, RandomState instance or None, default=None
-            Pass an int for the same draws in every call.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n)
-            Draws, in target units.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> p = Mixture(np.array([[0.0], [4.0]]), np.zeros((2, 1)), np.array([2.0, 2.0]))
-        >>> p.sample(3, random_state=0).shape
-        (3, 1)
-        """
         rng = check_random_state(random_state)
         n_components, n = self.means.shape[:2]
         component, row = rng.randint(n_components, size=(n_samples, n)), np.arange(n)
-        std = np.hypot(self.stds_model[component, row], self.stds_noise[component])
+        std = np.hypot(self.stds_model[component, row], self.stds_noise[component, row])
         draws: FloatArray = self.means[component, row] + std * rng.standard_normal(std.shape)
         return draws
+
+    def _at(self, *index: Any) -> Self:
+        """The mixture of some of the entries of (n,) or (n, K), with all components."""
+        at = slice(None), *index
+        return type(self)(self.means[at], self.stds_model[at], self.stds_noise[at])
 
     def _broadcast(self, y: ArrayLike) -> tuple[FloatArray, IntArray]:
         """Return y in its shape against (n,), and which row each of its flat entries is of.
@@ -286,16 +206,15 @@ class Mixture:
         Each has shape (block, len(columns)).
         """
         step = max(1, _BLOCK_ENTRIES // max(1, len(columns)))
+        entries: tuple[Any, ...] = np.unravel_index(columns, self.means.shape[1:])
         for start in range(0, len(self.means), step):
             block = slice(start, start + step)
             mean, std_model = (
                 a[block].reshape(-1, self.means[0].size).take(columns, axis=1)
                 for a in (self.means, self.stds_model)
             )
-            # Flat entries have their targets in turn.
-            targets = self.stds_noise[block].reshape(len(mean), -1)
-            std_noise = targets.take(columns % targets.shape[1], axis=1)
-            std: FloatArray = np.hypot(std_model, std_noise)
+            std_noise = self.stds_noise[(block, *entries)]  # of a view, which reshape would copy
+            std: FloatArray = np.hypot(std_model, std_noise, order="C")
             yield mean, std
 
     def _quantile(self, tail: FloatArray, sign: FloatArray) -> FloatArray:

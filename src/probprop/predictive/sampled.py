@@ -12,9 +12,10 @@ from sklearn.utils import check_array
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
+from probprop.predictive.protocol import short_repr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SampledNetwork:
     """One ordinary neural network with weights drawn from q, a function of X.
 
@@ -23,10 +24,22 @@ class SampledNetwork:
     weights : tuple of ndarray, each (n_out, n_in + 1)
         Bias in the last column.
     standardizer : Standardizer
+
+    Examples
+    --------
+    >>> from probprop import PBPRegressor
+    >>> model = PBPRegressor((5,), n_epochs=2, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 5])
+    >>> [f] = model.sample_functions(1, random_state=0)
+    >>> f, f([[0.5], [1.5]]).shape
+    (SampledNetwork(1-5-1), (2,))
     """
 
     weights: tuple[FloatArray, ...]
     standardizer: Standardizer
+
+    def __repr__(self) -> str:
+        sizes = [self.weights[0].shape[1] - 1, *(w.shape[0] for w in self.weights)]
+        return short_repr(self, "-".join(map(str, sizes)))
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Return f(X) of shape (n,) in target units, without noise.

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
 from probprop.inference.standardize import Standardizer
+from probprop.predictive.protocol import moments_in_words, short_repr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
     """The predictive mean and standard deviation of n rows, and their gradients by the features.
 
-    The names are those of `Predictive`. The noise is the same everywhere, so it has no gradient
-    of its own; it only damps that of `std`.
+    The names are those of `Predictive`. The noise has no gradient of its own, as if it were the
+    same all around each row; it only damps that of `std`.
 
     Parameters
     ----------
@@ -23,7 +25,7 @@ class Sensitivity:
         Mean of the target, in target units.
     std_model : ndarray of shape (n,)
         Standard deviation of the network output under q, in target units.
-    std_noise : float
+    std_noise : ndarray of shape (n,)
         Standard deviation of the noise, in target units; above 0.
     dmean_dX : ndarray of shape (n, n_features)
         Derivatives of `mean`, in target units per unit of each feature.
@@ -47,9 +49,13 @@ class Sensitivity:
 
     mean: FloatArray
     std_model: FloatArray
-    std_noise: float
+    std_noise: FloatArray
     dmean_dX: FloatArray
     dstd_model_dX: FloatArray
+
+    def __repr__(self) -> str:
+        n_features = f"n_features={self.dmean_dX.shape[1]}"
+        return short_repr(self, *moments_in_words(self.mean, self.std), n_features)
 
     @property
     def std(self) -> FloatArray:
@@ -68,7 +74,7 @@ def sensitivity(
     variance: FloatArray,
     dmean_dX: FloatArray,
     dvariance_dX: FloatArray,
-    noise_variance: float,
+    noise_variance: ArrayLike,
     standardizer: Standardizer,
 ) -> Sensitivity:
     """Bring moments and gradients from standardised units to those of the user.
@@ -78,7 +84,7 @@ def sensitivity(
     mean, variance : ndarray of shape (n,)
         Of the network output, without the noise.
     dmean_dX, dvariance_dX : ndarray of shape (n, n_features)
-    noise_variance : float
+    noise_variance : array-like that broadcasts to (n,)
     standardizer : Standardizer
 
     Returns
@@ -87,11 +93,11 @@ def sensitivity(
     """
     std = np.sqrt(variance)
     dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
-    y_scale, x_scale = float(standardizer.y_scale), standardizer.x_scale
+    y_scale, x_scale = np.asarray(standardizer.y_scale).item(), standardizer.x_scale
     return Sensitivity(
         mean=mean * y_scale + standardizer.y_mean,
         std_model=std * y_scale,
-        std_noise=float(np.sqrt(noise_variance)) * y_scale,
+        std_noise=np.broadcast_to(np.sqrt(noise_variance) * y_scale, mean.shape),
         dmean_dX=dmean_dX / x_scale * y_scale,
         dstd_model_dX=dstd_dX / x_scale * y_scale,
     )

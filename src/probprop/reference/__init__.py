@@ -1,13 +1,13 @@
 """The algorithm in NumPy, equation by equation: made to be read, not to be fast.
 
-Read `moments` (one rectified unit), `adf` (the likelihood), `gamma` (the precisions),
-`prior` (the prior factors), then `gradient` (of a prediction, by the features). The native
-kernel computes the same, and is tested against this.
+Read `activations.relu` (one rectified unit), `adf` (a pass over the points), `likelihoods`
+(log Z of a point), `gamma` (the precisions), `prior` (the prior factors), then `gradient` (of a
+prediction, by the features). The native kernel computes the same, and is tested against this.
 """
 
 from probprop.reference.adf import adf_pass, predict_moments
 from probprop.reference.gradient import predict_gradient
-from probprop.reference.likelihood import class_log_probabilities
+from probprop.reference.likelihoods.multinomial import class_log_probabilities
 from probprop.reference.prior import refine_prior
 
 __all__ = [

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probprop._types import Array
-from probprop.inference.posterior import Likelihood, Memory, PassInfo, PerTarget, Posterior
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import Memory, PassInfo, Posterior
+from probprop.reference.activations.relu import ReluMoments, relu_moments
 from probprop.reference.gamma import gamma_update
-from probprop.reference.likelihood import Evidence, gaussian, multinomial, probit
+from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
 from probprop.reference.memory import give_back
-from probprop.reference.moments import ReluMoments, relu_moments
 
 _V_MIN = 1e-100  # a new weight variance must be above this
 
@@ -72,23 +72,22 @@ def forward(
     return Forward(means, variances, tuple(relu), m_out, v_out)
 
 
-def log_Z(likelihood: Likelihood, passed: Forward, y: Array, noise_variance: PerTarget) -> Evidence:
+def log_Z(
+    likelihood: PointLikelihood, passed: Forward, y: float | Array, noise_variance: FloatArray
+) -> Evidence:
     """Evaluate log Z of one point for a likelihood; [PBP15] Eq. (12) is the Gaussian one.
 
     Parameters
     ----------
-    likelihood : {"gaussian", "probit", "multinomial"}
+    likelihood : PointLikelihood
     passed : Forward
         Of one point.
-    y : ndarray, (K,), or (1,) if multinomial
-        Values, labels of +1 and -1, or the index of the class.
-    noise_variance : float, or ndarray of shape (K,)
-        Of a Gaussian.
+    y : float, or ndarray of shape (K,)
+        The target, as the likelihood takes it.
+    noise_variance : ndarray, (K,), or (1,) where the noise is fixed
     """
     m, v = np.asarray(passed.m_out, np.float64), np.asarray(passed.v_out, np.float64)
-    if likelihood == "gaussian":
-        return gaussian(m, v, y, noise_variance)
-    return probit(m, v, y) if likelihood == "probit" else multinomial(m, v, int(y[0]))
+    return likelihood.log_Z(m, v, np.atleast_1d(y), noise_variance)
 
 
 def to_inputs(
@@ -153,7 +152,7 @@ def gradients(
     posterior: Posterior,
     x: Array,
     y: float | Array,
-    likelihood: Likelihood = "gaussian",
+    likelihood: PointLikelihood = GAUSSIAN,
     x_var: Array | None = None,
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
@@ -163,7 +162,7 @@ def gradients(
     posterior : Posterior
     x : ndarray, (D,)
     y : float, or ndarray of shape (K,)
-    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
+    likelihood : PointLikelihood, default=GAUSSIAN
     x_var : ndarray, (D,), default=None
         Variances of the entries of x.
 
@@ -174,7 +173,7 @@ def gradients(
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-    evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
+    evidence = log_Z(likelihood, passed, y, np.atleast_1d(posterior.noise_variance))
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
@@ -216,8 +215,7 @@ def absorb(
     x: Array,
     y: float | Array,
     *,
-    likelihood: Likelihood = "gaussian",
-    update_variance: bool = True,
+    likelihood: PointLikelihood = GAUSSIAN,
     x_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
@@ -227,10 +225,8 @@ def absorb(
     posterior : Posterior
     x : ndarray, (D,)
     y : float, or ndarray of shape (K,)
-        A value; labels of +1 and -1 for a probit; the index of a class if multinomial.
-    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
-    update_variance : bool, default=True
-        False leaves Eq. (7) out: the variances of the weights stay.
+        The target, as the likelihood takes it.
+    likelihood : PointLikelihood, default=GAUSSIAN
     x_var : ndarray, (D,), default=None
         Variances of the entries of x.
 
@@ -241,50 +237,54 @@ def absorb(
         Of this one point.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
+    alpha_noise = np.atleast_1d(posterior.alpha_noise)
+    beta_noise = np.atleast_1d(posterior.beta_noise)
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
         passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-        evidence = log_Z(likelihood, passed, np.atleast_1d(y), posterior.noise_variance)
+        evidence = log_Z(likelihood, passed, y, np.atleast_1d(posterior.noise_variance))
         finite = math.isfinite(evidence.log_Z)
-        if likelihood == "gaussian":
+        if likelihood.learns_noise:
             d2, v_out = (y - passed.m_out) ** 2, passed.v_out
             # In units of the noise, as the quadrature needs them.
-            precision = posterior.alpha_noise / posterior.beta_noise
+            precision = alpha_noise / beta_noise
             finite &= bool(np.isfinite([d2 * precision, v_out * precision]).all())
         if not finite:
             return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
 
         gradient = backward(m_w, v_w, passed, evidence)
-        layers = list(zip(m_w, v_w, *gradient, strict=True))
-        if update_variance:
-            updates = [gaussian_update(*layer) for layer in layers]
-        else:
-            updates = [(mean_update(m, v, d_m), v, 0) for m, v, d_m, _ in layers]
+        updates = [gaussian_update(*layer) for layer in zip(m_w, v_w, *gradient, strict=True)]
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
-    noise, n_guarded = (posterior.alpha_noise, posterior.beta_noise), 0
-    if likelihood == "gaussian":
-        noise, n_guarded = noise_update(*noise, d2, v_out)
+    n_guarded = 0
+    if likelihood.learns_noise:
+        (alpha_noise, beta_noise), n_guarded = noise_update(alpha_noise, beta_noise, d2, v_out)
     return (
-        replace(posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=noise[0], beta_noise=noise[1]),
+        replace(
+            posterior,
+            m_w=m_w_new,
+            v_w=v_w_new,
+            alpha_noise=alpha_noise,
+            beta_noise=beta_noise,
+        ),
         PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, n_skipped=0),
     )
 
 
 def noise_update(
-    alpha: PerTarget, beta: PerTarget, d2: Array, v: Array
-) -> tuple[tuple[PerTarget, PerTarget], int]:
+    alpha: FloatArray, beta: FloatArray, d2: Array, v: Array
+) -> tuple[tuple[FloatArray, FloatArray], int]:
     """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
 
     The outputs are independent under q, so each one's Z is that of its own target.
 
     Parameters
     ----------
-    alpha, beta : float, or ndarray of shape (K,)
+    alpha, beta : ndarray, (K,)
     d2, v : ndarray, (K,)
         Squared residuals and variances of the outputs.
 
     Returns
     -------
-    alpha_new, beta_new : float, or ndarray of shape (K,)
+    alpha_new, beta_new : ndarray, (K,)
     n_guarded : int
         How many were made by quadrature.
     """
@@ -292,8 +292,6 @@ def noise_update(
     alphas, betas, guarded = zip(
         *(gamma_update(*map(float, target)) for target in targets), strict=True
     )
-    if len(alphas) == 1:
-        return (alphas[0], betas[0]), sum(guarded)
     return (np.array(alphas), np.array(betas)), sum(guarded)
 
 
@@ -307,8 +305,7 @@ def adf_pass(
     y: Array,
     order: Sequence[int] | Array,
     *,
-    likelihood: Likelihood = "gaussian",
-    update_variance: bool = True,
+    likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
 ) -> tuple[Posterior, PassInfo]:
@@ -320,13 +317,10 @@ def adf_pass(
     X : ndarray, (n, D)
         Standardised features.
     y : ndarray, (n,) or (n, K)
-        Standardised targets, (n, K) if there are several; labels of +1 and -1 for probits,
-        indices of classes if multinomial.
+        Targets as the likelihood takes them: standardised values, labels, indices of classes.
     order : sequence of int
         Indices of the points, in the order in which to absorb them.
-    likelihood : {"gaussian", "probit", "multinomial"}, default="gaussian"
-    update_variance : bool, default=True
-        False leaves Eq. (7) out: the variances of the weights stay.
+    likelihood : PointLikelihood, default=GAUSSIAN
     memory : Memory, default=None
         Bounds the evidence q holds: some is given back before new points are absorbed. None
         is the algorithm of [PBP15].
@@ -342,7 +336,6 @@ def adf_pass(
             X[i],
             y[i],
             likelihood=likelihood,
-            update_variance=update_variance,
             x_var=None if X_var is None else X_var[i],
         )
         infos.append(info)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from probprop._types import Array
 from probprop.inference.posterior import Memory, Posterior
 
@@ -34,8 +36,9 @@ def give_back(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
         posterior,
         m_w=tuple(m for m, _ in tempered),
         v_w=tuple(v for _, v in tempered),
-        alpha_noise=(1.0 - share) * posterior.alpha_noise + share * memory.noise_shape,
-        beta_noise=(1.0 - share) * posterior.beta_noise + share * memory.noise_rate,
+        alpha_noise=(1.0 - share) * np.atleast_1d(posterior.alpha_noise)
+        + share * memory.noise_shape,
+        beta_noise=(1.0 - share) * np.atleast_1d(posterior.beta_noise) + share * memory.noise_rate,
     )
 
 

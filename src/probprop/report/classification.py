@@ -17,7 +17,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.metrics.classes import class_summary
-from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.predictive.protocol import ClassDistribution
 from probprop.report.document import Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -93,22 +93,17 @@ def classification_sections(
     numbers = np.arange(1, len(rows) + 1) if row_numbers is None else np.asarray(row_numbers)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = _predict(model, rows)
-        uncertain = np.argsort(-predictive.entropy, kind="stable")[:_LEAST_CERTAIN]
-        of_uncertain = _predict(model, rows[uncertain])  # its parts take long for all rows
+        predictive = cast(ClassDistribution, model.predict_distribution(rows))
+    uncertain = np.argsort(-predictive.entropy, kind="stable")[:_LEAST_CERTAIN]
     return [
         _quality(index, predictive, model.classes_, held_out),
         *_pictures(index, predictive.proba, model.classes_),
         training_section(model, target),
         *choice_sections(model),
         weights_section(model),
-        _uncertain(numbers[uncertain], index[uncertain], of_uncertain, model.classes_),
+        _uncertain(numbers[uncertain], index[uncertain], predictive[uncertain], model.classes_),
         Section("The model", table=([], model_facts(model, names, target))),
     ]
-
-
-def _predict(model: PBPClassifier | PBPEnsemble, X: Array) -> ClassPredictive | ClassMixture:
-    return cast(ClassPredictive | ClassMixture, model.predict_distribution(X))
 
 
 # ---- Quality
@@ -116,7 +111,7 @@ def _predict(model: PBPClassifier | PBPEnsemble, X: Array) -> ClassPredictive | 
 
 def _quality(
     index: Array,
-    predictive: ClassPredictive | ClassMixture,
+    predictive: ClassDistribution,
     classes: Array,
     held_out: bool | None,
 ) -> Section:
@@ -239,7 +234,7 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
 
 
 def _uncertain(
-    row_numbers: Array, index: Array, predictive: ClassPredictive | ClassMixture, classes: Array
+    row_numbers: Array, index: Array, predictive: ClassDistribution, classes: Array
 ) -> Section:
     """The rows whose class is most open, and how much of that more data could settle."""
     guessed = predictive.proba.argmax(axis=1)

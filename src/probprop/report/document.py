@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
         f"Reports need {error.name}, which is not installed: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.files.format import replacing
+from probprop._atomic import replacing
 
 Table = tuple[list[str], list[list[str]]]
 """A header, empty for none, and rows of as many cells."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from scipy.special import gammaincinv
+from sklearn.base import is_classifier
 
 from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble, first_network
+from probprop.estimators.kind import classes_of, members
 from probprop.estimators.regressor import PBPRegressor
-from probprop.predictive.targets import target_names
+from probprop.table.names import target_names
 
 _MAX_NAMES = 40  # features named
 
@@ -81,7 +84,7 @@ def model_facts(
         facts.append(["Unusual in training", ", ".join(unusual)])
     if network.choice_.curves:
         facts.append(["Epochs and memory", choice_text(network)])
-    if isinstance(network, PBPRegressor):
+    if not is_classifier(network):
         of_targets = q.alpha_noise, q.beta_noise, network.standardizer_.y_scale
         each = zip(*map(np.atleast_1d, of_targets), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
@@ -101,17 +104,18 @@ def model_facts(
 
 
 def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
-    if isinstance(network, PBPRegressor):
+    classes = classes_of(network)
+    if classes is None:
         return []
-    names = [str(name) for name in network.classes_.tolist()]
-    return [["Labels" if network.multilabel_ else "Classes", f"{len(names):,}: {_some(names)}"]]
+    names = [str(name) for name in classes.tolist()]
+    multilabel = cast(PBPClassifier, network).multilabel_
+    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {_some(names)}"]]
 
 
 def _members(model: PBPRegressor | PBPClassifier | PBPEnsemble) -> list[list[str]]:
-    if not isinstance(model, PBPEnsemble):
-        return []
-    n = len(model.estimators_)
-    return [["Ensemble", f"{n:,} network{'' if n == 1 else 's'}; below is the first"]]
+    n = len(members(model))
+    described = f"{n:,} network{'' if n == 1 else 's'}; below is the first"
+    return [["Ensemble", described]] if n else []
 
 
 def _some(names: Sequence[str]) -> str:

@@ -9,15 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator
 from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
 
 from probprop import plot
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble, first_network
+from probprop.estimators.kind import members
 from probprop.estimators.regressor import PBPRegressor
-from probprop.predictive.targets import in_words, target_names
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import choice_text
+from probprop.table.names import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble
 
@@ -61,7 +63,7 @@ def axis_label(name: str) -> str:
 def training_section(model: Model, target: str | Sequence[str]) -> Section:
     """How training went, pass by pass."""
     network = first_network(model)
-    has_noise = isinstance(network, PBPRegressor)
+    has_noise = not is_classifier(network)
     text = "Mean log Z is how well each row was predicted just before the network learned from it; "
     text += "it should rise and level off." + _which(model)
     if has_noise:
@@ -113,9 +115,8 @@ def weights_section(model: Model) -> Section:
 
 
 def _which(model: Model) -> str:
-    if isinstance(model, PBPEnsemble):
-        return f" Shown is the first of the {len(model.estimators_):,} networks."
-    return ""
+    n = len(members(model))
+    return f" Shown is the first of the {n:,} networks." if n else ""
 
 
 def percent(share: float) -> str:

@@ -16,9 +16,7 @@ from probprop import metrics, plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.targets import of_each_target, target_names
+from probprop.predictive.protocol import TargetDistribution
 from probprop.report.document import Picture, Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -31,6 +29,7 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
+from probprop.table.names import target_names
 
 
 def regression_sections(
@@ -91,8 +90,8 @@ def regression_sections(
     observed = np.asarray(y, np.float64).reshape(len(rows), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(Predictive | Mixture, model.predict_distribution(rows))
-        each = list(zip(targets, observed, of_each_target(predictive), strict=True))
+        predictive = cast(TargetDistribution, model.predict_distribution(rows))
+        each = list(zip(targets, observed, predictive.targets(), strict=True))
         scores = [metrics.summary(column, one) for _, column, one in each]
         judged = [
             [_quality(column, score, name, held_out), *_fit_pictures(column, one, name)]
@@ -216,7 +215,7 @@ def _inside(level: int) -> str:
 # ---- Pictures
 
 
-def _fit_pictures(y: FloatArray, predictive: Predictive | Mixture, target: str) -> list[Section]:
+def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
     return [
         Section(
             "Predicted against observed",
@@ -247,7 +246,7 @@ def _fit_pictures(y: FloatArray, predictive: Predictive | Mixture, target: str) 
     ]
 
 
-def _residuals(y: FloatArray, predictive: Predictive | Mixture, target: str) -> Section:
+def _residuals(y: FloatArray, predictive: TargetDistribution, target: str) -> Section:
     drawn = picture(
         lambda ax: plot.residuals_against_std(y, predictive, target=axis_label(target), ax=ax),
         f"Residuals of {target} against the predicted standard deviation",

@@ -1,21 +1,31 @@
 """Tables in files, and models on their columns.
 
 `read_table` and `iter_table` read CSV, TSV and Parquet; `fit_table_model` fits a network on a
-table whose columns may hold numbers, true and false, or text. This is what the command is made
-of; it needs pandas.
+table whose columns may hold numbers, true and false, or text. The command is made of this.
+
+These names need pandas and are imported when they are first used (PEP 562), so that
+`probprop.table.names` can be used without it.
 """
 
-try:
-    import pandas  # noqa: F401  (tried first, so that its absence is explained)
-except ModuleNotFoundError as error:
-    if error.name != "pandas":
-        raise
-    raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
 
-from probprop.table.columns import Kind
-from probprop.table.errors import TableError
-from probprop.table.model import TableModel, UnknownCategoryWarning, fit_table_model
-from probprop.table.read import iter_table, read_table
+if TYPE_CHECKING:
+    from probprop.table.columns import Kind
+    from probprop.table.errors import TableError
+    from probprop.table.fitting import fit_table_model
+    from probprop.table.model import TableModel, UnknownCategoryWarning
+    from probprop.table.read import iter_table, read_table
+
+_HOME = {
+    "Kind": "columns",
+    "TableError": "errors",
+    "TableModel": "model",
+    "UnknownCategoryWarning": "model",
+    "fit_table_model": "fitting",
+    "iter_table": "read",
+    "read_table": "read",
+}
 
 __all__ = [
     "Kind",
@@ -26,3 +36,22 @@ __all__ = [
     "iter_table",
     "read_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = _import_module(f"{__name__}.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":
+            raise
+        raise ImportError("Tables need pandas: pip install 'probprop[cli]'") from error
+    globals()[name] = value = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names that were not used yet, too."""
+    return sorted({*globals(), *__all__})

@@ -5,40 +5,39 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Literal, cast, overload
 
 import pandas as pd
-from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files import format as persistence
 from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
-from probprop.predictive.targets import target_names
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
-from probprop.table.encoding import encode, fit_encoder, typed_columns
-from probprop.table.errors import TableError, check_names, columns_absent, listed
+from probprop.table.encoding import encode, typed_columns
+from probprop.table.errors import listed
+from probprop.table.names import target_names
+from probprop.table.select import select
 from probprop.table.target import check_known, labels_of, targets_of
 
-if TYPE_CHECKING:
-    from probprop.estimators.base import Callback
-
 Estimator = PBPRegressor | PBPClassifier | PBPEnsemble
+
+
+_SHOWN = 4  # names in the repr
 
 
 class UnknownCategoryWarning(UserWarning):
     """Rows have categories that the model was not fitted on."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableModel:
     """A fitted regressor or classifier with the columns it takes and their encoding.
 
@@ -66,6 +65,11 @@ class TableModel:
     features: list[str]
     target: str | list[str]
 
+    def __repr__(self) -> str:
+        """Return a line: what predicts which columns from which."""
+        known = f"{listed(self.targets, _SHOWN)} from {listed(self.features, _SHOWN)}"
+        return f"TableModel({type(self.estimator).__name__}: {known})"
+
     @property
     def targets(self) -> list[str]:
         """The columns that it predicts, also where it is one."""
@@ -74,8 +78,7 @@ class TableModel:
     @property
     def classes(self) -> Array | None:
         """The classes that it predicts, sorted; None where it predicts a number."""
-        classes: Array | None = getattr(self.estimator, "classes_", None)
-        return classes
+        return classes_of(self.estimator)
 
     @property
     def target_kind(self) -> Kind:
@@ -148,7 +151,7 @@ class TableModel:
         UnknownCategoryWarning
             Once, with each column and the number of rows.
         """
-        given = _select(frame, self.features)
+        given = select(frame, self.features)
         if takes_gaps(self.estimator):
             given = with_gaps(given, self.kinds)
         else:
@@ -169,7 +172,7 @@ class TableModel:
         y has shape (n,), or (n, K) of several targets. A class that the model does not know is
         refused.
         """
-        given = _select(frame, [*self.features, *self.targets])
+        given = select(frame, [*self.features, *self.targets])
         if self.classes is None:
             return self.encode(frame), targets_of(given, self.targets)
         [target] = self.targets
@@ -185,11 +188,44 @@ class TableModel:
         `student_t` is for a single `PBPRegressor`.
         """
         X = self.encode(frame)
-        if isinstance(self.estimator, PBPRegressor):
-            return self.estimator.predict_distribution(X, student_t=student_t)
-        if student_t:
+        if not student_t:
+            return self.estimator.predict_distribution(X)
+        if not offers_student_t(self.estimator):
             raise ValueError("student_t=True is for a PBPRegressor: give False.")
-        return self.estimator.predict_distribution(X)
+        return cast(PBPRegressor, self.estimator).predict_distribution(X, student_t=True)
+
+    @overload
+    def predict(self, frame: pd.DataFrame, return_std: Literal[False] = ...) -> Array: ...
+    @overload
+    def predict(
+        self, frame: pd.DataFrame, return_std: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+    def predict(
+        self, frame: pd.DataFrame, return_std: bool = False
+    ) -> Array | tuple[FloatArray, FloatArray]:
+        """Predict the mean of the target, or its most probable class, for every row of a table.
+
+        Parameters
+        ----------
+        frame : DataFrame of shape (n, n_columns)
+            As for `encode`; it need not have the target.
+        return_std : bool, default=False
+            For targets of numbers only.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,), or (n, K) for several targets
+            In target units. Where the target is a class, the most probable one, of `classes`.
+        std : ndarray of the same shape
+            Standard deviation of the target, in target units, with the noise; only with
+            ``return_std=True``.
+        """
+        if not return_std:
+            predicted: Array = self.estimator.predict(self.encode(frame))
+            return predicted
+        if self.classes is not None:
+            raise ValueError("return_std=True is for targets of numbers: give False for classes.")
+        return cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays."""
@@ -202,139 +238,11 @@ class TableModel:
         The file is written beside `path` and renamed, so that a crash never leaves half a
         model.
         """
-        persistence.save(self, path)
+        from probprop.files import save  # the one import upwards: files know all models
 
-
-def fit_table_model(
-    frame: pd.DataFrame,
-    target: str | Sequence[str],
-    *,
-    features: Sequence[str] | None = None,
-    drop: Collection[str] = (),
-    estimator: Estimator,
-    callback: Callback | None = None,
-) -> TableModel:
-    """Fit a regressor or a classifier on the columns of a table.
-
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-    target : str or sequence of str
-        Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
-        Several columns of numbers are predicted by one network, each with its own noise.
-    features : sequence of str, default=None
-        Columns to predict it from; None means all others.
-    drop : collection of str, default=()
-        Columns to leave out.
-    estimator : PBPRegressor, PBPClassifier or PBPEnsemble
-        A clone of it is fitted. With ``missing="marginalize"`` features may have gaps.
-    callback : callable, default=None
-        Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
-
-    Returns
-    -------
-    TableModel
-
-    Raises
-    ------
-    TableError
-        Where columns are absent, have missing values, or hold what no model can use, as dates.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from probprop import PBPRegressor
-    >>> from probprop.table import fit_table_model
-    >>> fruit = pd.DataFrame({
-    ...     "kind": ["apple", "pear", "apple", "pear"],
-    ...     "ripe": [True, True, False, False],
-    ...     "length": [7.0, 9.5, 6.0, 8.0],
-    ...     "weight": [150.0, 180.0, 120.0, 160.0],
-    ... })
-    >>> model = fit_table_model(fruit, "weight", estimator=PBPRegressor(random_state=0))
-    >>> model.encoded_names
-    ['length', 'ripe', 'kind=apple', 'kind=pear']
-    >>> model.encode(fruit[:2])
-    array([[7. , 1. , 1. , 0. ],
-           [9.5, 1. , 0. , 1. ]])
-    >>> model.predict_distribution(fruit).mean.shape
-    (4,)
-    """
-    targets = target_names(target)
-    chosen = choose_features(frame, targets, features, drop)
-    given = _select(frame, [*chosen, *targets])
-    if is_classifier(estimator):
-        check_one_target(targets)
-        y: Array = labels_of(given, targets[0])
-    else:
-        y = targets_of(given, targets)
-    if not takes_gaps(estimator):
-        check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder, X = fit_encoder(given[chosen])
-    new = clone(estimator)
-    fitted = new.fit(X, y) if isinstance(new, PBPEnsemble) else new.fit(X, y, callback)
-    return TableModel(fitted, encoder, chosen, targets[0] if len(targets) == 1 else targets)
-
-
-def check_one_target(targets: Sequence[str]) -> None:
-    """Refuse several targets, for classes."""
-    if len(targets) > 1:
-        raise TableError(
-            f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
-            "target, or predict numbers (--task regression)."
-        )
+        save(self, path)
 
 
 def takes_gaps(estimator: Estimator) -> bool:
     """Whether features may be missing: it, or each network of it, marginalises them."""
     return bool(get_tags(estimator).input_tags.allow_nan)
-
-
-def _source(frame: pd.DataFrame) -> str:
-    return str(frame.attrs.get("source", "The table"))
-
-
-def _select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return these columns of a table that has them, each once, and rows."""
-    if absent := [name for name in names if name not in frame]:
-        raise columns_absent(_source(frame), absent, list(frame))
-    check_names(_source(frame), list(frame))
-    if len(frame) == 0:
-        raise TableError(f"{_source(frame)} has no rows: give one with data in it.")
-    return frame[list(names)]
-
-
-def choose_features(
-    frame: pd.DataFrame,
-    targets: Sequence[str],
-    features: Sequence[str] | None,
-    drop: Collection[str],
-) -> list[str]:
-    """Return the columns to use, in the order of the table."""
-    wanted = [*targets, *(features or ()), *drop]
-    if absent := [name for name in dict.fromkeys(wanted) if name not in frame]:
-        raise columns_absent(_source(frame), absent, list(frame))
-    if taken := [name for name in targets if name in drop or name in (features or ())]:
-        raise TableError(
-            f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."
-        )
-    if not targets or len({*targets}) < len(targets):
-        raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
-    among = frame.columns if features is None else features
-    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in (*targets, *drop)]
-    if not chosen:
-        raise TableError(
-            f"{_source(frame)} leaves no feature to predict {listed(targets)} from: it has "
-            f"{listed(list(frame))}; choose at least one other column."
-        )
-    if other := [k for k in chosen if not isinstance(k, str)]:
-        raise TableError(
-            f"{_source(frame)} has a column named {other[0]!r}, which is not text: rename it, as "
-            "`frame.columns.astype(str)` does."
-        )
-    if features is None and (unnamed := [k for k in chosen if k.startswith("Unnamed: ")]):
-        raise TableError(
-            f"{_source(frame)} has a column without a name, often the number of the row: name it, "
-            f"or drop it (--drop {unnamed[0]!r})."
-        )
-    return chosen

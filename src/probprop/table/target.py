@@ -74,6 +74,27 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
     return "regression", words
 
 
+def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]:
+    """Return what `guess_task` does of one target; several must all look like numbers."""
+    guesses = {target: guess_task(given[target]) for target in targets}
+    for target, (task, words) in guesses.items():
+        if len(targets) > 1 and task == "classification":
+            raise TableError(
+                f"{target!r} holds {words}; several targets must all hold numbers: fit a model of "
+                "its own to this one."
+            )
+    return guesses[targets[0]]
+
+
+def check_one_target(targets: Sequence[str]) -> None:
+    """Refuse several targets, for classes."""
+    if len(targets) > 1:
+        raise TableError(
+            f"Several targets, {listed(targets)}, must all hold numbers, not classes: give one "
+            "target, or predict numbers (--task regression)."
+        )
+
+
 def target_of(given: pd.DataFrame, target: str) -> FloatArray:
     """Return the target as finite floats, (n,); refuse missing values and text."""
     column = given[target]

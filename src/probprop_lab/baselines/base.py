@@ -13,10 +13,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import check_magnitude, check_target_scale
-from probprop.inference.standardize import Standardizer, fit_standardizer
+from probprop.inference.standardize import (
+    Standardizer,
+    check_magnitude,
+    check_target_scale,
+    fit_standardizer,
+)
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 
 KNOWN_NOISE = 1e12
 """The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
@@ -26,7 +31,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose predictions are distributions."""
 
     @abstractmethod
-    def predict_distribution(self, X: ArrayLike) -> Predictive | Mixture:
+    def predict_distribution(self, X: ArrayLike) -> TargetDistribution:
         """Return the predictive distribution of the target for every row."""
 
     @overload
@@ -135,14 +140,15 @@ def gaussian(
     return Predictive(mean, std_model, std_noise, alpha_noise)
 
 
-def mixture(means: FloatArray, stds_noise: FloatArray) -> Mixture:
+def mixture(means: FloatArray, stds_noise: float | FloatArray) -> Mixture:
     """Return the mixture of Gaussians around the outputs of networks, without variances of theirs.
 
     Parameters
     ----------
     means : ndarray of shape (n_networks, n)
         In target units.
-    stds_noise : ndarray of shape (n_networks,)
+    stds_noise : float, or ndarray of shape (n_networks,)
         In target units.
     """
-    return Mixture(means, np.broadcast_to(0.0, means.shape), stds_noise)
+    noise = np.broadcast_to(stds_noise, len(means))[:, np.newaxis]
+    return Mixture(means, np.broadcast_to(0.0, means.shape), noise)

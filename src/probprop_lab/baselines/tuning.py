@@ -23,8 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import rmse
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import Baseline, check_training_data
 
 Range = tuple[float, float] | tuple[float, float, str]
@@ -167,7 +166,7 @@ class TunedRegressor(Baseline):
         self.fit_seconds_ = time.perf_counter() - start
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive | Mixture:
+    def predict_distribution(self, X: ArrayLike) -> TargetDistribution:
         """Return the predictive distribution of `best_estimator_`.
 
         Parameters
@@ -176,12 +175,12 @@ class TunedRegressor(Baseline):
 
         Returns
         -------
-        Predictive or Mixture
+        TargetDistribution
             In target units.
         """
         check_is_fitted(self)
         rows = check_inputs(self, X)
-        found: Predictive | Mixture = self.best_estimator_.predict_distribution(rows)
+        found: TargetDistribution = self.best_estimator_.predict_distribution(rows)
         return found
 
 

@@ -100,7 +100,7 @@ def _read(
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
-    from probprop.table.model import choose_features
+    from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
     frame = read_table(data)

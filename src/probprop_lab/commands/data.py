@@ -8,9 +8,6 @@ from typing import Annotated
 import typer
 
 from probprop.cli.console import plural, terminal_of
-from probprop_lab.datasets import NAMES, DataError, load, where
-from probprop_lab.datasets.registry import SOURCES, find_source
-from probprop_lab.datasets.store import cache_folder, data_folder
 
 _HELP = """List and fetch the ten benchmark sets of the paper.
 
@@ -41,6 +38,9 @@ app = typer.Typer(help=_HELP, rich_markup_mode=None, pretty_exceptions_enable=Fa
 @app.command("list", epilog=LIST_EXAMPLES)
 def list_sets(context: typer.Context) -> None:
     """Show the sets, their sizes and licences, and which are on this machine."""
+    from probprop_lab.datasets import NAMES, where
+    from probprop_lab.datasets.registry import SOURCES
+
     terminal_of(context).table(
         ["name", "rows", "features", "splits", "licence", "where"],
         [
@@ -66,6 +66,9 @@ def fetch(
 
     One that fails does not stop the others.
     """
+    from probprop_lab.datasets import NAMES, DataError, load, where
+    from probprop_lab.datasets.registry import find_source
+
     terminal = terminal_of(context)
     wanted = NAMES if names == ["all"] else tuple(dict.fromkeys(names))
     try:
@@ -92,6 +95,8 @@ def fetch(
 @app.command(epilog=PATH_EXAMPLES)
 def path(context: typer.Context) -> None:
     """Print the folder of the downloaded files; files can be put there by hand too."""
+    from probprop_lab.datasets.store import cache_folder, data_folder
+
     terminal = terminal_of(context)
     folder = data_folder()
     if folder is not None:
@@ -100,6 +105,8 @@ def path(context: typer.Context) -> None:
 
 
 def _place(path: Path | None) -> str:
+    from probprop_lab.datasets.store import data_folder
+
     if path is None:
         return "not here"
     return "PROBPROP_DATA" if path.parent == data_folder() else "cache"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import (
@@ -22,7 +22,9 @@ from rich.progress import (
 from probprop.cli.arguments import Report, check_range, given
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, naming
-from probprop_lab.experiments.harness.job import Job, Row
+
+if TYPE_CHECKING:
+    from probprop_lab.experiments.harness.job import Job, Row
 
 REPRODUCE_EXAMPLES = """\b
 Examples:

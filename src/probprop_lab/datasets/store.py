@@ -20,8 +20,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from probprop._atomic import replacing
 from probprop._types import FloatArray
-from probprop.files.format import replacing
 from probprop_lab.datasets.errors import DataError, missing_extra
 from probprop_lab.datasets.progress import DownloadBar
 from probprop_lab.datasets.registry import Source

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from probprop.files.format import replacing
+from probprop._atomic import replacing
 from probprop_lab.experiments.harness.columns import Record, Table
 from probprop_lab.experiments.harness.experiment import Experiment
 from probprop_lab.experiments.harness.job import Row

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from probprop.files.format import replacing
+from probprop._atomic import replacing
 from probprop_lab.experiments.harness.job import Job, Row
 
 StrPath = str | os.PathLike[str]

@@ -67,7 +67,7 @@ def test_a_point_of_a_run_is_a_fit_of_so_many_epochs(memory: float | None) -> No
         scores = metrics.summary(y_test, predictive)
         kept = ("rmse", "log_likelihood", "crps", "coverage_95")
         assert [point[name] for name in kept] == [scores[name] for name in kept]
-        assert point["std_noise"] == predictive.std_noise
+        assert (point["std_noise"] == predictive.std_noise).all()
     assert np.all(np.diff([point["seconds"] for point in points]) > 0.0)
 
 

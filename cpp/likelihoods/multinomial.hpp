@@ -1,84 +1,14 @@
-// The likelihoods: log Z of one point and its derivatives by the moments of its n outputs.
-// The readable twin is src/probprop/reference/likelihood.py, with the derivation.
+// The index of a class: that of the largest output once each has unit noise (multinomial probit).
+// The readable twin is src/probprop/reference/likelihoods/multinomial.py, with the derivation.
 #pragma once
 
 #include <math.h>
 
-#include "simd.hpp"
+#include "../kernel.hpp"
+#include "../normal.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
-
-// The sum of log N(y_k | m_k, v_k + noise_variance_k), [PBP15] Eq. (12).
-PROBPROP_INLINE double log_Z_gaussian(const double* m, const double* v, const double* y,
-                                      const double* noise_variance, int n, double* d_m,
-                                      double* d_v) {
-    double log_Z = 0.0;
-    for (int k = 0; k < n; ++k) {
-        const double d = y[k] - m[k], s = v[k] + noise_variance[k];
-        d_m[k] = d / s;
-        d_v[k] = 0.5 * (d_m[k] * d_m[k] - 1.0 / s);
-        log_Z += -0.5 * (log(6.283185307179586 * s) + d * d / s);
-    }
-    return log_Z;
-}
-
-// The normal distribution in parts that neither underflow nor cancel:
-// Phi(z) = mantissa exp(-min(z, 0)^2/2), ratio = phi(z)/Phi(z), gap = ratio + z.
-struct NormalParts {
-    VecF64 mantissa, ratio, gap;
-};
-
-constexpr double density_at_0 = 0.3989422804014327;  // of the normal distribution
-
-// With x = |z| and B = P/Q of moments.hpp, the Mills ratio Phi(-x)/phi(x) is U/W with
-// U = x Q + P and W = (1 + x^2) Q, and in the lower tail gap = (Q - x P)/U.
-PROBPROP_INLINE NormalParts normal_parts(VecF64 z) {
-    using S = Simd<double>;
-    const VecF64 x = abs<double>(z);
-    const VecF64 p = horner<double, S::tail_p_degree>(S::tail_p, x);
-    const VecF64 q = horner<double, S::tail_q_degree>(S::tail_q, x);
-    const VecF64 u = x * q + p, w = (x * x + 1.0) * q;
-    const VecF64 phi = density_at_0 * exp_nonpositive<double>(-0.5 * x * x);
-    const auto lower = z < 0.0;
-    const VecF64 density = lower ? splat(density_at_0) : phi;
-    const VecF64 mantissa_w = lower ? density_at_0 * u : w - phi * u;
-    const VecF64 inverse = 1.0 / (mantissa_w * w);  // one division serves all three
-    NormalParts out;
-    out.mantissa = mantissa_w * mantissa_w * inverse;
-    out.ratio = density * w * w * inverse;
-    out.gap = lower ? density_at_0 * (q - x * p) * w * inverse : out.ratio + z;
-    return out;
-}
-
-PROBPROP_INLINE VecF64 lower_exponent(VecF64 z) {  // -min(z, 0)^2/2
-    const VecF64 below = min<double>(z, VecF64{});
-    return -0.5 * below * below;
-}
-
-// The sum of log Phi(y_k m_k/sqrt(1 + v_k)).
-PROBPROP_INLINE double log_Z_probit(const double* m, const double* v, const double* y, int n,
-                                    double* d_m, double* d_v) {
-    constexpr int lanes = Simd<double>::lanes;
-    double log_Z = 0.0;
-    for (int first = 0; first < n; first += lanes) {
-        const int here = n - first < lanes ? n - first : lanes;
-        VecF64 z = {}, inv_s = {};
-        for (int i = 0; i < here; ++i) {
-            inv_s[i] = 1.0 / __builtin_sqrt(1.0 + v[first + i]);
-            z[i] = y[first + i] * m[first + i] * inv_s[i];
-        }
-        const NormalParts parts = normal_parts(z);
-        const VecF64 rate = parts.ratio * inv_s, d_v_all = -0.5 * z * rate * inv_s;
-        const VecF64 exponent = lower_exponent(z);
-        for (int i = 0; i < here; ++i) {
-            log_Z += log(parts.mantissa[i]) + exponent[i];
-            d_m[first + i] = y[first + i] * rate[i];
-            d_v[first + i] = d_v_all[i];
-        }
-    }
-    return log_Z;
-}
 
 // f(t) = exp(-t^2/(2 s_c^2)) prod_k Phi(z_k), z_k = t inv_s_k + shift_k, with t counted from m_c:
 // log Z_c is the log of its integral over sqrt(2 pi) s_c.
@@ -105,8 +35,8 @@ PROBPROP_INLINE size_t padded_classes(int n) {
     return (static_cast<size_t>(n) + lanes - 1) / lanes * lanes;
 }
 
-// The doubles, aligned to 64 bytes, that log_Z_multinomial works in.
-PROBPROP_INLINE size_t multinomial_scratch(int n) {
+// The doubles, aligned to 64 bytes, that integrate_class works in.
+PROBPROP_INLINE size_t class_scratch(int n) {
     return 3 * padded_classes(n) * (1 + Simd<double>::lanes);
 }
 
@@ -233,7 +163,8 @@ PROBPROP_INLINE VecF64 add_nodes(const ClassIntegrand& f, double offset, VecF64 
     return value;
 }
 
-// log Z_c, with the derivatives if asked.
+// log Z_c, the log of the probability that output c is the largest of n, each with unit noise;
+// with the derivatives if asked.
 template <bool with_gradient>
 static double integrate_class(const double* m, const double* v, int c, int n, double* d_m,
                               double* d_v, double* scratch) {
@@ -270,11 +201,32 @@ static double integrate_class(const double* m, const double* v, int c, int n, do
     return log_Z > 0.0 ? 0.0 : log_Z;  // the rule's error must not lift Z above 1
 }
 
-// The log of the probability that output c is the largest of n, each with unit noise.
-PROBPROP_INLINE double log_Z_multinomial(const double* m, const double* v, int c, int n,
-                                         double* d_m, double* d_v, double* scratch) {
-    return integrate_class<true>(m, v, c, n, d_m, d_v, scratch);
-}
+struct Multinomial {
+    static constexpr const char* name = "multinomial";
+    static int n_targets(int) { return 1; }
+    static int n_noise(int) { return 1; }
+    static size_t n_scratch(int n_outputs) { return class_scratch(n_outputs); }
+
+    static const char* objection(const Targets& y, int n_outputs) {
+        if (!(n_outputs >= 2 && y.n_columns == 1))
+            return "classes need two outputs or more and one target";
+        for (int64_t i = 0; i < y.n_rows; ++i) {
+            const double c = y.values[i];
+            if (!(c >= 0.0 && c < n_outputs && c == int(c)))
+                return "a target is not the index of a class";
+        }
+        return nullptr;
+    }
+
+    PROBPROP_INLINE double evidence(const Outputs& out, const double* y, const double*,
+                                    const double*, double* scratch) {
+        return integrate_class<true>(out.m, out.v, int(y[0]), out.n, out.d_m, out.d_v, scratch);
+    }
+
+    PROBPROP_INLINE int64_t learn_noise(const Outputs&, const double*, double*, double*) {
+        return 0;  // the unit noise is fixed
+    }
+};
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

@@ -1,8 +1,6 @@
-"""The likelihoods: log Z of one point, and its derivatives by the moments of the outputs.
+"""The index of a class: that of the largest output once each has unit noise.
 
-The K outputs are independent Gaussians with means m and variances v, (K,) each. A target is a
-value per output (`gaussian`), +1 or -1 per output (`probit`), or the index of the output that
-is the largest once each has unit noise (`multinomial`):
+This is the multinomial probit. The outputs are independent Gaussians, so
 
     Z_c = integral of N(t | m_c, s_c^2) prod_{k != c} Phi((t - m_k)/s_k) dt,   s_k^2 = 1 + v_k.
 
@@ -16,13 +14,14 @@ rule in x converges geometrically.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, logsumexp
+from scipy.special import log_ndtr, logsumexp
 
 from probprop._types import FloatArray
-from probprop.inference.posterior import PerTarget
+from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.normal import hazard
 
 _DROP = 40.0  # at either end f is down by exp(-40) or more
 _WIDEN = 8.0  # steps in t grow like a + (t - L)/8
@@ -30,67 +29,7 @@ _N_NODES = 192  # with s_k from 1 to 100 and 20 classes, x needs steps of 0.036 
 _MAX_STEPS = 100  # of a search; ten are many
 
 
-class Evidence(NamedTuple):
-    """log Z of one point, with its derivatives by the moments of the outputs."""
-
-    log_Z: float
-    dlogZ_dm: FloatArray  # (K,)
-    dlogZ_dv: FloatArray  # (K,)
-
-
-def gaussian(m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: PerTarget) -> Evidence:
-    """Evaluate the sum of log N(y_k | m_k, v_k + noise_variance_k), [PBP15] Eq. (12).
-
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (K,)
-    noise_variance : float, or ndarray of shape (K,)
-
-    Returns
-    -------
-    Evidence
-    """
-    residual = y - m
-    v_total = v + noise_variance
-    dlogZ_dm = residual / v_total
-    return Evidence(
-        log_Z=float(-0.5 * (np.log(2.0 * math.pi * v_total) + residual * dlogZ_dm).sum()),
-        dlogZ_dm=dlogZ_dm,
-        dlogZ_dv=0.5 * (dlogZ_dm * dlogZ_dm - 1.0 / v_total),
-    )
-
-
-def probit(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
-    """Evaluate the sum of log Phi(y_k m_k/sqrt(1 + v_k)).
-
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (K,)
-        Labels, +1 or -1.
-
-    Returns
-    -------
-    Evidence
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihood import probit
-    >>> evidence = probit(np.zeros(1), np.ones(1), np.ones(1))
-    >>> round(float(np.exp(evidence.log_Z)), 12)
-    0.5
-    """
-    s = np.sqrt(1.0 + v)
-    z = y * m / s
-    rate = _ratio(z) / s
-    return Evidence(log_Z=float(log_ndtr(z).sum()), dlogZ_dm=y * rate, dlogZ_dv=-0.5 * z * rate / s)
-
-
-def multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
+def log_Z_multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
     """Evaluate log Z_c of the module's docstring.
 
     Parameters
@@ -107,8 +46,8 @@ def multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
     Examples
     --------
     >>> import numpy as np
-    >>> from probprop.reference.likelihood import multinomial
-    >>> evidence = multinomial(np.zeros(4), np.ones(4), c=2)
+    >>> from probprop.reference.likelihoods.multinomial import log_Z_multinomial
+    >>> evidence = log_Z_multinomial(np.zeros(4), np.ones(4), c=2)
     >>> round(float(np.exp(evidence.log_Z)), 12)
     0.25
     """
@@ -119,7 +58,7 @@ def multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
     log_Z = logsumexp(log_terms)
     p = np.exp(log_terms - log_Z)  # sums to 1 over the nodes
 
-    rate = _others(_ratio(z), c) / s  # d log Phi(z_k)/dt
+    rate = _others(hazard(z), c) / s  # d log Phi(z_k)/dt
     dlogZ_dm = -(p @ rate)
     dlogZ_dv = -0.5 * (p @ (z * rate)) / s  # half the second derivative by m_k, over Z
     # The same for class c, integrated by parts: no cancellation where Z_c is near 1.
@@ -166,18 +105,12 @@ def class_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from probprop.reference.likelihood import class_probabilities
+    >>> from probprop.reference.likelihoods.multinomial import class_probabilities
     >>> p = class_probabilities(np.array([[0.0, 1.0, 3.0]]), np.ones((1, 3)))
     >>> p.round(4)
     array([[0.0468, 0.1462, 0.807 ]])
     """
     return np.exp(class_log_probabilities(m, v))
-
-
-def _ratio(z: FloatArray) -> FloatArray:
-    """phi(z)/Phi(z), by the Mills ratio: no digits are lost in either tail."""
-    ratio: FloatArray = math.sqrt(2.0 / math.pi) / erfcx(-z / math.sqrt(2.0))
-    return ratio
 
 
 def _others(x: FloatArray, c: int) -> FloatArray:
@@ -196,7 +129,7 @@ def _evaluate(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Evaluate log f, (log f)' and the scale 1/sqrt(-(log f)'') at t, (...,); m, s are (..., K)."""
     z = (t[..., np.newaxis] - m) / s
-    ratio = _others(_ratio(z), c)
+    ratio = _others(hazard(z), c)
     slope = (ratio / s).sum(axis=-1) - z[..., c] / s[..., c]
     curvature = (ratio * (ratio + z) / s**2).sum(axis=-1) + 1.0 / s[..., c] ** 2
     return _log_integrand(z, s, c), slope, 1.0 / np.sqrt(curvature)
@@ -227,3 +160,18 @@ def _nodes(m: FloatArray, s: FloatArray, c: int) -> tuple[FloatArray, FloatArray
     x = x_right * np.linspace(0.0, 1.0, _N_NODES)
     log_weight = np.log(b * x_right / (_N_NODES - 1)) + x
     return left[..., np.newaxis] + b * np.expm1(x), log_weight
+
+
+@dataclass(frozen=True)
+class _Multinomial:
+    name: str = "multinomial"
+    learns_noise: bool = False
+
+    def log_Z(
+        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+    ) -> Evidence:
+        return log_Z_multinomial(m, v, int(y[0]))  # its noise is 1
+
+
+MULTINOMIAL = _Multinomial()
+"""The multinomial probit as a `PointLikelihood`."""

@@ -1,8 +1,8 @@
 // ReLU moments and their four derivatives: [PBP15] Eq. (15)(16), S(11) to S(14).
-// The readable twin is src/probprop/reference/moments.py.
+// The readable twin is src/probprop/reference/activations/relu.py.
 #pragma once
 
-#include "simd.hpp"
+#include "../simd.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -55,6 +55,13 @@ PROBPROP_INLINE ReluMoments<T> relu_moments(Vec<T> m_a, Vec<T> v_a) {
     out.dv_dv = Phi - out.m_z * phi * inv_s;
     return out;
 }
+
+struct Relu {
+    template <typename T>
+    PROBPROP_INLINE ReluMoments<T> moments(Vec<T> m_a, Vec<T> v_a) {
+        return relu_moments<T>(m_a, v_a);
+    }
+};
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

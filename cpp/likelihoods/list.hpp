@@ -1,0 +1,33 @@
+// The likelihoods the kernels are built for. A new one is a file beside this and an entry here.
+//
+// A likelihood is a struct of static members:
+//   name                                  as Python calls it
+//   n_targets(n_outputs)                  columns of y
+//   n_noise(n_outputs)                    Gammas of noise precisions, learned or fixed
+//   n_scratch(n_outputs)                  doubles that `evidence` works in
+//   objection(targets, n_outputs)         why these targets cannot be its own; null if they can
+//   evidence(out, y, alpha, beta, scratch)
+//       log Z of a point, its derivatives left in out.d_m and out.d_v; if not finite, the point
+//       cannot be absorbed
+//   learn_noise(out, y, alpha, beta)      what an absorbed point does to the noise Gammas; returns
+//                                         how many were updated by quadrature
+// alpha and beta are those of the noise precisions, (n_noise,).
+#pragma once
+
+#include "gaussian.hpp"
+#include "multinomial.hpp"
+#include "probit.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+template <typename... L>
+struct LikelihoodList {
+    static constexpr LikelihoodInfo info[] = {{L::name, L::n_targets, L::n_noise, L::objection}...};
+    static constexpr int size = sizeof...(L);
+};
+
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial>;
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

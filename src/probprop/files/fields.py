@@ -1,0 +1,25 @@
+"""Parts of a header that may come from anyone: taken only if they are of the right type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probprop._types import Array
+
+Parts = tuple[dict[str, Any], dict[str, Array]]
+"""The JSON header and the arrays of a model."""
+
+
+def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
+    """Return an entry of exactly this type (a bool is no int)."""
+    if type(mapping.get(key)) is not kind:
+        raise ValueError(f"{key} in the header is missing or not of type {kind.__name__}")
+    return mapping[key]
+
+
+def feature_names(header: dict[str, Any], n_features: int) -> list[str]:
+    """Return them, or an empty list where the features have none."""
+    names: list[str] = field(header, "feature_names_in_", list)
+    if len(names) not in (0, n_features) or any(type(name) is not str for name in names):
+        raise ValueError("feature_names_in_ does not have one name per feature")
+    return names

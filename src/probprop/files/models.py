@@ -1,0 +1,78 @@
+"""Saving and loading: which model is described, and rebuilt, by whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from probprop._types import Array
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.files.ensembles import describe_ensemble, members_in, rebuild_ensemble
+from probprop.files.fields import Parts, field
+from probprop.files.format import DAMAGED, NEWER, file_error, read_model, write_model
+from probprop.files.networks import KINDS, Network, describe_network, rebuild_network
+from probprop.files.tables import describe_table_model, rebuild_table_model
+from probprop.table.model import TableModel
+
+Model = Network | PBPEnsemble | TableModel
+
+_DESCRIBE: dict[str, Callable[[Any], Parts]] = {
+    **dict.fromkeys(KINDS, describe_network),
+    "PBPEnsemble": describe_ensemble,
+    "TableModel": describe_table_model,
+}
+_REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
+    **dict.fromkeys(KINDS, rebuild_network),
+    "PBPEnsemble": rebuild_ensemble,
+    "TableModel": rebuild_table_model,
+}
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file.
+
+    Parameters come back as plain numbers, strings, lists and tuples; a RandomState comes back
+    as None, since all that `partial_fit` and `predict` need is in the posterior.
+    """
+    try:
+        header, arrays = describe(model)
+        _REBUILD[header["class"]](header, arrays)  # what could not be loaded is not saved
+        write_model(path, header, arrays)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The model cannot be saved: {error}") from error
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model that its `save` method wrote, to predict and go on exactly as it did.
+
+    A file that is no model, is damaged, or was written by a newer probprop raises
+    `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
+    """
+    header, arrays = read_model(path)
+    try:
+        inside = class_inside(header)
+        if inside in KINDS:
+            return _REBUILD[header["class"]](header, arrays)
+    except (TypeError, ValueError) as error:
+        raise file_error(path, DAMAGED, error) from error
+    raise file_error(path, NEWER, f"this one has no {inside[:50]}")
+
+
+def describe(model: Model) -> Parts:
+    """Return the header and the arrays of a fitted model."""
+    name = type(model).__name__
+    if name not in _DESCRIBE:
+        raise TypeError(f"{name} is another class; use pickle")
+    return _DESCRIBE[name](model)
+
+
+def class_inside(header: dict[str, Any]) -> str:
+    """Return the class of what predicts: the model, the estimator of a table, or a member."""
+    part = header
+    if field(part, "class", str) == "TableModel":
+        part = field(part, "regressor", dict)
+    if field(part, "class", str) == "PBPEnsemble":
+        part = members_in(part)[0]
+    inside: str = field(part, "class", str)
+    return inside

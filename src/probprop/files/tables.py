@@ -1,0 +1,67 @@
+"""Models of tables as a JSON header and arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probprop._types import Array
+from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
+from probprop.files.fields import Parts, field
+from probprop.files.networks import describe_network, rebuild_network
+from probprop.table.encoding import build_encoder
+from probprop.table.model import TableModel
+from probprop.table.names import target_names
+
+
+def describe_table_model(model: TableModel) -> Parts:
+    """Return the header and the arrays of a model of a table."""
+    described, arrays = (
+        describe_ensemble(model.estimator)
+        if hasattr(model.estimator, "estimators_")
+        else describe_network(model.estimator)
+    )
+    known = model.categories
+    columns = [
+        {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
+        for k, kind in model.kinds.items()
+    ]
+    header: dict[str, Any] = {"class": "TableModel", "target": model.target, "columns": columns}
+    header |= {"regressor": described}  # or a classifier: the key is that of old files
+    return header, arrays
+
+
+def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
+    """Undo `describe_table_model`; TypeError and ValueError say why that is not possible."""
+    described = field(header, "regressor", dict)
+    in_ensemble = field(described, "class", str) == "PBPEnsemble"
+    estimator = (rebuild_ensemble if in_ensemble else rebuild_network)(described, arrays)
+    if getattr(estimator, "multilabel_", False):
+        raise ValueError("the target is a matrix of labels, not a column of a table")
+    target, columns = _targets(header, estimator), field(header, "columns", list)
+    if any(type(column) is not dict for column in columns):
+        raise ValueError("a column is not described")
+    kinds = {field(column, "name", str): field(column, "kind", str) for column in columns}
+    if not {*kinds.values()} <= {"number", "boolean", "text"}:
+        raise ValueError("a column is of a kind that no model has")
+    if len(kinds) < len(columns) or not kinds.keys().isdisjoint(target_names(target)):
+        raise ValueError("two columns have the same name")
+    texts = [column for column in columns if column["kind"] == "text"]
+    categories = {column["name"]: field(column, "categories", list) for column in texts}
+    for known in categories.values():
+        if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
+            raise ValueError("categories are not different texts")
+    if len(kinds) - len(texts) + sum(map(len, categories.values())) != estimator.n_features_in_:
+        raise ValueError("the columns are not those that the regressor was fitted on")
+    return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target)
+
+
+def _targets(header: dict[str, Any], estimator: Any) -> str | list[str]:
+    """Return the target of a table, or of several the list: as many as the network has outputs."""
+    n = getattr(estimator, "n_outputs_", 1)  # a classifier has one target
+    if n == 1:
+        name: str = field(header, "target", str)
+        return name
+    targets: list[str] = field(header, "target", list)
+    if len(targets) != n or any(type(k) is not str for k in targets) or len({*targets}) < n:
+        raise ValueError("the targets are not different columns, one per output")
+    return targets

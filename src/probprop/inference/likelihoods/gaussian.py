@@ -1,0 +1,108 @@
+"""Values with Gaussian noise, whose precision is learned for each target: [PBP15] Eq. (1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.inference.engine import Engine
+from probprop.inference.posterior import Posterior
+from probprop.inference.standardize import Standardizer
+from probprop.predictive.gaussian import Predictive
+from probprop.predictive.mixture import Mixture
+from probprop.reference.likelihoods import GAUSSIAN, Evidence
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """The likelihood of a regression with one target or several.
+
+    Parameters
+    ----------
+    n_targets : int, default=1
+    noise_shape, noise_rate : float, default=6.0
+        Gamma prior of the noise precision, in units of the standardised target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Gaussian(n_targets=2).encode(np.array([[1.0, 2.0]])).shape
+    (1, 2)
+    """
+
+    n_targets: int = 1
+    noise_shape: float = 6.0
+    noise_rate: float = 6.0
+
+    name = GAUSSIAN.name
+    task = "regression"
+    usual_memory: ClassVar[float | None] = None
+    learns_noise = True
+    standardises_target = True
+
+    @property
+    def n_outputs(self) -> int:
+        """One per target."""
+        return self.n_targets
+
+    @property
+    def noise_prior(self) -> tuple[float, float]:
+        """Shape and rate of the Gamma of [PBP15] Eq. (1)."""
+        return float(self.noise_shape), float(self.noise_rate)
+
+    def encode(self, y: Array) -> FloatArray:
+        """Return targets as floats; refuse more or fewer of them in each row than before."""
+        if count_targets(y) != self.n_targets:
+            raise ValueError(
+                f"y has {count_targets(y)} target(s) in each row, but the model was fitted on "
+                f"{self.n_targets}."
+            )
+        return np.asarray(y, np.float64)
+
+    def log_Z(
+        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+    ) -> Evidence:
+        """Evaluate [PBP15] Eq. (12) of one point."""
+        return GAUSSIAN.log_Z(m, v, y, noise_variance)
+
+    def predictive(
+        self,
+        mean: FloatArray,
+        variance: FloatArray,
+        posterior: Posterior,
+        standardizer: Standardizer,
+        engine: Engine,
+    ) -> Predictive:
+        """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units."""
+        location, scale = standardizer.y_mean, standardizer.y_scale
+        # The reference engine has moments of its dtype. They keep it, but for several targets.
+        several = self.n_targets > 1 and not standardizer.leaves_targets
+        dtype = scale.dtype if several else mean.dtype
+        return Predictive(
+            mean=mean * scale.astype(dtype) + location.astype(dtype),
+            std_model=np.sqrt(variance) * scale.astype(dtype),
+            std_noise=np.sqrt(posterior.noise_variance) * scale,
+            alpha_noise=posterior.alpha_noise,
+        )
+
+    def log_p(self, predictive: Predictive, y: FloatArray) -> FloatArray:
+        """Return the log density of the targets of each row together, (n,)."""
+        log_p = predictive.logpdf(y)
+        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
+
+    def mixture(self, predictives: Sequence[Predictive]) -> Mixture:
+        """Return the equal mixture of several networks."""
+        return Mixture.of(predictives)
+
+    def point(self, predictive: Predictive | Mixture) -> FloatArray:
+        """Return the mean."""
+        return predictive.mean
+
+
+def count_targets(y: Array) -> int:
+    """Return K for targets of shape (n, K), 1 for (n,)."""
+    return 1 if y.ndim == 1 else int(y.shape[1])

@@ -1,0 +1,86 @@
+"""Three classes or more: the index of the largest output, once each has unit noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.inference.engine import Engine
+from probprop.inference.likelihoods.labels import class_index
+from probprop.inference.posterior import Posterior
+from probprop.inference.standardize import Standardizer
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.reference.likelihoods import MULTINOMIAL, Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomial:
+    """The class is the index of the largest output.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Sorted; three or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Multinomial(np.array(["a", "b", "c"])).encode(np.array(["c", "a"]))
+    array([2., 0.])
+    """
+
+    classes: Array
+
+    multilabel = False
+    name = MULTINOMIAL.name
+    task = "classification"
+    usual_memory: ClassVar[float | None] = 10.0
+    learns_noise = False
+    standardises_target = False
+    # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
+    noise_prior = (2.0, 1.0)
+
+    @property
+    def n_outputs(self) -> int:
+        """One per class."""
+        return len(self.classes)
+
+    def encode(self, y: Array) -> FloatArray:
+        """Return the index of the class of every label, (n,)."""
+        return class_index(y, self.classes).astype(np.float64)
+
+    def log_Z(
+        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+    ) -> Evidence:
+        """Evaluate the log of the probability that the output of the class is the largest."""
+        return MULTINOMIAL.log_Z(m, v, y, noise_variance)
+
+    def predictive(
+        self,
+        mean: FloatArray,
+        variance: FloatArray,
+        posterior: Posterior,
+        standardizer: Standardizer,
+        engine: Engine,
+    ) -> ClassPredictive:
+        """Return the probability of every class."""
+        mean, variance = mean.astype(np.float64), variance.astype(np.float64)
+        log_proba = engine.class_log_probabilities(mean, variance)
+        return ClassPredictive(mean, np.sqrt(variance), log_proba)
+
+    def log_p(self, predictive: ClassPredictive, y: FloatArray) -> FloatArray:
+        """Return the log probability of the class of each row, (n,)."""
+        log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
+        return log_p
+
+    def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
+        """Return the equal mixture of several networks."""
+        return ClassMixture(tuple(predictives))
+
+    def point(self, predictive: ClassPredictive | ClassMixture) -> Array:
+        """Return the most probable class."""
+        return predictive.most_probable(self.classes)

@@ -1,0 +1,65 @@
+"""How a network is trained: all that is decided before the first row is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probprop.inference.likelihoods import Likelihood
+from probprop.inference.posterior import Memory
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of a training.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        What the targets are to the outputs.
+    hidden : tuple of int, default=(50,)
+        Units in each hidden layer.
+    prior_shape, prior_rate : float, default=6.0
+        Gamma hyperprior of the precision of the weights.
+    refine_every : float, default=1
+        Epochs between two refinements of the prior factors; below 1, the fraction of an epoch.
+    memory : float or None, default=None
+        The most evidence the posterior holds, in passes over the data.
+    standardize : bool, default=True
+        Whether features, and targets whose likelihood wants it, are standardised.
+    marginalize : bool, default=False
+        Whether NaN in X is an entry that is missing.
+    dtype : numpy.dtype, default=float64
+        Of the weights.
+    engine : str, default="native"
+        A key of `probprop.inference.engine.ENGINES`.
+    """
+
+    likelihood: Likelihood
+    hidden: tuple[int, ...] = (50,)
+    prior_shape: float = 6.0
+    prior_rate: float = 6.0
+    refine_every: float = 1
+    memory: float | None = None
+    standardize: bool = True
+    marginalize: bool = False
+    dtype: np.dtype[Any] = _FLOAT64
+    engine: str = "native"
+
+    def n_blocks(self, n: int) -> int:
+        """Return the number of parts that an epoch over n rows is cut into."""
+        return 1 if self.refine_every >= 1 else min(n, round(1 / self.refine_every))
+
+    def refines(self, n_iter: int) -> bool:
+        """Return whether the prior factors are refined in this epoch, counted from 1."""
+        return self.refine_every < 1 or n_iter % self.refine_every == 0
+
+    def bound(self, n: int) -> Memory | None:
+        """Return the bound on the evidence, that of `memory` passes over n points."""
+        if self.memory is None:
+            return None
+        return Memory(self.memory * n, *self.likelihood.noise_prior)

@@ -1,0 +1,82 @@
+"""From rows to the moments of the outputs, and to their predictive distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
+from probprop.inference.plan import Plan
+from probprop.inference.posterior import Posterior
+from probprop.inference.standardize import Standardizer, check_magnitude
+
+_BLOCK = 1 << 16  # rows standardised at a time
+
+
+def standardised(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
+    """Return means and variances of the standardised features, (n, D), in the plan's dtype.
+
+    The variances are None where all are 0. A missing entry has the mean and the variance of its
+    feature in the training data.
+    """
+    Xs, largest = standardizer.transform_X(X.X, plan.dtype)
+    check_magnitude("X", largest, plan.dtype)
+    X_var = None
+    if X.std is not None:
+        check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
+        X_var = ((X.std / standardizer.x_scale) ** 2).astype(plan.dtype)
+    if plan.marginalize and (missing := X.missing()) is not None:
+        known = standardizer.missing_variance
+        variance = 1.0 if known is None else known
+        Xs[missing] = 0.0
+        X_var = np.where(missing, variance, 0.0 if X_var is None else X_var).astype(plan.dtype)
+    return Xs, X_var
+
+
+def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
+    """Return the predictive distribution that the likelihood makes of these rows."""
+    mean, variance = output_moments(plan, posterior, standardizer, X)
+    engine = ENGINES[plan.engine]
+    return plan.likelihood.predictive(mean, variance, posterior, standardizer, engine)
+
+
+def output_moments(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
+    if X.std is None:
+        moments, step = _propagated, _BLOCK
+    else:
+        check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
+        moments, step = _integrated, max(1, _BLOCK // N_NODES)
+    blocks = [
+        moments(plan, posterior, standardizer, X[start : start + step])
+        for start in range(0, len(X), step)
+    ]
+    return np.concatenate([m for m, _ in blocks]), np.concatenate([v for _, v in blocks])
+
+
+def _propagated(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments by [PBP15] Eqs. (13) to (17)."""
+    return ENGINES[plan.engine].predict_moments(posterior, *standardised(plan, standardizer, X))
+
+
+def _integrated(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments over uncertain inputs, at points that stand for their Gaussians.
+
+    Eq. (14) would not do: it takes the units of a layer for independent, but all of them see
+    the same input, and what it does to them adds up.
+    """
+    everywhere = X.at(normal_nodes(X.shape[1]))
+    means, variances = (
+        a.reshape(N_NODES, len(X), *a.shape[1:])
+        for a in _propagated(plan, posterior, standardizer, everywhere)
+    )
+    return means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)

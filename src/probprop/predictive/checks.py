@@ -1,0 +1,52 @@
+"""Checks of what predictive distributions are made of, and asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probprop._types import FloatArray
+
+_SHAPES = {1: "(n,) or (n, K)", 2: "(S, n) or (S, n, K)"}
+
+
+def check_open_range(name: str, of: str, value: ArrayLike, low: float, high: float) -> None:
+    """Raise a ValueError in scikit-learn's words unless low < value < high everywhere.
+
+    `of` is the class or the method that has the parameter.
+    """
+    values = np.asarray(value, dtype=np.float64)
+    bad = values[~((values > low) & (values < high))]
+    if bad.size:
+        raise ValueError(
+            f"The {name!r} parameter of {of} must be a float in the range "
+            f"({low}, {high}). Got {float(bad[0])} instead."
+        )
+
+
+def check_moments(
+    names: tuple[str, str], mean: ArrayLike, std: ArrayLike, n_axes: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return means and standard deviations as arrays of one shape, or raise a ValueError.
+
+    They have `n_axes` axes, and one more where there are several targets.
+    """
+    mean, std = _floats(mean), _floats(std)
+    if mean.ndim not in (n_axes, n_axes + 1) or std.shape != mean.shape:
+        raise ValueError(
+            f"{names[0]!r} and {names[1]!r} must be arrays of the same shape, {_SHAPES[n_axes]}. "
+            f"Got shapes {mean.shape} and {std.shape} instead."
+        )
+    bad = std[~((std >= 0.0) & (std < np.inf))]
+    if bad.size:
+        raise ValueError(
+            f"{names[1]!r} must be an array with values in the range [0.0, inf). "
+            f"Got {float(bad[0])} instead."
+        )
+    return mean, std
+
+
+def _floats(values: ArrayLike) -> FloatArray:
+    """Return an array of floats, the same object where it is one; single precision stays."""
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)

@@ -1,0 +1,1 @@
+"""The activations: moments of a hidden unit's output, with their derivatives; one file each."""

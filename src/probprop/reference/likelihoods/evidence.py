@@ -1,0 +1,40 @@
+"""What a likelihood gives for one point, and what the algorithm asks of a likelihood."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from probprop._types import FloatArray
+
+
+class Evidence(NamedTuple):
+    """log Z of one point, with its derivatives by the moments of the outputs."""
+
+    log_Z: float
+    dlogZ_dm: FloatArray  # (K,)
+    dlogZ_dv: FloatArray  # (K,)
+
+
+class PointLikelihood(Protocol):
+    """What an ADF pass must know about a likelihood."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name of it."""
+
+    @property
+    def learns_noise(self) -> bool:
+        """Whether points update the Gammas of the noise precisions."""
+
+    def log_Z(
+        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+    ) -> Evidence:
+        """Evaluate log Z of one point with its derivatives.
+
+        Parameters
+        ----------
+        m, v : ndarray, (K,)
+            Means and variances of the outputs.
+        y : ndarray, (K,), or (1,) for the index of a class
+        noise_variance : ndarray, (K,), or (1,) where the noise is fixed
+        """

@@ -1,0 +1,55 @@
+"""A label of +1 or -1 per output: the sign of the output once it has unit noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from probprop._types import FloatArray
+from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.normal import hazard
+
+
+def log_Z_probit(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
+    """Evaluate the sum of log Phi(y_k m_k/sqrt(1 + v_k)).
+
+    Parameters
+    ----------
+    m, v : ndarray, (K,)
+        Means and variances of the outputs.
+    y : ndarray, (K,)
+        Labels, +1 or -1.
+
+    Returns
+    -------
+    Evidence
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop.reference.likelihoods.probit import log_Z_probit
+    >>> evidence = log_Z_probit(np.zeros(1), np.ones(1), np.ones(1))
+    >>> round(float(np.exp(evidence.log_Z)), 12)
+    0.5
+    """
+    s = np.sqrt(1.0 + v)
+    z = y * m / s
+    rate = hazard(z) / s
+    return Evidence(log_Z=float(log_ndtr(z).sum()), dlogZ_dm=y * rate, dlogZ_dv=-0.5 * z * rate / s)
+
+
+@dataclass(frozen=True)
+class _Probit:
+    name: str = "probit"
+    learns_noise: bool = False
+
+    def log_Z(
+        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+    ) -> Evidence:
+        return log_Z_probit(m, v, y)  # its noise is 1
+
+
+PROBIT = _Probit()
+"""Probits as a `PointLikelihood`."""

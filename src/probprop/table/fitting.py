@@ -1,0 +1,127 @@
+"""From a table to a fitted model of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+from numpy.random import RandomState
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
+
+from probprop._types import Array
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.regressor import PBPRegressor
+from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
+from probprop.table.encoding import fit_encoder
+from probprop.table.model import Estimator, TableModel, takes_gaps
+from probprop.table.names import target_names
+from probprop.table.seed import DEFAULT_SEED
+from probprop.table.select import choose_features, select
+from probprop.table.target import check_one_target, decide_task, labels_of, targets_of
+
+if TYPE_CHECKING:
+    from probprop.estimators.base import Callback
+
+
+def fit_table_model(
+    frame: pd.DataFrame,
+    target: str | Sequence[str],
+    *,
+    features: Sequence[str] | None = None,
+    drop: Collection[str] = (),
+    estimator: Estimator | None = None,
+    random_state: int | RandomState | None = DEFAULT_SEED,
+    callback: Callback | None = None,
+) -> TableModel:
+    """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
+
+    Without `estimator` and `random_state` it is the model that ``probprop fit`` with its
+    default options makes of the same rows, bit for bit.
+
+    Parameters
+    ----------
+    frame : DataFrame of shape (n, n_columns)
+    target : str or sequence of str
+        Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
+        Several columns of numbers are predicted by one network, each with its own noise.
+    features : sequence of str, default=None
+        Columns to predict it from; None means all others.
+    drop : collection of str, default=()
+        Columns to leave out.
+    estimator : PBPRegressor, PBPClassifier or PBPEnsemble, default=None
+        A clone of it is fitted. With ``missing="marginalize"`` features may have gaps. None is
+        ``PBPClassifier()`` where the target holds text, true and false, or two different whole
+        numbers, and ``PBPRegressor()`` otherwise.
+    random_state : int, RandomState instance or None, default=0
+        The seed, where `estimator` has none of its own. The default is that of ``probprop fit
+        --seed``: the same table gives the same model. None gives another model in every call.
+    callback : callable, default=None
+        Called after each epoch, as by `PBPRegressor.fit`; not for an ensemble.
+
+    Returns
+    -------
+    TableModel
+
+    Raises
+    ------
+    TableError
+        Where columns are absent, have missing values, or hold what no model can use, as dates.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from probprop.table import fit_table_model
+    >>> fruit = pd.DataFrame({
+    ...     "kind": ["apple", "pear", "apple", "pear"],
+    ...     "ripe": [True, True, False, False],
+    ...     "length": [7.0, 9.5, 6.0, 8.0],
+    ...     "weight": [150.0, 180.0, 120.0, 160.0],
+    ... })
+    >>> model = fit_table_model(fruit, "weight")
+    >>> model
+    TableModel(PBPRegressor: 'weight' from 'kind', 'ripe', 'length')
+    >>> model.encoded_names
+    ['length', 'ripe', 'kind=apple', 'kind=pear']
+    >>> model.encode(fruit[:2])
+    array([[7. , 1. , 1. , 0. ],
+           [9.5, 1. , 0. , 1. ]])
+    >>> mean, std = model.predict(fruit, return_std=True)
+    >>> mean.shape, std.shape
+    ((4,), (4,))
+    """
+    targets = target_names(target)
+    chosen = choose_features(frame, targets, features, drop)
+    given = select(frame, [*chosen, *targets])
+    if estimator is None:
+        estimator = _usual_estimator(given, targets)
+    if is_classifier(estimator):
+        check_one_target(targets)
+        y: Array = labels_of(given, targets[0])
+    else:
+        y = targets_of(given, targets)
+    if not takes_gaps(estimator):
+        check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
+    encoder, X = fit_encoder(given[chosen])
+    new = _seeded(estimator, random_state)
+    options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
+    fitted = new.fit(X, y, **options)
+    return TableModel(fitted, encoder, chosen, targets[0] if len(targets) == 1 else targets)
+
+
+def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:
+    """Return a classifier or a regressor, as the targets look."""
+    check_no_missing(given[list(targets)])
+    task, _ = decide_task(given, targets)
+    return PBPClassifier() if task == "classification" else PBPRegressor()
+
+
+def _seeded(estimator: Estimator, random_state: int | RandomState | None) -> Estimator:
+    """Return a clone, with this seed where neither it nor its members have one of their own."""
+    new = cast(Estimator, clone(estimator))
+    parameters = new.get_params(deep=True)
+    own = [v for k, v in parameters.items() if k.rpartition("__")[2] == "random_state"]
+    if all(seed is None for seed in own):
+        new.set_params(random_state=random_state)
+    return new

@@ -1,0 +1,145 @@
+"""Predictions of a model of a table, its repr, and its seed in Python and in the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import probprop
+from cli_tables import homes
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.cli.application import run
+from probprop.estimators.ensemble import first_network
+from probprop.table import TableError, TableModel, fit_table_model, read_table
+
+HOMES = homes(80).drop(columns="id")
+KINDS = {
+    "numbers": ("price", PBPRegressor(3, n_epochs=2)),
+    "two targets": (["price", "area"], PBPRegressor(3, n_epochs=2)),
+    "classes": ("city", PBPClassifier(3, n_epochs=2)),
+    "ensemble": ("price", PBPEnsemble(PBPRegressor(3, n_epochs=2), 2)),
+    "ensemble of classifiers": ("city", PBPEnsemble(PBPClassifier(3, n_epochs=2), 2)),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest) -> TableModel:
+    target, estimator = KINDS[request.param]
+    return fit_table_model(HOMES, target, estimator=estimator)
+
+
+# ---- predict
+
+
+def test_predict_is_that_of_the_estimator(model: TableModel) -> None:
+    predicted = model.predict(HOMES.drop(columns=model.targets))
+    assert_array_equal(predicted, model.estimator.predict(model.encode(HOMES)), strict=True)
+    if model.classes is not None:
+        assert {*predicted} <= {*HOMES["city"]}
+    else:
+        assert_array_equal(predicted, model.predict_distribution(HOMES).mean, strict=True)
+
+
+def test_predict_with_the_standard_deviation(model: TableModel) -> None:
+    if model.classes is not None:
+        with pytest.raises(ValueError, match="return_std=True is for targets of numbers"):
+            model.predict(HOMES, return_std=True)
+        return
+    mean, std = model.predict(HOMES, return_std=True)
+    expected = model.predict_distribution(HOMES)
+    assert_array_equal(mean, expected.mean, strict=True)
+    assert_array_equal(std, expected.std, strict=True)
+
+
+def test_a_student_t_is_for_a_single_regressor(model: TableModel) -> None:
+    if model.classes is None and isinstance(model.estimator, PBPRegressor):
+        assert model.predict_distribution(HOMES, student_t=True).student_t
+    else:
+        with pytest.raises(ValueError, match="student_t=True is for a PBPRegressor"):
+            model.predict_distribution(HOMES, student_t=True)
+
+
+# ---- repr
+
+
+def test_the_repr_is_a_short_line() -> None:
+    wide = pd.DataFrame(np.random.RandomState(0).rand(8, 30), columns=[f"c{i}" for i in range(30)])
+    model = fit_table_model(wide, "c29", estimator=PBPRegressor(2, n_epochs=1))
+    assert repr(model) == (
+        "TableModel(PBPRegressor: 'c29' from 'c0', 'c1', 'c2', 'c3' and 25 more)"
+    )
+
+
+# ---- One seed
+
+
+def weights(estimator: object) -> list[np.ndarray]:
+    return list(first_network(estimator).posterior_.m_w)
+
+
+def fitted_by_command(folder: Path, target: str, *options: str) -> TableModel:
+    HOMES.to_csv(folder / "homes.csv", index=False)
+    table, path = str(folder / "homes.csv"), str(folder / "m.pbp")
+    assert run(["fit", table, "--target", target, "-q", "-o", path, *options]) == 0
+    model = probprop.load(path)
+    assert isinstance(model, TableModel)
+    return model
+
+
+@pytest.mark.parametrize("target", ["price", "city", "new"])
+def test_python_and_the_command_make_the_same_model(tmp_path: Path, target: str) -> None:
+    by_command = fitted_by_command(tmp_path, target)
+    frame = read_table(tmp_path / "homes.csv")
+    in_python = fit_table_model(frame, target)
+    assert type(in_python.estimator) is type(by_command.estimator)
+    assert in_python.estimator.random_state == by_command.estimator.random_state == 0
+    for one, other in zip(weights(in_python.estimator), weights(by_command.estimator), strict=True):
+        assert_array_equal(one, other)
+    assert_array_equal(in_python.predict(frame), by_command.predict(frame))
+
+
+def test_ensembles_of_python_and_the_command_are_the_same(tmp_path: Path) -> None:
+    by_command = fitted_by_command(tmp_path, "price", "--ensemble", "3", "--epochs", "2")
+    frame = read_table(tmp_path / "homes.csv")
+    ensemble = PBPEnsemble(PBPRegressor(n_epochs=2), 3)
+    in_python = fit_table_model(frame, "price", estimator=ensemble)
+    seeds = [member.random_state for member in in_python.estimator.estimators_]
+    assert seeds == [member.random_state for member in by_command.estimator.estimators_]
+    assert_array_equal(in_python.predict(frame), by_command.predict(frame))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "random_state", "expected"),
+    [
+        (PBPRegressor(2, n_epochs=1), 0, 0),
+        (PBPRegressor(2, n_epochs=1), 7, 7),
+        (PBPRegressor(2, n_epochs=1), None, None),
+        (PBPRegressor(2, n_epochs=1, random_state=3), 7, 3),
+        (PBPEnsemble(PBPRegressor(2, n_epochs=1), 2), 7, 7),
+        (PBPEnsemble(PBPRegressor(2, n_epochs=1), 2, random_state=3), 7, 3),
+        (PBPEnsemble(PBPRegressor(2, n_epochs=1, random_state=3), 2), 7, None),
+    ],
+)
+def test_the_seed_is_for_estimators_without_one(
+    estimator: PBPRegressor | PBPEnsemble, random_state: int | None, expected: int | None
+) -> None:
+    before = estimator.get_params()
+    model = fit_table_model(HOMES, "price", estimator=estimator, random_state=random_state)
+    assert model.estimator.random_state == expected
+    assert estimator.get_params() == before
+
+
+def test_the_targets_decide_where_there_is_no_estimator() -> None:
+    few = HOMES[:30]
+    assert isinstance(fit_table_model(few, "price").estimator, PBPRegressor)
+    assert isinstance(fit_table_model(few, ["price", "area"]).estimator, PBPRegressor)
+    assert isinstance(fit_table_model(few, "city").estimator, PBPClassifier)
+    with pytest.raises(TableError, match=r"'city' holds text.*several targets must all hold"):
+        fit_table_model(few, ["price", "city"])
+    gap = few.assign(price=few["price"].where(few.index != 3))
+    with pytest.raises(TableError, match=r"Missing values in column 'price' \(1 row\)"):
+        fit_table_model(gap, "price")
