@@ -285,7 +285,7 @@ def test_an_error_while_choosing_leaves_the_estimator_as_it_was(diabetes, monkey
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(probprop.estimators.choice, "epochs", interrupted)
+    monkeypatch.setattr(training, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(n_epochs="auto").fit(X[:, :3], y)
     assert_array_equal(model.predict(X), before)

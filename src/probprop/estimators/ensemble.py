@@ -10,7 +10,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    is_classifier,
+    is_regressor,
+)
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -45,14 +51,6 @@ from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 
 T = TypeVar("T")
-
-
-def _of_classifiers(ensemble: PBPEnsemble) -> bool:
-    return bool(is_classifier(ensemble))
-
-
-def _of_regressors(ensemble: PBPEnsemble) -> bool:
-    return not is_classifier(ensemble)
 
 
 class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
@@ -258,7 +256,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             raise ValueError("return_std=True is for regressors: give False for classes.")
         return mixture.mean, mixture.std
 
-    @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
+    @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the probability of every class, or of each label to be there.
 
@@ -266,7 +264,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
 
-    @available_if(_of_classifiers)  # type: ignore[untyped-decorator]
+    @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
         """Predict the logarithms of the probabilities, exact where those are too small.
 
@@ -320,7 +318,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         mixin = ClassifierMixin if is_classifier(self) else RegressorMixin
         return float(mixin.score(self, X, y, sample_weight))
 
-    @available_if(_of_regressors)  # type: ignore[untyped-decorator]
+    @available_if(is_regressor)  # type: ignore[untyped-decorator]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:

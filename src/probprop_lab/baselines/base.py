@@ -140,14 +140,15 @@ def gaussian(
     return Predictive(mean, std_model, std_noise, alpha_noise)
 
 
-def mixture(means: FloatArray, stds_noise: FloatArray) -> Mixture:
+def mixture(means: FloatArray, stds_noise: float | FloatArray) -> Mixture:
     """Return the mixture of Gaussians around the outputs of networks, without variances of theirs.
 
     Parameters
     ----------
     means : ndarray of shape (n_networks, n)
         In target units.
-    stds_noise : ndarray of shape (n_networks,)
+    stds_noise : float, or ndarray of shape (n_networks,)
         In target units.
     """
-    return Mixture(means, np.broadcast_to(0.0, means.shape), stds_noise[:, np.newaxis])
+    noise = np.broadcast_to(stds_noise, len(means))[:, np.newaxis]
+    return Mixture(means, np.broadcast_to(0.0, means.shape), noise)

@@ -14,13 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
+from probprop.inference import prediction, training
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior
-from probprop.inference.training import summarize, warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.reference.adf import backward, forward, mean_update, noise_update
 from probprop.reference.likelihoods import GAUSSIAN
-from probprop_lab.baselines import passes
-from probprop_lab.baselines.base import Baseline, scalar, standardised, training_data
+from probprop_lab.baselines.base import Baseline, scalar, training_data
+
+_PLAN = Plan(Gaussian())
 
 
 class EBPRegressor(Baseline):
@@ -114,21 +118,20 @@ class EBPRegressor(Baseline):
         check_int("n_epochs", self.n_epochs, 1)
         check_above("prior_variance", self.prior_variance, 0.0)
         data = training_data(self, X, y)
-        posterior = passes.start(
-            data.rows.shape[1],
-            hidden,
-            data.random_state,
-            prior_shape=2.0,  # so that E[1/lambda] is the rate
-            prior_rate=self.prior_variance,
-        )
+        # With the shape 2, E[1/lambda] is the rate.
+        plan = replace(_PLAN, hidden=tuple(hidden), prior_shape=2.0, prior_rate=self.prior_variance)
+        inputs = Inputs(data.rows)
+        posterior = training.start(plan, inputs, data.targets, data.random_state).posterior
         history: list[Epoch] = []
         for n_iter in range(1, self.n_epochs + 1):
             order = data.random_state.permutation(len(data.ys))
             posterior, info = mean_pass(posterior, data.Xs, data.ys, order)
-            history.append(summarize(n_iter, posterior, data.standardizer, [info], sweeps=[]))
+            history.append(
+                training.summarize(n_iter, posterior, data.standardizer, [info], sweeps=[])
+            )
         self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
         self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)
-        warn_of_counts(history)
+        training.warn_of_counts(history)
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:
@@ -144,8 +147,11 @@ class EBPRegressor(Baseline):
             In target units.
         """
         check_is_fitted(self)
-        Xs = standardised(self.standardizer_, check_inputs(self, X))
-        return passes.predictive(self.posterior_, self.standardizer_, Xs)
+        inputs = Inputs(check_inputs(self, X))
+        found: Predictive = prediction.predictive(
+            _PLAN, self.posterior_, self.standardizer_, inputs
+        )
+        return found
 
 
 def mean_pass(

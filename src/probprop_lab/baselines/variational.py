@@ -201,7 +201,7 @@ class VariationalRegressor(Baseline):
         check_is_fitted(self)
         rows = check_inputs(self, X)
         means = np.stack([network(rows) for network in self.networks_])
-        return mixture(means, np.full(len(means), self.noise_variance_**0.5))
+        return mixture(means, self.noise_variance_**0.5)
 
 
 # ---- The bound

@@ -71,6 +71,7 @@ def compare(
     check_destination(report, "--report")
     from probprop_lab.experiments.beyond import own_data
     from probprop_lab.experiments.harness import methods
+    from probprop_lab.experiments.harness.columns import cells
 
     terminal = terminal_of(context)
     X, y = _read(data, target, features, drop)
@@ -81,15 +82,14 @@ def compare(
     if not rows:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
     records = own_data.records(rows)
-    header = [column.title for column in own_data.COLUMNS]
-    cells = [[column.show(record) for column in own_data.COLUMNS] for record in records]
-    terminal.table(header, cells)
+    table = cells(own_data.COLUMNS, records)
+    terminal.table(*table)
     notes = [own_data.verdict(records), *failed, *_left_out(names, wanted, method is None)]
     for note in notes:
         terminal.say(note)
     if report is not None:
         with naming(report):
-            _write_report(report, target, (header, cells), notes, records)
+            _write_report(report, target, table, notes, records)
         terminal.say(f"wrote {report}")
 
 

@@ -42,7 +42,7 @@ def data(n: int, n_features: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray
 def log_density(engine: Engine, posterior: Posterior, X: np.ndarray, y: float) -> float:
     """Return log N(y | m_out, v_out + noise) from the forward pass alone."""
     mean, variance = (a[0] for a in engine.predict_moments(posterior, X))
-    total = variance + posterior.noise_variance
+    total = variance + posterior.noise_variance[0]
     return float(-0.5 * (np.log(2.0 * np.pi * total) + (y - mean) ** 2 / total))
 
 

@@ -17,6 +17,7 @@ from probprop_lab.experiments.harness.columns import (
     Column,
     Record,
     Table,
+    cells,
     number,
     share,
     text,
@@ -168,17 +169,11 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
     pairs = [record for record in records if record["n_paired"]]
     found = []
     if pairs:
-        found.append(("Differences on the same splits", table(_DIFFERENCES, pairs)))
+        found.append(("Differences on the same splits", cells(_DIFFERENCES, pairs)))
     made = [record for record in records if record["memories"] is not None]
     if made:
-        found.append(("What was chosen (number of splits)", table(_CHOICES, made)))
+        found.append(("What was chosen (number of splits)", cells(_CHOICES, made)))
     return found
-
-
-def table(columns: Sequence[Column], records: Sequence[Record]) -> Table:
-    """Return a table of these columns."""
-    cells = [[column.show(record) for column in columns] for record in records]
-    return [column.title for column in columns], cells
 
 
 def _better(record: Record) -> str:
@@ -218,10 +213,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         for hidden in dict.fromkeys(record["n_layers"] for record in records):
             own = [r for r in records if r["method"] == method and r["n_layers"] == hidden]
             lines.append(against(method, base, hidden, own))
-    lines += [
-        comparison.warned(method, [record for record in records if record["method"] == method])
-        for method in dict.fromkeys(record["method"] for record in records)
-    ]
+    lines += [comparison.warned(*of_one) for of_one in comparison.by_method(records)]
     return [line for line in lines if line]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.harness.columns import Record
+from probprop_lab.experiments.harness.panels import set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,9 +80,7 @@ def scale_gains(ax: Axes) -> None:
     # Differences of 0.03 and of 2 are both worth seeing.
     ax.set_xscale("symlog", linthresh=0.1, linscale=0.7)
     ax.xaxis.set_minor_locator(NullLocator())
-    low, high = ax.get_xlim()
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
-    ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], fontsize="small")
+    set_ticks(ax.xaxis, _TICKS, fontsize="small")
 
 
 def _coverages(

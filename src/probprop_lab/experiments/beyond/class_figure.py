@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.beyond.class_methods import BASE, KNOWN
 from probprop_lab.experiments.harness.columns import Record
+from probprop_lab.experiments.harness.panels import set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,9 +57,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     ax.set_xscale("symlog", linthresh=_LINEAR, linscale=0.7)
     ax.margins(x=0.08)
     ax.xaxis.set_minor_locator(NullLocator())
-    low, high = ax.get_xlim()
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
-    ax.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
+    set_ticks(ax.xaxis, _TICKS)
     ax.set_xlabel(f"log-loss less that of {BASE} (left is better)")
     figure.legend(loc="outside upper center", ncols=4)
     return [(figure, f"Log-loss less that of {BASE}, per set: {', '.join(names)}")]

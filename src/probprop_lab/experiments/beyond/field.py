@@ -103,10 +103,7 @@ def notes(records: Sequence[Record]) -> list[str]:
             f"it was run on: {first['n_sets']}"
         )
     lines += left_out(records)
-    lines += [
-        comparison.warned(method, [record for record in records if record["method"] == method])
-        for method in dict.fromkeys(record["method"] for record in records)
-    ]
+    lines += [comparison.warned(*of_one) for of_one in comparison.by_method(records)]
     return [line for line in lines if line]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.columns import Record
+from probprop_lab.experiments.harness.panels import grid, set_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,28 +29,18 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
         With the gain over PBP and its standard error. Sets on which PBP was not run are left
         out, and so is the picture where none is left.
     """
-    from matplotlib.figure import Figure
-
     with_pbp = {record["dataset"] for record in records if record["gain"] is not None}
     names = [k for k in dict.fromkeys(r["dataset"] for r in records) if k in with_pbp]
     if not names:
         return []
     marks = _marks([record["method"] for record in records])
-    n_columns = min(_COLUMNS, len(names))
-    n_lines = -(-len(names) // n_columns)
-    size = (6.4, 4.8) if len(names) == 1 else (3.2 * n_columns, 1.0 + 2.6 * n_lines)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(n_lines, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for ax, name in zip(panels, names, strict=False):
+    figure, panels = grid(len(names), _COLUMNS, (3.2, 2.6), above=1.0, sharey=True)
+    for ax, name in zip(panels, names, strict=True):
         _panel(ax, [record for record in records if record["dataset"] == name], marks)
         ax.set_title(name, fontsize="medium")
-    for ax, above in zip(panels[len(names) :], panels[len(names) - n_columns :], strict=False):
-        ax.set_visible(False)
-        above.tick_params(labelbottom=True)
     low, high = panels[0].get_ylim()
     marked = _TICKS + (_FINE_TICKS if low > -1.0 and high < 1.0 else [])
-    ticks = [tick for tick in sorted(marked) if low <= tick <= high]
-    panels[0].set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
+    set_ticks(panels[0].yaxis, sorted(marked))
     figure.supxlabel("seconds of a fit", fontsize="medium")
     figure.supylabel("log-likelihood above PBP's", fontsize="medium")
     found = {h.get_label(): h for ax in panels for h in ax.get_legend_handles_labels()[0]}

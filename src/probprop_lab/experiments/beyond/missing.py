@@ -15,7 +15,15 @@ from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.experiments.beyond import auto, missing_figure
 from probprop_lab.experiments.harness import benchmark, comparison
-from probprop_lab.experiments.harness.columns import Column, Record, Table, share, text, with_error
+from probprop_lab.experiments.harness.columns import (
+    Column,
+    Record,
+    Table,
+    cells,
+    share,
+    text,
+    with_error,
+)
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import judge
@@ -167,7 +175,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
     """Return the differences of the pairs."""
     pairs = [record for record in records if record["n_paired"]]
     title = "Marginalize − mean, on the same splits with the same entries missing"
-    return [(title, auto.table(_DIFFERENCES, pairs))] if pairs else []
+    return [(title, cells(_DIFFERENCES, pairs))] if pairs else []
 
 
 def notes(records: Sequence[Record]) -> list[str]:
@@ -180,10 +188,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     for level in SHARES:
         own = [record for record in records if record["share"] == level and record["n_paired"]]
         lines += [against(level, own, key) for key in MEASURES if own]
-    lines += [
-        comparison.warned(method, [record for record in records if record["method"] == method])
-        for method in dict.fromkeys(record["method"] for record in records)
-    ]
+    lines += [comparison.warned(*of_one) for of_one in comparison.by_method(records)]
     lines.append(comparison.fewer_splits(records))
     return [line for line in lines if line]
 

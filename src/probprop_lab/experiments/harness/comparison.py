@@ -26,16 +26,26 @@ def notes(records: Sequence[Record]) -> list[str]:
     -------
     list of str
     """
-    others = {
-        method: [record for record in records if record["method"] == method]
-        for method in dict.fromkeys(record["method"] for record in records)
-        if method not in ("PBP", PLAIN)
-    }
-    lines = [against_pbp(method, own) for method, own in others.items()]
-    lines += [line for method, own in others.items() for line in against_paper(method, own)]
-    lines += [warned(method, own) for method, own in others.items()]
+    others = [(method, own) for method, own in by_method(records) if method not in ("PBP", PLAIN)]
+    lines = [against_pbp(method, own) for method, own in others]
+    lines += [line for method, own in others for line in against_paper(method, own)]
+    lines += [warned(method, own) for method, own in others]
     lines.append(fewer_splits(records))
     return [line for line in lines if line]
+
+
+def by_method(records: Sequence[Record]) -> list[tuple[str, list[Record]]]:
+    """Return the methods, each with its records, in the order in which they come.
+
+    Examples
+    --------
+    >>> [(name, len(own)) for name, own in by_method([{"method": m} for m in ("a", "b", "a")])]
+    [('a', 2), ('b', 1)]
+    """
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["method"], []).append(record)
+    return list(found.items())
 
 
 def against_pbp(method: str, records: Sequence[Record]) -> str:
@@ -101,10 +111,10 @@ def where(record: Record) -> str:
     return f"{record['dataset']}{deep}"
 
 
-def warned(method: str, records: Sequence[Record]) -> str:
-    """Say how many fits of a method warned."""
+def warned(method: str, records: Sequence[Record], n_fits_key: str = "n_splits") -> str:
+    """Say how many fits of a method warned; `n_fits_key` is where a record has their number."""
     n_warned = sum(record["n_warned"] for record in records)
-    n_fits = sum(record["n_splits"] for record in records)
+    n_fits = sum(record[n_fits_key] for record in records)
     if n_warned == 0:
         return ""
     return f"{n_warned} of {n_fits} fits of {method} warned; their rows say of what"

@@ -11,8 +11,7 @@ import numpy as np
 from probprop import metrics
 from probprop._types import Array
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import gaussian, scalar
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.job import Job, Row
@@ -63,13 +62,13 @@ def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test:
     }
 
 
-def predictive(estimator: Any, X: Array) -> Predictive | Mixture:
+def predictive(estimator: Any, X: Array) -> TargetDistribution:
     """Return the predictive distribution of a fitted estimator for rows of shape (n, d).
 
     Where it has means and standard deviations only, it is taken as Gaussian.
     """
     if hasattr(estimator, "predict_distribution"):
-        found: Predictive | Mixture = estimator.predict_distribution(X)
+        found: TargetDistribution = estimator.predict_distribution(X)
         return found
     mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
     if not np.all(std > 0.0):

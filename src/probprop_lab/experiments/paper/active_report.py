@@ -71,9 +71,7 @@ COLUMNS = [
     Column("data set", text("dataset")),
     Column("method", text("method")),
     Column("runs", text("n_splits")),
-    Column("RMSE", with_error("rmse"), "RMSE"),
-    Column("paper", text("rmse_paper"), "RMSE"),
-    Column("Δ", signed("rmse_difference"), "RMSE"),
+    *printed.columns("rmse", "RMSE", "RMSE"),
     Column("A minus R", with_error("rmse_gap"), "RMSE"),
     Column("in s.e.", signed("gap_errors"), "RMSE"),
     Column("first RMSE", with_error("rmse_first"), "Before and after"),
@@ -87,20 +85,15 @@ COLUMNS = [
 def notes(records: Sequence[Record]) -> list[str]:
     """Compare -A with -R and each with the paper; say which repetitions were run."""
     lines = [
-        "mean ± standard error over the repetitions after the last addition, in target units; Δ: "
-        "ours minus the paper's, in combined standard errors, from the nearest number that rounds "
-        "to what is printed",
+        printed.meaning("repetitions after the last addition"),
         "A minus R: mean difference ± standard error over the same repetitions, and in its "
         "standard errors; first RMSE: with the first 20 points; seconds: of the ten fits of a run "
         "and the choosing between them",
     ]
-    own = {
-        method: [record for record in records if record["method"] == method]
-        for method in dict.fromkeys(record["method"] for record in records)
-    }
-    lines += [_against_random(method, cells) for method, cells in own.items()]
-    lines += [line for method, cells in own.items() for line in _against_paper(method, cells)]
-    lines += [_warned(method, cells) for method, cells in own.items()]
+    own = comparison.by_method(records)
+    lines += [_against_random(method, cells) for method, cells in own]
+    lines += [line for method, cells in own for line in _against_paper(method, cells)]
+    lines += [comparison.warned(method, cells, "n_fits") for method, cells in own]
     lines.append(comparison.fewer_splits(records, N_REPETITIONS, "repetitions"))
     return [line for line in lines if line]
 
@@ -133,13 +126,6 @@ def _against_paper(method: str, records: Sequence[Record]) -> list[str]:
     agree = [r for r in known if abs(r["rmse_difference"]) <= comparison.TOLERANCE]
     line = f"{method}: {len(agree)} of {len(known)} cells within two standard errors of the paper's"
     return [line] if agree == known else [line, *comparison.against_paper(method, known)]
-
-
-def _warned(method: str, records: Sequence[Record]) -> str:
-    n_warned, n_fits = (sum(r[name] for r in records) for name in ("n_warned", "n_fits"))
-    if n_warned == 0:
-        return ""
-    return f"{n_warned} of {n_fits} fits of {method} warned; their rows say of what"
 
 
 # ---- The curves

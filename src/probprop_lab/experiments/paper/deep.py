@@ -10,7 +10,6 @@ from probprop_lab.experiments.harness.columns import (
     Record,
     number,
     share,
-    signed,
     text,
     with_error,
 )
@@ -46,10 +45,7 @@ def records(rows: Sequence[Row]) -> list[Record]:
 
 def notes(records: Sequence[Record]) -> list[str]:
     """Name the cells that are worse than the paper's by more than two standard errors."""
-    lines = [
-        "mean ± standard error over the splits, in target units; Δ: ours minus the paper's, in "
-        "combined standard errors, from the nearest number that rounds to what is printed"
-    ]
+    lines = [printed.meaning("splits")]
     own = [record for record in records if record["method"] == "PBP"]
     worse = [f"{r['dataset']} with {r['hidden']}" for r in own if r["verdict"]]
     if worse:
@@ -72,9 +68,7 @@ EXPERIMENT = Experiment(
         Column("method", text("column")),
         Column("hidden", text("hidden")),
         Column("splits", text("n_splits")),
-        Column("RMSE", with_error("rmse"), "RMSE"),
-        Column("paper", text("rmse_paper"), "RMSE"),
-        Column("Δ", signed("rmse_difference"), "RMSE"),
+        *printed.columns("rmse", "RMSE", "RMSE"),
         Column("", text("verdict"), "RMSE"),
         Column("worst split", number("rmse_max"), "RMSE"),
         Column("log-likelihood", with_error("log_likelihood"), "Calibration and time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.random import RandomState
 
 from probprop import metrics
 from probprop.estimators.choice import MEMORIES
-from probprop.inference.standardize import fit_standardizer
-from probprop_lab.baselines import passes
-from probprop_lab.baselines.base import standardised
+from probprop.inference import prediction, training
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.plan import Plan
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, Table, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -63,23 +64,21 @@ def watch(
     What stands at n epochs is what a fit of n epochs has. The seconds are those of the training
     up to there, without the predictions.
     """
-    start = time.perf_counter()
+    plan, inputs = Plan(Gaussian(), job.hidden, memory=job.memory), Inputs(X)
     random_state = RandomState(job.seed)
-    posterior = passes.start(X.shape[1], job.hidden, random_state)
-    standardizer = fit_standardizer(X, y)
-    Xs, ys = standardised(standardizer, X), standardizer.transform_y(y)
-    Xs_test = standardised(standardizer, X_test)
-    memory = None if job.memory is None else passes.memory(job.memory, len(ys))
+    start = time.perf_counter()
+    before_all = training.start(plan, inputs, y, random_state)
+    visits = training.shuffled(plan, len(y), random_state)
+    run = training.train(plan, before_all, inputs, y, visits)
     seconds = time.perf_counter() - start
     points = []
     for before, n in pairwise([0, *n_epochs]):
         start = time.perf_counter()
-        for _ in range(before, n):
-            order = random_state.permutation(len(ys))
-            posterior, _ = passes.ENGINE.adf_pass(posterior, Xs, ys, order, memory=memory)
-            posterior, _ = passes.ENGINE.refine_prior(posterior)
+        *_, state = islice(run, n - before)
         seconds += time.perf_counter() - start
-        predictive = passes.predictive(posterior, standardizer, Xs_test)
+        predictive = prediction.predictive(
+            plan, state.posterior, state.standardizer, Inputs(X_test)
+        )
         scores = metrics.summary(y_test, predictive)
         points.append(
             {

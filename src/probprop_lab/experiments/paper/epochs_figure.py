@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.harness.columns import Record
+from probprop_lab.experiments.harness.panels import grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,20 +43,11 @@ def figures(
 def _figure(
     records: Sequence[Record], lines: Sequence[tuple[str, str]], key: str, words: str
 ) -> Figure:
-    from matplotlib.figure import Figure
-
     names = list(dict.fromkeys(record["dataset"] for record in records))
-    n_columns = min(_COLUMNS, len(names))
-    n_lines = -(-len(names) // n_columns)
-    size = (6.4, 4.8) if len(names) == 1 else (3.3 * n_columns, 0.8 + 2.5 * n_lines)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(n_lines, n_columns, sharex=True, squeeze=False).ravel()
-    for ax, name in zip(panels, names, strict=False):
+    figure, panels = grid(len(names), _COLUMNS, (3.3, 2.5), above=0.8)
+    for ax, name in zip(panels, names, strict=True):
         _panel(ax, [record for record in records if record["dataset"] == name], lines, key)
         ax.set_title(name, fontsize="medium")
-    for ax, above in zip(panels[len(names) :], panels[len(names) - n_columns :], strict=False):
-        ax.set_visible(False)
-        above.tick_params(labelbottom=True)
     figure.supxlabel("epochs", fontsize="medium")
     figure.supylabel(words, fontsize="medium")
     handles, labels = panels[0].get_legend_handles_labels()

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from probprop_lab.experiments.harness.columns import Record
+from probprop_lab.experiments.harness.columns import Column, Record, signed, text, with_error
 
 
 @dataclass(frozen=True)
@@ -136,3 +136,30 @@ def compare(record: Record, name: str, printed: Printed | None) -> Record:
         f"{name}_paper": str(printed),
         f"{name}_difference": printed.difference(record[name], record[f"{name}_se"]),
     }
+
+
+def columns(measure: str, title: str, group: str) -> list[Column]:
+    """Return the columns of a measure: ours, the paper's, and how far apart they are.
+
+    Parameters
+    ----------
+    measure : str
+        Its key in a record that `compare` completed.
+    title : str
+        Of the column of ours.
+    group : str
+        See `Column`.
+    """
+    return [
+        Column(title, with_error(measure), group),
+        Column("paper", text(f"{measure}_paper"), group),
+        Column("Δ", signed(f"{measure}_difference"), group),
+    ]
+
+
+def meaning(over: str) -> str:
+    """Say what stands in these columns, of means over splits or repetitions."""
+    return (
+        f"mean ± standard error over the {over}, in target units; Δ: ours minus the paper's, in "
+        "combined standard errors, from the nearest number that rounds to what is printed"
+    )

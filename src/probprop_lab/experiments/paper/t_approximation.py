@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probprop._types import Array
+from probprop.inference import prediction, training
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
-from probprop.inference.standardize import fit_standardizer
 from probprop.predictive import student_t
-from probprop_lab.baselines import passes
-from probprop_lab.baselines.base import scalar, standardised
+from probprop_lab.baselines.base import scalar
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 N_UPDATES = 100
 _WHEN = ("first", "last")
+_ENGINE = ENGINES["native"]
 
 
 class LogZ(NamedTuple):
@@ -59,7 +63,7 @@ def log_Z(posterior: Posterior, x: Array, y: float) -> LogZ:
     y : float
         Standardised.
     """
-    mean, variance = passes.ENGINE.predict_moments(posterior, x[np.newaxis])
+    mean, variance = _ENGINE.predict_moments(posterior, x[np.newaxis])
     noise_variance = scalar(posterior.noise_variance)
     std = float(np.sqrt(variance[0] + noise_variance))
     z = (y - float(mean[0])) / std
@@ -89,9 +93,11 @@ def observe(
         Of 100 updates each, every one seen just before it was made.
     """
     random_state = np.random.RandomState(seed)
-    posterior = passes.start(X.shape[1], hidden, random_state)
-    standardizer = fit_standardizer(X, y)
-    Xs, ys = standardised(standardizer, X), standardizer.transform_y(y)
+    plan, inputs = Plan(Gaussian(), tuple(hidden)), Inputs(X)
+    before = training.start(plan, inputs, y, random_state)
+    posterior, standardizer = before.posterior, before.standardizer
+    Xs, _ = prediction.standardised(plan, standardizer, inputs)
+    ys = standardizer.transform_y(y)
     seen: dict[str, list[LogZ]] = {when: [] for when in _WHEN}
     for epoch in range(n_epochs):
         order = random_state.permutation(len(ys))
@@ -104,8 +110,8 @@ def observe(
             for block in part[:, np.newaxis] if when else [part]:
                 if when:
                     seen[when].append(log_Z(posterior, Xs[block[0]], float(ys[block[0]])))
-                posterior, _ = passes.ENGINE.adf_pass(posterior, Xs, ys, block)
-        posterior, _ = passes.ENGINE.refine_prior(posterior)
+                posterior, _ = _ENGINE.adf_pass(posterior, Xs, ys, block)
+        posterior, _ = _ENGINE.refine_prior(posterior)
     return posterior, seen["first"], seen["last"]
 
 

@@ -11,10 +11,8 @@ from probprop_lab.experiments.harness.columns import (
     Record,
     number,
     share,
-    signed,
     text,
     times,
-    with_error,
 )
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
@@ -72,10 +70,7 @@ def records(rows: Sequence[Row]) -> list[Record]:
 def notes(records: Sequence[Record]) -> list[str]:
     """Return what the table adds up to."""
     own = [record for record in records if record["label"] == record["dataset"]]
-    lines = [
-        "mean ± standard error over the splits, in target units; Δ: ours minus the paper's, in "
-        "combined standard errors, from the nearest number that rounds to what is printed"
-    ]
+    lines = [printed.meaning("splits")]
     for method in dict.fromkeys(record["method"] for record in own):
         lines += _seconds([record for record in own if record["method"] == method])
     lines += comparison.notes(own)
@@ -119,12 +114,8 @@ EXPERIMENT = Experiment(
         Column("data set", text("label")),
         Column("method", text("column")),
         Column("splits", text("n_splits")),
-        Column("RMSE", with_error("rmse"), "RMSE"),
-        Column("paper", text("rmse_paper"), "RMSE"),
-        Column("Δ", signed("rmse_difference"), "RMSE"),
-        Column("log-likelihood", with_error("log_likelihood"), "Log-likelihood"),
-        Column("paper", text("log_likelihood_paper"), "Log-likelihood"),
-        Column("Δ", signed("log_likelihood_difference"), "Log-likelihood"),
+        *printed.columns("rmse", "RMSE", "RMSE"),
+        *printed.columns("log_likelihood", "log-likelihood", "Log-likelihood"),
         Column("CRPS", number("crps"), "Calibration and time"),
         Column("in 95 %", share("coverage_95"), "Calibration and time"),
         Column("seconds", number("seconds", 2), "Calibration and time"),

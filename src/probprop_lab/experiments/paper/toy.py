@@ -12,6 +12,7 @@ from probprop_lab.experiments.harness import judging, methods
 from probprop_lab.experiments.harness.columns import Column, Record, number, share, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
+from probprop_lab.experiments.harness.panels import grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,21 +150,14 @@ def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
 
     All panels have one scale, that of the ground truth where it is there: a band may leave it.
     """
-    from matplotlib.figure import Figure
-
     ordered = sorted(rows, key=lambda row: methods.place(row["method"]))
     if not ordered:
         return []
-    n_columns = min(_COLUMNS, len(ordered))
-    n_lines = -(-len(ordered) // n_columns)
-    size = (5.0, 3.9) if len(ordered) == 1 else (2.6 * n_columns, 0.5 + 2.3 * n_lines)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(n_lines, n_columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for ax, row in zip(panels, ordered, strict=False):
+    figure, panels = grid(
+        len(ordered), _COLUMNS, (2.6, 2.3), above=0.5, alone=(5.0, 3.9), sharey=True
+    )
+    for ax, row in zip(panels, ordered, strict=True):
         _panel(ax, row)
-    for ax, above in zip(panels[len(ordered) :], panels[len(ordered) - n_columns :], strict=False):
-        ax.set_visible(False)
-        above.tick_params(labelbottom=True)
     scale = next((row for row in ordered if row["method"] == TRUTH), ordered[0])
     reach = 1.2 * np.max(np.abs(scale["mean"]) + 3.0 * np.asarray(scale["std"]))
     panels[0].set(xlim=(-6.0, 6.0), ylim=(-reach, reach), xticks=range(-6, 7, 3))
