@@ -5,7 +5,7 @@
 #include "backward.hpp"
 #include "kernel.hpp"
 #include "likelihoods/list.hpp"
-#include "memory.hpp"
+#include "tempering.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -52,7 +52,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             const int64_t left = args.n_points - t;
             const double share =
                 share_of(left < memory.every ? left : memory.every, memory.capacity);
-            give_back(net, prior, T(share));
+            temper(net, prior, T(share));
             for (int k = 0; k < n_noise; ++k) {
                 alpha[k] = (1.0 - share) * alpha[k] + share * memory.alpha;
                 beta[k] = (1.0 - share) * beta[k] + share * memory.beta;

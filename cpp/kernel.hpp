@@ -30,7 +30,7 @@ struct LikelihoodInfo {
     const char* (*objection)(const Targets&, int n_outputs);
 };
 
-// How much evidence q may hold: that of `capacity` points; see memory.hpp.
+// How much evidence q may hold: that of `capacity` points; see tempering.hpp.
 template <typename T>
 struct MemoryArgs {
     const T* v_hat_nat;  // precisions of the prior factors, flat as the weights; null: no bound

@@ -156,7 +156,7 @@ def loss(split: Split, **parameters: Any) -> float:
     return log_loss(y_test, model.predict_proba(X_test))
 
 
-def test_memory_keeps_probabilities_from_growing_over_confident(cancer, wine):
+def test_tempering_keeps_probabilities_from_growing_over_confident(cancer, wine):
     bounded = loss(cancer, n_epochs=100)
     assert bounded < 0.15
     assert bounded < 0.5 * loss(cancer, n_epochs=100, memory=None)

@@ -346,7 +346,7 @@ def peak_of_loading(path: Path) -> int:
     return peak
 
 
-def test_memory_is_bounded_by_the_size_of_the_file(tmp_path: Path) -> None:
+def test_tempering_is_bounded_by_the_size_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m"
     PBPRegressor((2000,), n_epochs=1, random_state=0).fit(X, Y).save(path)
     content, size = path.read_bytes(), path.stat().st_size

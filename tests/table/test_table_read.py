@@ -212,7 +212,7 @@ def peak_of_iterating(path: Path, n_rows: int) -> int:
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
+def test_tempering_does_not_grow_with_the_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     growth = peak_of_iterating(path, 120_000) - peak_of_iterating(path, 40_000)
     assert growth < 0.2 * 80_000 * 4 * 8  # a part of the data that was added

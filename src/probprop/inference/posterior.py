@@ -82,7 +82,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much evidence q may hold while it is trained; see `probprop.reference.memory`.
+    """How much evidence q may hold while it is trained; see `probprop.reference.tempering`.
 
     Parameters
     ----------

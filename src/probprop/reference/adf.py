@@ -18,7 +18,7 @@ from probprop.inference.posterior import Memory, PassInfo, Posterior
 from probprop.reference.activations.relu import ReluMoments, relu_moments
 from probprop.reference.gamma import gamma_update
 from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
-from probprop.reference.memory import give_back
+from probprop.reference.tempering import temper
 
 _V_MIN = 1e-100  # a new weight variance must be above this
 
@@ -173,7 +173,7 @@ def gradients(
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-    evidence = log_Z(likelihood, passed, y, np.atleast_1d(posterior.noise_variance))
+    evidence = log_Z(likelihood, passed, y, posterior.noise_variance)
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
@@ -237,11 +237,10 @@ def absorb(
         Of this one point.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
-    alpha_noise = np.atleast_1d(posterior.alpha_noise)
-    beta_noise = np.atleast_1d(posterior.beta_noise)
+    alpha_noise, beta_noise = posterior.alpha_noise, posterior.beta_noise
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
         passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-        evidence = log_Z(likelihood, passed, y, np.atleast_1d(posterior.noise_variance))
+        evidence = log_Z(likelihood, passed, y, posterior.noise_variance)
         finite = math.isfinite(evidence.log_Z)
         if likelihood.learns_noise:
             d2, v_out = (y - passed.m_out) ** 2, passed.v_out
@@ -288,7 +287,7 @@ def noise_update(
     n_guarded : int
         How many were made by quadrature.
     """
-    targets = zip(np.atleast_1d(alpha), np.atleast_1d(beta), d2, v, strict=True)
+    targets = zip(alpha, beta, d2, v, strict=True)
     alphas, betas, guarded = zip(
         *(gamma_update(*map(float, target)) for target in targets), strict=True
     )
@@ -330,7 +329,7 @@ def adf_pass(
     infos = []
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
-            posterior = give_back(posterior, memory, min(memory.every, len(order) - t))
+            posterior = temper(posterior, memory, min(memory.every, len(order) - t))
         posterior, info = absorb(
             posterior,
             X[i],

@@ -1,5 +1,5 @@
 // Bounded evidence: before a few points are absorbed, q gives back a share of the evidence it
-// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/memory.py.
+// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/tempering.py.
 #pragma once
 
 #include "kernel.hpp"
@@ -28,7 +28,7 @@ static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
     return prior;
 }
 
-// Copy the flat precisions to where `give_back` reads them; padding has 1, as its variance.
+// Copy the flat precisions to where `temper` reads them; padding has 1, as its variance.
 template <typename T>
 static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T* v_hat_nat) {
     constexpr int lanes = Simd<T>::lanes;
@@ -56,7 +56,7 @@ static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T*
 
 // Natural parameters are averaged: 1/v becomes (1 - share)/v + share v_hat, m/v (1 - share) m/v.
 template <typename T>
-PROBPROP_INLINE void give_back(T* m, T* v, const T* v_hat, T share) {
+PROBPROP_INLINE void temper_vector(T* m, T* v, const T* v_hat, T share) {
     const Vec<T> v_old = load(v), kept = Vec<T>{} + (T(1) - share);
     const Vec<T> r = (Vec<T>{} + T(1)) / (kept + share * load(v_hat) * v_old);
     store(m, load(m) * (kept * r));
@@ -64,7 +64,7 @@ PROBPROP_INLINE void give_back(T* m, T* v, const T* v_hat, T share) {
 }
 
 template <typename T>
-static void give_back(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
+static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
     constexpr int lanes = Simd<T>::lanes;
     for (int l = 0; l < net.n_hidden; ++l) {
         const HiddenLayer<T>& layer = net.hidden[l];
@@ -74,11 +74,11 @@ static void give_back(Network<T>& net, const PriorPrecisions<T>& prior, T share)
             T* m = weight_at(layer, b, 0);
             for (int row = 0; row <= layer.n_in; ++row, m += 2 * units)
                 for (int u = 0; u < units; u += lanes, v_hat += lanes)
-                    give_back<T>(m + u, m + units + u, v_hat, share);
+                    temper_vector<T>(m + u, m + units + u, v_hat, share);
         }
     }
     for (int j = 0; j < net.n_out * net.out_n_vec * lanes; j += lanes)
-        give_back<T>(net.out_m + j, net.out_v + j, prior.out + j, share);
+        temper_vector<T>(net.out_m + j, net.out_v + j, prior.out + j, share);
 }
 
 // The share that `n_points` steps give back together, each 1/capacity of what is left.

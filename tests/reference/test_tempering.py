@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from probprop import PBPRegressor
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
-from probprop.reference.memory import give_back
+from probprop.reference.tempering import temper
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}
@@ -76,7 +76,7 @@ def test_natural_parameters_are_averaged_with_those_of_the_prior(m, v, v_hat, ca
         alpha_noise=700.0,
         beta_noise=30.0,
     )
-    after = give_back(q, memory, n_points)
+    after = temper(q, memory, n_points)
     share = memory.share(n_points)
     precision = (1.0 - share) / v + share * v_hat
     assert_allclose(after.v_w[0], 1.0 / precision, rtol=1e-12)
@@ -95,7 +95,7 @@ def test_the_formula_of_the_issue_is_the_same():
         v_w=(np.full((1, 2), v),),
         v_hat_nat=(np.full((1, 2), v_hat),),
     )
-    after = give_back(q, Memory(50.0, 6.0, 6.0), 1)
+    after = temper(q, Memory(50.0, 6.0, 6.0), 1)
     v_cav = v / (1.0 - rho * (1.0 - v_hat * v))
     assert_allclose(after.v_w[0], v_cav, rtol=1e-14)
     assert_allclose(after.m_w[0], m * (1.0 - rho) * v_cav / v, rtol=1e-14)
@@ -103,7 +103,7 @@ def test_the_formula_of_the_issue_is_the_same():
 
 def test_a_q_without_evidence_stays():
     q = replace(start([3, 4, 1]), m_w=(np.zeros((4, 4)), np.zeros((1, 5))))
-    after = give_back(q, Memory(10.0, 6.0, 6.0), 3)
+    after = temper(q, Memory(10.0, 6.0, 6.0), 3)
     for a, b in zip(after.m_w + after.v_w, q.m_w + q.v_w, strict=True):
         assert_allclose(a, b, rtol=1e-15)
     assert (after.alpha_noise, after.beta_noise) == pytest.approx((6.0, 6.0), rel=1e-15)
@@ -208,7 +208,7 @@ def mean_field_ep(u: np.ndarray, y: np.ndarray, noise: float, prior: float) -> t
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
-def test_memory_1_goes_to_the_fixed_point_of_stochastic_ep(engine):
+def test_tempering_1_goes_to_the_fixed_point_of_stochastic_ep(engine):
     x, y, noise = linear_problem()
     u = np.column_stack([x, np.ones(len(y))]) / np.sqrt(2.0)
     m_expected, v_expected = mean_field_ep(u, y, noise, prior=1.0 / 1.2)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from probprop._types import Array
 from probprop.inference.posterior import Memory, Posterior
 
 
-def give_back(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
+def temper(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
     """Return q with the evidence given back that `n_points` points will replace.
 
     The prior of a weight is its own approximate factor N(0, 1/v_hat_nat), so that a q without
@@ -31,18 +29,17 @@ def give_back(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
     """
     share = memory.share(n_points)
     layers = zip(posterior.m_w, posterior.v_w, posterior.v_hat_nat, strict=True)
-    tempered = [_temper(m, v, v_hat_nat.astype(v.dtype), share) for m, v, v_hat_nat in layers]
+    tempered = [_tempered(m, v, v_hat_nat.astype(v.dtype), share) for m, v, v_hat_nat in layers]
     return replace(
         posterior,
         m_w=tuple(m for m, _ in tempered),
         v_w=tuple(v for _, v in tempered),
-        alpha_noise=(1.0 - share) * np.atleast_1d(posterior.alpha_noise)
-        + share * memory.noise_shape,
-        beta_noise=(1.0 - share) * np.atleast_1d(posterior.beta_noise) + share * memory.noise_rate,
+        alpha_noise=(1.0 - share) * posterior.alpha_noise + share * memory.noise_shape,
+        beta_noise=(1.0 - share) * posterior.beta_noise + share * memory.noise_rate,
     )
 
 
-def _temper(m: Array, v: Array, v_hat_nat: Array, share: float) -> tuple[Array, Array]:
+def _tempered(m: Array, v: Array, v_hat_nat: Array, share: float) -> tuple[Array, Array]:
     """Average natural parameters: 1/v with v_hat_nat, m/v with 0."""
     ratio = 1.0 / ((1.0 - share) + share * v_hat_nat * v)  # v_new/v
     return m * ((1.0 - share) * ratio), v * ratio
