@@ -91,7 +91,7 @@ def test_log_Z_is_the_gaussian_density_of_the_target() -> None:
     posterior = random_posterior((3, 4, 1))
     X, y = random_data(1, 3)
     mean, variance = predict_moments(posterior, X)
-    v_total = variance[0] + posterior.noise_variance
+    v_total = variance[0] + posterior.noise_variance[0]
     density = math.exp(-0.5 * (y[0] - mean[0]) ** 2 / v_total) / math.sqrt(2 * math.pi * v_total)
     assert gradients(posterior, X[0], y[0])[0] == pytest.approx(math.log(density), rel=1e-13)
 

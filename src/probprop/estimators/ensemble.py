@@ -88,8 +88,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     n_outputs_ : int
         Number of targets; of regressors only.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
-        Mean over the members of the variance of the noise, in target units squared; of
-        regressors only.
+        Mean over the members of the noise variance, in target units squared; of regressors only.
     classes_ : ndarray of shape (n_classes,)
         As of `PBPClassifier`; of classifiers only.
     multilabel_ : bool
