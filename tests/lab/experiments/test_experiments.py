@@ -220,7 +220,7 @@ def test_log_z_is_the_integral() -> None:
     posterior, x, target = model.posterior_, np.full(10, 0.3), 1.7
     found = t_approx.log_Z(posterior, x, target)
     mean, variance = (a[0] for a in engine.ENGINES["reference"].predict_moments(posterior, x[None]))
-    alpha, beta = posterior.alpha_noise, posterior.beta_noise
+    alpha, beta = posterior.alpha_noise[0], posterior.beta_noise[0]
     gamma = stats.gamma(alpha, scale=1.0 / beta)
 
     def integrand(g: float) -> float:
@@ -228,7 +228,7 @@ def test_log_z_is_the_integral() -> None:
 
     exact = integrate.quad(integrand, *gamma.ppf([1e-13, 1.0 - 1e-13]), epsabs=0.0, limit=200)[0]
     assert found.exact == pytest.approx(np.log(exact), rel=1e-8)
-    total = np.sqrt(variance + posterior.noise_variance)
+    total = np.sqrt(variance + posterior.noise_variance[0])
     assert found.gaussian == pytest.approx(stats.norm.logpdf(target, mean, total), rel=1e-12)
 
 
