@@ -1,4 +1,4 @@
-"""The benchmark sets: what is read, what is refused, what is kept, and the fixed splits."""
+"""The benchmark sets: what is read, what is refused and what is kept."""
 
 from __future__ import annotations
 
@@ -207,35 +207,6 @@ def test_columns_are_rounded_half_up_where_the_source_says(
     data = datasets.load("made")
     np.testing.assert_array_equal(data.X, [[0.3, 0.4], [1.0, 2.0]])
     np.testing.assert_array_equal(data.y, [2.68, -1.01])
-
-
-# ---- The splits
-@pytest.mark.parametrize("name", datasets.NAMES[:-1])
-def test_the_splits_are_those_of_the_literature(name: str) -> None:
-    n = SOURCES[name].shape[0]
-    random = np.random.RandomState(1)
-    found = datasets.splits(name)
-    assert len(found) == (5 if name == "protein" else 20)
-    for train, test in found:
-        p = random.choice(range(n), n, replace=False)
-        np.testing.assert_array_equal(train, p[: round(0.9 * n)])
-        np.testing.assert_array_equal(test, p[round(0.9 * n) :])
-
-
-def test_the_split_of_year_is_the_official_one() -> None:
-    [(train, test)] = datasets.splits("year_prediction_msd")
-    np.testing.assert_array_equal(train, np.arange(463_715))
-    np.testing.assert_array_equal(test, np.arange(463_715, 515_345))
-
-
-def test_the_toy_data_are_a_cubic_with_noise_of_3() -> None:
-    X, y = datasets.toy_cubic(20_000, random_state=0)
-    assert X.min() < -3.99
-    assert X.max() > 3.99
-    assert np.abs(X).max() <= 4
-    assert np.std(y - X[:, 0] ** 3) == pytest.approx(3, rel=0.02)
-    np.testing.assert_array_equal(datasets.toy_cubic(5, 7)[1], datasets.toy_cubic(5, 7)[1])
-    assert (datasets.toy_cubic()[1] != datasets.toy_cubic()[1]).all()
 
 
 # ---- What is found, refused and kept

@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
 from sklearn.datasets import load_diabetes
 
 import probprop_lab.datasets
 from probprop import PBPRegressor, metrics
 from probprop.cli.application import run as run_command
-from probprop.inference import engine
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost, run_job
 from probprop_lab.experiments.harness import judging, methods, protocol, report
 from probprop_lab.experiments.paper import authors_pbp, printed
-from probprop_lab.experiments.paper import t_approximation as t_approx
 
 NINE = [name for name in protocol.dataset_names() if name != "year_prediction_msd"]
 needs_data = pytest.mark.skipif(
@@ -193,68 +190,6 @@ def test_a_job_on_a_benchmark_set_is_near_the_authors_own(tmp_path: Path) -> Non
     for row, expected in zip(rows, theirs, strict=False):
         assert row["rmse"] == pytest.approx(expected["rmse"], rel=0.15)
     assert (rows[0]["n_train"], rows[0]["n_test"]) == (455, 51)
-
-
-# ---- The Student-t taken for a Gaussian
-
-
-def training_data() -> tuple[np.ndarray, np.ndarray]:
-    X, y = load_diabetes(return_X_y=True)
-    return X[:230], y[:230]
-
-
-@pytest.mark.parametrize("n_epochs", [1, 3])
-def test_observed_training_is_that_of_the_regressor(n_epochs: int) -> None:
-    X, y = training_data()
-    posterior, first, last = t_approx.observe(X, y, (6,), n_epochs, seed=2)
-    model = PBPRegressor(6, n_epochs=n_epochs, random_state=2).fit(X, y)
-    for ours, theirs in zip(posterior.m_w, model.posterior_.m_w, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
-    assert posterior.alpha_noise == pytest.approx(model.posterior_.alpha_noise, rel=1e-9)
-    assert len(first) == len(last) == 100
-
-
-def test_log_z_is_the_integral() -> None:
-    X, y = training_data()
-    model = PBPRegressor(6, n_epochs=1, random_state=0).fit(X[:30], y[:30])
-    posterior, x, target = model.posterior_, np.full(10, 0.3), 1.7
-    found = t_approx.log_Z(posterior, x, target)
-    mean, variance = (a[0] for a in engine.ENGINES["reference"].predict_moments(posterior, x[None]))
-    alpha, beta = posterior.alpha_noise, posterior.beta_noise
-    gamma = stats.gamma(alpha, scale=1.0 / beta)
-
-    def integrand(g: float) -> float:
-        return float(stats.norm.pdf(target, mean, np.sqrt(variance + 1.0 / g)) * gamma.pdf(g))
-
-    exact = integrate.quad(integrand, *gamma.ppf([1e-13, 1.0 - 1e-13]), epsabs=0.0, limit=200)[0]
-    assert found.exact == pytest.approx(np.log(exact), rel=1e-8)
-    total = np.sqrt(variance + posterior.noise_variance)
-    assert found.gaussian == pytest.approx(stats.norm.logpdf(target, mean, total), rel=1e-12)
-
-
-def test_the_errors_are_relative_to_the_exact_value() -> None:
-    row = {"log_Z_exact_last": [-2.0, 0.5], "log_Z_gaussian_last": [-2.2, 0.6]}
-    relative, absolute = t_approx.errors(row, "last")
-    np.testing.assert_allclose(relative, [-0.1, 0.2])
-    np.testing.assert_allclose(absolute, [-0.2, 0.1])
-
-
-# ---- The toy
-
-
-def test_the_toy_band_is_narrow_at_the_data_and_grows_outside() -> None:
-    row = run_job(EXPERIMENTS["toy"].jobs(Selection(methods=["PBP"]))[0])
-    x, mean, std = (np.array(row[k]) for k in ("x", "mean", "std"))
-    inside = np.abs(x) < 3.0
-    assert std[inside].max() < 0.8 * min(std[0], std[-1])
-    assert np.all(np.diff(std[x > 4.0]) > 0.0)
-    assert np.all(np.diff(std[x < -4.0]) < 0.0)
-    assert np.abs(mean[inside] - x[inside] ** 3).max() < 3.0 * std[inside].max()
-    assert len(row["x_data"]) == 20
-    ((figure, words),) = EXPERIMENTS["toy"].figures([row])
-    labels = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert labels == {"±3 std", "mean", "truth", "data"}
-    assert "PBP" in words
 
 
 # ---- Tables

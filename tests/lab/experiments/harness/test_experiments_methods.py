@@ -18,7 +18,7 @@ from sklearn.linear_model import BayesianRidge
 from probprop import metrics
 from probprop.cli.application import run as run_command
 from probprop_lab import datasets
-from probprop_lab.experiments import EXPERIMENTS, Job, Selection, read_results, run, run_job
+from probprop_lab.experiments import EXPERIMENTS, Job, Selection, read_results, run
 from probprop_lab.experiments.harness import benchmark, judging, method, methods, report
 from probprop_lab.experiments.paper import printed
 
@@ -318,52 +318,6 @@ def test_deep_has_the_columns_of_bp() -> None:
 def test_naval_is_run_twice_for_pbp_only() -> None:
     jobs = EXPERIMENTS["table1"].jobs(Selection(["naval_propulsion"], 1, methods=["PBP", "EBP"]))
     assert [job.method for job in jobs] == ["PBP", "EBP", methods.PLAIN]
-
-
-# ---- The toy
-
-
-def toy_row(method: str, mean: float, std: float) -> Row:
-    job = Job("toy", "toy_cubic", 0, method, hidden=(100,))
-    x = np.linspace(-6.0, 6.0, 241)
-    row = {**made_row(job, 1.0, -1.0, 1.0), "x": x.tolist(), "x_data": [0.0], "y_data": [0.0]}
-    row |= {"mean": np.full(241, mean).tolist(), "std": np.full(241, std).tolist()}
-    return {**row, "r_hat": 1.01, "n_divergent": 2} if method == "HMC" else row
-
-
-def test_the_toy_measures_the_distance_from_hmc() -> None:
-    rows = [toy_row("VI", 3.0, 9.0), toy_row("HMC", 1.0, 4.0), toy_row("PBP", -2.0, 5.5)]
-    records = EXPERIMENTS["toy"].records(rows)
-    assert [r["method"] for r in records] == ["PBP", "VI", "HMC"]
-    assert [r["std_from_truth"] for r in records] == [1.5, 5.0, None]
-    assert [r["mean_from_truth"] for r in records] == [3.0, 2.0, None]
-    notes = EXPERIMENTS["toy"].notes(records)
-    assert "HMC: R-hat at most 1.010, 2 divergent draws" in notes
-    assert "PBP's standard deviations are nearer to HMC's than VI's are: 1.5 against 5" in notes
-    assert "PBP's means are further from HMC's than VI's are: 3 against 2" in notes
-
-
-def test_the_toy_has_one_panel_per_method_and_one_scale() -> None:
-    rows = [toy_row(name, 0.0, 4.0) for name in ("PBP", "VI", "BP", "EP", "EBP")]
-    rows.append(toy_row("HMC", 0.0, 10.0))
-    ((figure, words),) = EXPERIMENTS["toy"].figures(rows)
-    panels = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_title() for ax in panels] == ["PBP", "VI", "BP", "HMC", "EP", "EBP"]
-    assert {ax.get_ylim() for ax in panels} == {(-36.0, 36.0)}
-    assert {ax.get_xlim() for ax in panels} == {(-6.0, 6.0)}
-    assert words.endswith("PBP, VI, BP, HMC, EP, EBP")
-
-
-def test_the_toy_without_hmc_says_so() -> None:
-    records = EXPERIMENTS["toy"].records([toy_row("PBP", 0.0, 1.0)])
-    assert records[0]["std_from_truth"] is None
-    assert "HMC, the ground truth, was not run" in EXPERIMENTS["toy"].notes(records)
-
-
-def test_ebp_runs_on_the_toy_with_nothing_installed() -> None:
-    row = run_job(Job("toy", "toy_cubic", 0, "EBP", hidden=(10,), n_epochs=5))
-    assert len(row["std"]) == 241
-    assert row["method"] == "EBP"
 
 
 # ---- The command
