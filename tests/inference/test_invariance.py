@@ -76,3 +76,10 @@ def test_shift_and_scale_of_the_data_shift_and_scale_the_predictions(
     assert_allclose(moved.mean, y_scale * (plain.mean + y_shift), rtol=1e-9, atol=1e-9 * y_scale)
     assert_allclose(moved.std_model, y_scale * plain.std_model, rtol=1e-9)
     assert_allclose(moved.std_noise, y_scale * plain.std_noise, rtol=1e-9)
+
+
+def test_a_posterior_shows_its_layers_and_no_arrays() -> None:
+    X = np.random.RandomState(0).standard_normal((20, 3))
+    model = PBPRegressor((4, 2), n_epochs=1, random_state=0).fit(X, X[:, :2])
+    assert repr(model.posterior_).startswith("Posterior(3-4-2-2, float64, noise variance ")
+    assert "array" not in repr(model.posterior_)

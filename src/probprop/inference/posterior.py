@@ -20,7 +20,7 @@ PerTarget = float | FloatArray
 """A number with one target, an array of shape (K,) with several."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """The approximation q of [PBP15] Eq. (8) with its approximate prior factors.
 
@@ -58,6 +58,14 @@ class Posterior:
         for name in ("alpha_noise", "beta_noise"):  # a number stands for one target
             value = np.asarray(getattr(self, name), np.float64)
             object.__setattr__(self, name, value if value.ndim else value.reshape(1))
+
+    def __repr__(self) -> str:
+        layers = "-".join(map(str, self.layer_sizes))
+        noise = ", ".join(f"{variance:.3g}" for variance in self.noise_variance)
+        return (
+            f"Posterior({layers}, {self.dtype}, noise variance {noise}, "
+            f"prior variance {self.prior_variance:.3g})"
+        )
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
