@@ -255,7 +255,7 @@ class TestFrames:
         for k, name in enumerate("abc"):
             assert_array_equal(named[f"{name}_std_noise"], p.std_noise[:, k])
             assert_array_equal(named[f"{name}_upper"], p.interval()[1][:, k])
-        with pytest.raises(ValueError, match=r"names must have one of each target, 3. Got \['a'\]"):
+        with pytest.raises(ValueError, match=r"names must have one per target, 3. Got \['a'\]"):
             p.to_frame(["a"])
 
     @pytest.mark.parametrize("p", [classes(5), ClassMixture((classes(5), classes(5, seed=1)))])
