@@ -221,5 +221,5 @@ def test_members_that_do_not_fit_together(wine: Split, tmp_path: Path):
         header["parameters"]["estimator"] = None  # regressors
     refused(path, "has a class that it cannot have")
     model.estimators_[1] = PBPRegressor((8,), n_epochs=2).fit(X, y)
-    with pytest.raises(ValueError, match="cannot be saved: a part of the model is of a class"):
+    with pytest.raises(ValueError, match="cannot be saved: a part of the model has a class"):
         model.save(path)
