@@ -184,7 +184,7 @@ def test_a_category_that_was_never_measured_is_asked_for() -> None:
 
 
 def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) -> None:
-    """Who fills in the copy and runs the command on the original again would lose them."""
+    """A user who fills in the copy and runs the command on the original again would lose them."""
     write_pool()
     line = f"active pool.csv {OPTIONS} -q"
     assert call(line) == 0

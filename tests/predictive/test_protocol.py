@@ -75,7 +75,7 @@ OF_CLASSES = [
 
 
 def answers(p: TargetDistribution) -> dict[str, Any]:
-    """Everything a distribution says that has its rows in the last axis but the targets'."""
+    """Every array of a distribution that has its shape: moments, densities, quantiles."""
     y = np.full(p.mean.shape, 1.5)
     moments = ("mean", "std", "std_model", "std_noise", "var", "var_model", "var_noise")
     return {
