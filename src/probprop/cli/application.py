@@ -58,10 +58,10 @@ def start(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print results and errors only; in any place."),
+        typer.Option("--quiet", "-q", help="Print results and errors only; may stand anywhere."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; in any place.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""

@@ -52,8 +52,8 @@ def training_curve(
     history : sequence of Epoch
         ``history_`` of a fitted model.
     target : str, sequence of str or None, default="target"
-        Name of the target, with its unit where it has one, for the labels; of several targets
-        the name of each. None is for classes, which have no noise to draw.
+        Name of the target, with its unit where it has one, for the labels; or the name of
+        each of several targets. None is for classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 

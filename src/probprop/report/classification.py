@@ -215,9 +215,9 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
         sections.append(
             Section(
                 "Threshold (ROC curve)",
-                f"Take every row whose probability is above a threshold for {name}. Upwards is the "
-                "share of its rows that this finds, to the right the share of other rows that it "
-                "takes wrongly; the curve is all thresholds. The area under it is the probability "
+                f"Rows whose probability of {name} is above a threshold are taken for it. Upwards "
+                "is the share of its rows that this finds, to the right the share of other rows "
+                "taken wrongly; the curve is all thresholds. The area under it is the probability "
                 "that a row of this class is ranked above one of the other.",
                 figures=[
                     picture(

@@ -219,8 +219,8 @@ def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) ->
     return [
         Section(
             "Predicted against observed",
-            "Each mark is a row with its 95 % interval; many rows are sampled at random. On the "
-            "dashed line the prediction is right. Crosses are rows whose interval misses what "
+            "Each mark is a row with its 95 % interval; a random selection if there are many. On "
+            "the dashed line the prediction is right. Crosses are rows whose interval misses what "
             "was observed: one in twenty is to be expected.",
             figures=[
                 picture(
