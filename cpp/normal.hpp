@@ -1,4 +1,4 @@
-// The normal distribution function and its hazard, right in both tails.
+// The normal distribution function and its hazard, accurate in both tails.
 #pragma once
 
 #include "simd.hpp"

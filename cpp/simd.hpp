@@ -61,7 +61,7 @@ struct Simd<double> {
     static constexpr double ln2_high = 0x1.62e42fefa0000p-1;    // 21 trailing zero bits
     static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
     static constexpr double exp_lowest = -708.0;  // below: the result would be subnormal
-    static constexpr double v_floor = 1e-100;     // an update to below is undone
+    static constexpr double v_floor = 1e-100;     // an update to a smaller one is undone
     static constexpr double v_smallest = 1e-300;  // keeps m/sqrt(v) finite
     static constexpr const double* exp_poly = exp_f64;
     static constexpr int exp_degree = sizeof(exp_f64) / sizeof(double) - 1;
@@ -261,7 +261,7 @@ PROBPROP_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
     const Vec<T> r = (x - k * S::ln2_high) - k * S::ln2_low;
     const Vec<T> p = horner<T, S::exp_degree>(S::exp_poly, r);
     // The low bits of `shifted` hold k: moved to the exponent they multiply p by 2^k. Unsigned,
-    // for below exp_lowest, where the result is not used, the sum may overflow.
+    // because below exp_lowest, where the result is not used, the sum may overflow.
     using Bits = typename S::Unsigned;
     const Vec<T> y = (Vec<T>)((Bits)p + ((Bits)shifted << S::mantissa_bits));
     return x < S::exp_lowest ? Vec<T>{} : y;

@@ -76,7 +76,7 @@ def unzip(path: Path) -> dict[str, bytes]:
 
 
 def rezip(path: Path, members: Any, compression: int = zipfile.ZIP_STORED) -> None:
-    """Write members with right checksums: what is wrong is what they hold."""
+    """Write members with right checksums: only their content is wrong."""
     pairs = members.items() if isinstance(members, dict) else members
     with zipfile.ZipFile(path, "w", compression) as archive:
         for name, content in pairs:

@@ -78,7 +78,7 @@ def test_the_noise_is_no_improvement() -> None:
     at = model.predict_distribution(X)
     assert at.std_noise.min() > 3.0 * at.std_model.max()
     scores = expected_improvement(model, best=1.0, goal="maximize")(X)
-    # What it would be with the standard deviation of a measurement.
+    # The score if it used the standard deviation of a measurement.
     t = (at.mean - 1.0) / at.std
     with_noise = at.std * (t * norm.cdf(t) + norm.pdf(t))
     assert scores.max() < 0.01 * with_noise.max()
@@ -202,7 +202,7 @@ def test_the_box_search_climbs_to_an_inner_maximum(model: PBPRegressor) -> None:
     assert_allclose(x, [3.0, 4.0], atol=1e-3)
     assert score == pytest.approx(5e-9, rel=1e-6)
     x, _ = best_in_box(Hill(), [(-5.0, 2.0), (4.5, 4.5)], random_state=0)
-    assert_allclose(x, [2.0, 4.5])  # an edge, and a feature that is held
+    assert_allclose(x, [2.0, 4.5])  # an edge, and a feature that is fixed
 
 
 def test_the_box_search_is_the_same_in_other_units() -> None:

@@ -243,7 +243,7 @@ def test_of_equal_rows_one_is_chosen() -> None:
 
 
 def test_ties_are_broken_by_the_seed() -> None:
-    """All predictions are equal: the first of a batch is drawn by lot, each row as often."""
+    """All predictions are equal: the first of a batch is random, and each row is as likely."""
     X = np.array([[0.0], [1.0], [2.0]])
     first = np.array([ask(Certain(), X, 1, seed=seed)[0] for seed in range(600)])
     counts = np.bincount(first, minlength=3)

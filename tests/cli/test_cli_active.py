@@ -184,7 +184,7 @@ def test_a_category_that_was_never_measured_is_asked_for() -> None:
 
 
 def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) -> None:
-    """Who fills in the copy and runs the command on the original again would lose them."""
+    """A user who fills in the copy and runs the command on the original again would lose them."""
     write_pool()
     line = f"active pool.csv {OPTIONS} -q"
     assert call(line) == 0
@@ -194,7 +194,7 @@ def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) 
     marked.loc[asked, "price"] = ["1", "2", "3", "4", "5"]
     marked.to_csv("pool.asked.csv", index=False)
     before = Path("pool.asked.csv").read_bytes()
-    fails(capfd, 1, line, "pool.asked.csv has 5 measurements of 'price' that pool.csv has not")
+    fails(capfd, 1, line, "pool.asked.csv has 5 measurements of 'price' that pool.csv lacks")
     assert Path("pool.asked.csv").read_bytes() == before
     marked[list(homes(1))].to_csv("pool.csv", index=False)  # copied over
     assert call(line) == 0

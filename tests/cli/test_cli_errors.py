@@ -136,7 +136,7 @@ def test_a_model_saved_from_python_has_no_columns(folder: Path, capfd: Captured)
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Give up the rights of root for a while: it may write anywhere."""
+    """Give up the rights of root for a while: root may write anywhere."""
     if os.geteuid() != 0:
         yield
         return
@@ -149,7 +149,7 @@ def without_privileges() -> Iterator[None]:
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_no_permission(folder: Path, capfd: Captured) -> None:
-    # Once with all rights: what is imported by then need not be readable to others.
+    # Run once with all rights: other users may not be able to read the modules it imports.
     report = "evaluate homes.pbp sold.csv -q --json --report r.html"
     assert call(report) == call("predict homes.pbp sold.csv -q -o o.csv") == 0
     (folder / "r.html").unlink()

@@ -24,7 +24,7 @@ FIT = "fit gaps.csv --target price --epochs 2 --hidden 5 -o m.pbp"
 
 
 def gaps(n: int = 80) -> pd.DataFrame:
-    """Some homes, a fifth of whose cells are empty, but none of the prices."""
+    """Some homes; a fifth of their cells are empty, but no price is."""
     frame = homes(n).drop(columns=["id", "fixed"]).astype({"rooms": float, "new": object})
     empty = np.random.RandomState(3).random_sample((n, 5)) < [0.2, 0.2, 0.2, 0.2, 0.0]
     return frame.mask(empty)

@@ -219,7 +219,7 @@ def test_members_that_do_not_fit_together(wine: Split, tmp_path: Path):
     model.save(path)
     with header_of(path) as header:
         header["parameters"]["estimator"] = None  # regressors
-    refused(path, "of a class that it cannot be made of")
+    refused(path, "has a class that it cannot have")
     model.estimators_[1] = PBPRegressor((8,), n_epochs=2).fit(X, y)
-    with pytest.raises(ValueError, match="cannot be saved: a part of the model is of a class"):
+    with pytest.raises(ValueError, match="cannot be saved: a part of the model has a class"):
         model.save(path)

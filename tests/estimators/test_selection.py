@@ -189,7 +189,7 @@ def test_seeds_repeat_and_threads_change_nothing(diabetes) -> None:
 def test_candidates_share_their_orderings(diabetes) -> None:
     found = select(fast(), [SMALL, dict(SMALL), {}], *diabetes)
     assert_array_equal(found.log_evidence[0], found.log_evidence[1])
-    assert found.best_index != 1  # of equal ones the first
+    assert found.best_index != 1  # the first of equal ones
     assert_array_equal(found.log_evidence[2], select(fast(), [{}], *diabetes).log_evidence[0])
 
 

@@ -17,7 +17,7 @@ NAMES = ["boston_housing", "concrete", "energy", "naval_propulsion", "wine_red",
 
 
 def real_sets() -> list[tuple[np.ndarray, np.ndarray]]:
-    """Those of scikit-learn, and those of the paper where they are here."""
+    """The sets of scikit-learn, and those of the paper if they are here."""
     linnerud = load_linnerud()
     found = [load_diabetes(return_X_y=True), (linnerud.data, linnerud.target[:, 0])]
     here = [datasets.load(name) for name in NAMES if datasets.where(name) is not None]

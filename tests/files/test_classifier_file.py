@@ -175,7 +175,7 @@ def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:
     model.fit(X, X[:, 0]).save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
         header["members"][1]["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "of a class that it cannot be made of")
+    refused(tmp_path / "m", "has a class that it cannot have")
 
 
 def test_truncated_and_flipped_files(path: Path) -> None:

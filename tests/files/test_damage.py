@@ -332,7 +332,7 @@ def test_overlapping_members(path: Path) -> None:
 
 
 def peak_of_loading(path: Path) -> int:
-    """Bytes allocated at most; a first load pays for what is imported and cached."""
+    """Most bytes allocated at a time; a first load pays for imports and caches."""
     peak = 0
     for _ in range(2):
         tracemalloc.start()

@@ -240,7 +240,7 @@ def good(model: TableModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), value=JSON)
 def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
-    """Whatever stands somewhere, the file loads as a model that encodes, or is refused."""
+    """Any value in any place: the file loads as a model that encodes, or is refused."""
     changed = good.with_name("changed")
     with header_of(good, changed) as header:
         place: Any = header

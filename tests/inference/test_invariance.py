@@ -29,7 +29,7 @@ def permuted(posterior: Posterior, layer: int, order: np.ndarray) -> Posterior:
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**31 - 1), layer=st.sampled_from([0, 1]))
 def test_permuted_units_give_the_permuted_posterior(engine: str, seed: int, layer: int) -> None:
-    # Of the ADF pass: the refinement sweep depends on the order of the weights.
+    # The ADF pass alone: the refinement sweep depends on the order of the weights.
     random = np.random.RandomState(seed)
     start = initial_posterior(
         (4, 9, 7, 1),

@@ -75,7 +75,7 @@ OF_CLASSES = [
 
 
 def answers(p: TargetDistribution) -> dict[str, Any]:
-    """Everything a distribution says that has its rows in the last axis but the targets'."""
+    """Every array of a distribution that has its shape: moments, densities, quantiles."""
     y = np.full(p.mean.shape, 1.5)
     moments = ("mean", "std", "std_model", "std_noise", "var", "var_model", "var_noise")
     return {
@@ -255,7 +255,7 @@ class TestFrames:
         for k, name in enumerate("abc"):
             assert_array_equal(named[f"{name}_std_noise"], p.std_noise[:, k])
             assert_array_equal(named[f"{name}_upper"], p.interval()[1][:, k])
-        with pytest.raises(ValueError, match=r"names must have one of each target, 3. Got \['a'\]"):
+        with pytest.raises(ValueError, match=r"names must have one per target, 3. Got \['a'\]"):
             p.to_frame(["a"])
 
     @pytest.mark.parametrize("p", [classes(5), ClassMixture((classes(5), classes(5, seed=1)))])

@@ -123,7 +123,7 @@ class Browser:
         return answer["result"].get("value")
 
     def params(self, method: str) -> list[dict[str, Any]]:
-        """What was told by the events of this kind since the page was opened."""
+        """The contents of the events of this kind since the page was opened."""
         return [e["params"] for e in self.events if e.get("method") == method]
 
     def screenshot(self) -> bytes:

@@ -35,7 +35,7 @@ def no_figure_stays_open() -> Iterator[None]:
 
 
 def fitted(choice: Choice | None = None, **parameters: Any) -> PBPRegressor:
-    """A model with a choice made by hand: that of its ten rows is none."""
+    """A model with a choice made by hand: ten rows are too few for a real one."""
     parameters = {"n_epochs": "auto", "memory": "auto", **parameters}
     model = PBPRegressor(3, random_state=0, **parameters).fit(X[:10], Y[:10])
     if choice is not None:

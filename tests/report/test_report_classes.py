@@ -44,7 +44,7 @@ def test_the_numbers_are_those_of_the_rows():
     assert values["Accuracy"] == f"{100 * model.score(X, y):.1f} %"
     loss = -np.mean(model.predict_log_proba(X)[np.arange(len(y)), y])
     assert float(values["Log-loss"]) == pytest.approx(loss, rel=1e-3)
-    assert f"Of {len(y)} held-out rows" in quality.text
+    assert f" of {len(y)} held-out rows (" in quality.text
     assert f"{100 * max(y.mean(), 1 - y.mean()):.1f} %" in quality.text
     shares = np.bincount(y) / len(y)
     entropy = -(shares * np.log(shares)).sum()

@@ -153,8 +153,8 @@ def test_unknown_categories_give_one_warning_and_zeros(model: TableModel) -> Non
     with pytest.warns(UnknownCategoryWarning) as caught:
         X = model.encode(new)
     assert [str(w.message) for w in caught] == [
-        "Categories that the model was not fitted on, in column 'size' in 3 rows, 'only' in 5 "
-        "rows: taken as none of those it knows."
+        "Unknown categories, on which the model was not fitted, in column 'size' in 3 rows, 'only' "
+        "in 5 rows: it treats them as none of those it knows."
     ]
     assert model.unknown_categories(new) == {"size": 3, "only": 5}
     assert model.unknown_categories(FRAME) == {}

@@ -195,7 +195,7 @@ def test_chunks_leave_the_warning_filters_alone(tmp_path: Path) -> None:
 
 
 def peak_of_iterating(path: Path, n_rows: int) -> int:
-    """Bytes allocated at most, of Python and NumPy, while a file of so many rows is read."""
+    """Most bytes that Python and NumPy allocate while a file of so many rows is read."""
     frame = pd.DataFrame({f"x{i}": np.arange(n_rows) / 7 for i in range(4)})
     if path.suffix == ".csv":
         frame.to_csv(path, index=False)
@@ -251,7 +251,7 @@ def test_a_named_pipe(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(frame, FRAME)
 
 
-# ---- What is no table
+# ---- What is not a table
 
 
 def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None:

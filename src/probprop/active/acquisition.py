@@ -1,9 +1,9 @@
-"""What to measure next when the target is to be made as large, or as small, as possible.
+"""Bayesian optimisation: what to measure next to find the largest, or the smallest, target.
 
-An acquisition scores a point x, the higher the better, whichever the goal. All three use the
-uncertainty about the function, `std_model`, and not that about a noisy measurement of it: the
-noise is the same everywhere and cannot be gained, and with it a point measured a hundred times
-would still look as if it might improve.
+An acquisition function scores a point x; higher is better for either goal. All three use the
+uncertainty of the function, `std_model`, without that of a noisy measurement: the noise is the
+same everywhere and is no gain, and with it a point measured a hundred times would still look as
+if it might improve.
 
 With f(x) ~ N(mean, std_model^2) under the posterior, and s = 1 to maximise, -1 to minimise:
 
@@ -33,7 +33,7 @@ from probprop.predictive.sampled import SampledNetwork
 
 Goal = Literal["maximize", "minimize"]
 
-# A score as a function of s mean, (n,), and std_model, (n,), with its derivatives by both.
+# A score as a function of s mean, (n,), and std_model, (n,), with the derivatives by both.
 Formula = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
@@ -44,7 +44,7 @@ class Acquisition(Protocol):
         """Return the scores, shape (n,)."""
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the scores, (n,), and their derivatives by the features, (n, n_features)."""
+        """Return the scores, (n,), and their gradients, (n, n_features)."""
 
 
 def expected_improvement(model: PBPRegressor, *, best: float, goal: Goal) -> Acquisition:
@@ -53,13 +53,13 @@ def expected_improvement(model: PBPRegressor, *, best: float, goal: Goal) -> Acq
     Parameters
     ----------
     model : PBPRegressor
-        A fitted model; it is used as it is when the scores are asked for.
+        A fitted model; each call of the acquisition uses it as it then is.
     best : float
         The best value so far, in target units. Without noise, ``y.max()`` or ``y.min()`` of the
         measured targets. With noise that would be a lucky measurement; the best of
         ``model.predict(X)`` over the measured rows is the better choice.
     goal : {"maximize", "minimize"}
-        Whether `best` is to be surpassed or to be undercut.
+        Whether an improvement is above or below `best`.
 
     Returns
     -------
@@ -98,10 +98,10 @@ def upper_confidence_bound(model: PBPRegressor, *, kappa: float = 2.0, goal: Goa
     Parameters
     ----------
     model : PBPRegressor
-        A fitted model; it is used as it is when the scores are asked for.
+        A fitted model; each call of the acquisition uses it as it then is.
     kappa : float, default=2.0
-        Standard deviations of the function between the mean and the bound; 0 or more. The
-        larger, the more is explored.
+        Standard deviations of the function between the mean and the bound; 0 or more. A
+        larger kappa explores more.
     goal : {"maximize", "minimize"}
         To minimise, the score is minus the lower bound.
 
@@ -134,7 +134,7 @@ def upper_confidence_bound(model: PBPRegressor, *, kappa: float = 2.0, goal: Goa
 def thompson(
     model: PBPRegressor, *, goal: Goal, random_state: int | RandomState | None = None
 ) -> Acquisition:
-    """Score by one function drawn from the posterior: each point as often as it is best.
+    """Score by one function drawn from the posterior: a point is chosen as often as it is best.
 
     Parameters
     ----------

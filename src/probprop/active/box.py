@@ -1,4 +1,4 @@
-"""The best point of a box: an acquisition climbed from many starts along its gradient."""
+"""The best point of a box: L-BFGS-B climbs an acquisition function from many starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from probprop._types import FloatArray
 from probprop.active.acquisition import Acquisition
 from probprop.estimators.validation import check_int
 
-_TRIES = 100  # random points of which the best is a start
+_TRIES = 100  # random points per start, which is the best of them
 
 
 def best_in_box(
@@ -26,9 +26,8 @@ def best_in_box(
 ) -> tuple[FloatArray, float]:
     """Return the point of a box with the highest score that the search found.
 
-    From each of `n_starts` points, the best of a hundred random ones each, L-BFGS-B climbs to a
-    local maximum within the bounds. The search is the same in any units of the target and of the
-    features.
+    L-BFGS-B climbs from `n_starts` points, each the best of a hundred random ones, to local maxima
+    within the bounds. The search is the same in any units of the target and of the features.
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ def best_in_box(
         What `expected_improvement`, `upper_confidence_bound` or `thompson` return.
     bounds : array-like of shape (n_features, 2)
         Lowest and highest value of each feature, in the order of the columns the model was
-        fitted on. Where the two are equal the feature is held there.
+        fitted on. A feature stays fixed where the two are equal.
     n_starts : int, default=10
     random_state : int, RandomState instance or None, default=None
         Draws the random points.
@@ -76,12 +75,12 @@ def best_in_box(
         return np.minimum(lower + u * (upper - lower), upper)
 
     with warnings.catch_warnings():
-        # A model fitted on a frame takes the columns in its own order, which `bounds` has.
+        # `bounds` has the columns in the order of the frame that the model was fitted on.
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         tries = rng.uniform(size=(n_starts, _TRIES, len(lower)))
         scores = acquisition(in_box(tries.reshape(-1, len(lower)))).reshape(n_starts, _TRIES)
         starts = tries[np.arange(n_starts), scores.argmax(axis=1)]
-        # In units of their spread over the box, scores suit the tolerances of the search.
+        # Scores in units of their spread over the box suit the tolerances of the search.
         top, spread = scores.max(), np.ptp(scores)
         if spread == 0.0:  # nothing to climb
             return in_box(starts)[0], float(top)

@@ -36,13 +36,13 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         targets rather than to learn the function; needs `sample_functions`.
         ``"random"``: what the others have to beat.
     batch_size : int, default=1
-        Rows that `ask` returns where it is not told how many.
+        Rows that `ask` returns by default.
     warm_start : bool, default=False
         False: `tell` fits afresh on all rows told so far. True: the first `tell` fits, and
         later ones go on from there with `partial_fit` on the new rows only.
     random_state : int, RandomState instance or None, default=None
         Breaks ties, and draws the networks and the random rows. With an int, `ask` gives
-        the same answer until something is told. The fit has the seed of the estimator.
+        the same answer until something is told. The fit uses the estimator's own seed.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def ask(self, X_pool: ArrayLike, n: int | None = None) -> IntArray:
-        """Choose rows to measure next; nothing is changed by asking.
+        """Choose rows to measure next; asking changes nothing.
 
         Rows that were told already are never chosen, nor are two equal rows.
 
@@ -131,7 +131,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         return new[choose(self.estimator_, pool[new], n, self._random_state())]
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the targets of rows; where that fails, the learner is as it was.
+        """Learn the targets of rows; if that fails, the learner stays as it was.
 
         Parameters
         ----------
@@ -151,13 +151,13 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         y_told = targets if first else np.concatenate([self.y_, targets])
         if first or not self.warm_start:
             estimator = clone(self.estimator).fit(X_told, y_told)
-        else:  # on a copy, for the same reason
+        else:  # on a copy, which is dropped if that fails
             estimator = copy.deepcopy(self.estimator_).partial_fit(rows, targets)
         self.estimator_, self.X_, self.y_ = estimator, X_told, y_told
         return self
 
     def _random_state(self) -> RandomState:
-        """Return the generator of one `ask`: of the seed and of what was told."""
+        """Return the generator of one `ask`, which depends on the seed and on the rows told."""
         if isinstance(self.random_state, Integral):
             return RandomState([int(self.random_state), len(self.y_)])
         random_state: RandomState = check_random_state(self.random_state)
@@ -191,7 +191,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
 
 def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
-    """Return the places of the rows of a pool that are not among those told, each row once.
+    """Return the indices of the rows of a pool that were not told, each different row once.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
     Returns
     -------
     ndarray of shape (at most n_pool,)
-        In the order of the pool; of equal rows the first.
+        In the order of the pool; the first of equal rows.
 
     Examples
     --------

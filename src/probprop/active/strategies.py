@@ -39,7 +39,7 @@ _KNOWN = 1e-12  # a row with a smaller share of its variance left is a copy of o
 
 
 class Variances(NamedTuple):
-    """Predictive variances of n rows, in one unit of the target or another, squared."""
+    """Predictive variances of n rows, in the square of some unit of the target."""
 
     model: FloatArray  # (n,)
     noise: FloatArray  # (n,)
@@ -91,7 +91,7 @@ def information_gain(var: Variances, left: FloatArray) -> FloatArray:
 
 
 def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
-    """Choose the n rows of the highest predictive variance, [PBP15] section 5.4.
+    """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def by_information_gain(
 
 
 def by_thompson(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
-    """Choose, for each of n networks drawn from the posterior, the row where it is highest.
+    """Choose the row where each of n networks drawn from the posterior is highest.
 
     A row that an earlier network has chosen is left out. The networks differ where the model
     is unsure, so a batch needs no diversity term. Parameters are those of `by_variance`; the
@@ -154,8 +154,8 @@ def greedy_batch(
 ) -> IntArray:
     """Choose n rows one after the other, each given those before.
 
-    The share of variance left is that of a Cholesky factorisation of k(X, X) whose pivots are
-    the rows chosen, so that a batch costs n^2 n_pool operations and no matrix is inverted.
+    A Cholesky factorisation of k(X, X), whose pivots are the rows chosen, gives the share of
+    variance left: a batch costs n^2 n_pool operations, and no matrix is inverted.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def greedy_batch(
 
     Examples
     --------
-    Four rows of nearly the same variance, of which three are neighbours:
+    Four rows of nearly the same variance, three of them neighbours:
 
     >>> import numpy as np
     >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
@@ -209,7 +209,7 @@ def _scaled(X: FloatArray) -> FloatArray:
 
 
 def _highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> int:
-    """Return the place of the highest score that is not chosen yet; ties by lot."""
+    """Return the index of the highest score not chosen yet; ties are broken at random."""
     free = np.delete(np.arange(len(score)), chosen)
     best = score[free].max()
     tied = free[score[free] >= best - _TIE * abs(best)]

@@ -82,7 +82,7 @@ def active(
             help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
         ),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="What makes a row worth it.")] = VARIANCE,
+    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = VARIANCE,
     features: Features = None,
     drop: Drop = None,
     hidden: Hidden = "50",
@@ -186,7 +186,7 @@ def _without_marks(table: DataFrame) -> DataFrame:
     return table.drop(columns=[name for name in MARKS if name in table])
 
 
-# ---- What there must be
+# ---- Checks
 
 
 def _check_both(pool: str, target: str, measured: BoolArray) -> None:
@@ -229,7 +229,7 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
     old, new = (Counter(pd.to_numeric(t[target], errors="coerce").dropna()) for t in (there, table))
     if lost := old - new:
         raise ValueError(
-            f"{path} has {plural(lost.total(), 'measurement')} of {target!r} that {pool} has not, "
+            f"{path} has {plural(lost.total(), 'measurement')} of {target!r} that {pool} lacks, "
             f"such as {next(iter(lost)):g}, and would be replaced: copy them to {pool}, or give "
             "another file (-o)"
         )
@@ -239,7 +239,7 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
 
 
 def _marks(measured: BoolArray, asked: IntArray, *predictions: FloatArray) -> dict[str, FloatArray]:
-    """Return the new columns for all rows, (n_rows,) each; NaN where there is nothing to say."""
+    """Return the new columns for all rows, (n_rows,) each; NaN where there is none."""
     import numpy as np
 
     order = np.full(int((~measured).sum()), np.nan)

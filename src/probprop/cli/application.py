@@ -58,10 +58,10 @@ def start(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print results and errors only; goes anywhere."),
+        typer.Option("--quiet", "-q", help="Print results and errors only; may stand anywhere."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; goes anywhere.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""
@@ -99,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _move_to_front(arguments: Sequence[str]) -> list[str]:
-    """Let the options of the application stand behind the command too."""
+    """Accept the options of the application after the command too."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     anywhere = [a for a in arguments[:end] if a in _ANYWHERE]
     return [*anywhere, *(a for a in arguments[:end] if a not in _ANYWHERE), *arguments[end:]]
@@ -107,7 +107,7 @@ def _move_to_front(arguments: Sequence[str]) -> list[str]:
 
 def _explain(error: Exception, terminal: Terminal) -> int:
     """Print what is wrong and what to do, in one line; return the exit code."""
-    # The class of usage errors is click's or typer's own, as the version of typer has it.
+    # The class of usage errors is click's or typer's own, depending on the version of typer.
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         context = getattr(error, "ctx", None)

@@ -45,7 +45,7 @@ def check_range(option: str, value: float, low: float, high: float) -> None:
 
 
 def epochs_of(text: str) -> int | Literal["auto"]:
-    """Return the passes of "40", or "auto".
+    """Parse a number of passes, "40", or "auto".
 
     Examples
     --------
@@ -65,7 +65,7 @@ def epochs_of(text: str) -> int | Literal["auto"]:
 
 
 def memory_of(text: str) -> float | Literal["auto"] | None:
-    """Return the passes of "30", "auto", or None for "none".
+    """Parse a number of passes, "30", or "auto", or "none" as None.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def memory_of(text: str) -> float | Literal["auto"] | None:
 
 
 def layers(text: str) -> tuple[int, ...]:
-    """Return the hidden layers of "50,50".
+    """Parse the hidden layers "50,50".
 
     Examples
     --------
@@ -109,7 +109,7 @@ def layers(text: str) -> tuple[int, ...]:
 
 
 def given(texts: list[str] | None) -> list[str] | None:
-    """Return the names of an option given several times, with commas, or both; None for none.
+    """Return the names of an option given several times, with commas, or both; None if not given.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def given(texts: list[str] | None) -> list[str] | None:
 
 
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Cut lists at commas, unless the whole is the name of a column.
+    """Split lists at commas, unless the whole is the name of a column.
 
     Examples
     --------

@@ -26,7 +26,7 @@ _PARQUET = (".parquet", ".pq")
 
 
 def check_destination(path: str | None, option: str = "-o") -> None:
-    """Refuse before the work what could not be written after it."""
+    """Refuse, before the work, an output that could not be written after it."""
     if path is None:
         return
     if path == "-":

@@ -195,7 +195,7 @@ def fit(
                 rows, targets, features=chosen, estimator=estimator, callback=callback
             )
         if first is not None:
-            from probprop.report import choice_text  # which is slow to import
+            from probprop.report import choice_text  # slow to import
 
             terminal.say(choice_text(model.estimator))
         return model
@@ -256,7 +256,7 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
 
 
 def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:
-    """Return what was asked for, or what the target looks like; then say so."""
+    """Return the task asked for, or what the target looks like, and say so."""
     from probprop.table.target import check_one_target, decide_task
 
     if task is TaskOption.regression:
@@ -265,7 +265,7 @@ def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: 
         check_one_target(targets)
         return "classification"
     decided, words = decide_task(frame, targets)
-    # Numbers that cannot be classes are what everybody expects.
+    # Nobody needs to be told that numbers which cannot be classes are numbers.
     if len(targets) == 1 and (decided == "classification" or "--task" in words):
         terminal.say(f"{targets[0]!r} holds {words}")
     return decided

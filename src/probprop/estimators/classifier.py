@@ -22,7 +22,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     The network of `PBPRegressor` with another likelihood: its outputs get unit noise, and the
     label is the sign of the one output (two classes), the index of the largest (three or
-    more), or the sign of each (labels of which any number may be there). Nothing needs tuning.
+    more), or the sign of each (several labels, any number of which may be present). Nothing
+    needs tuning.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int or "auto", default=40
         Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
-        fits all of them.
+        fits on all rows.
     memory : float, "auto" or None, default=10.0
         The most evidence the posterior holds, in passes over the data, at least 1. With None,
         no bound, probabilities grow over-confident with every epoch; "auto" chooses. For
@@ -44,7 +45,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         Whether features are brought to zero mean and unit variance. Without it the data should
         be on that scale already.
     missing : {"error", "marginalize"}, default="error"
-        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
         the mean and the variance of its feature in the training data. Without `standardize`
         these are 0 and 1.
     dtype : {"float64", "float32"}, default="float64"
@@ -59,7 +60,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes, sorted; of a matrix of labels the indices of its columns.
+        The classes, sorted; for a matrix of labels, the indices of its columns.
     multilabel_ : bool
         Whether y was a matrix of labels.
     posterior_ : Posterior
@@ -177,13 +178,13 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Of `classes_`; or 0 and 1.
+            Classes of `classes_`; or 0 and 1 for each label.
         """
         predicted = self.predict_distribution(X, X_std=X_std)
         return self.likelihood_.point(predicted)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or of each label to be there.
+        """Predict the probability of every class, or that each label is present.
 
         Parameters
         ----------
@@ -199,7 +200,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         return self.predict_distribution(X, X_std=X_std).proba
 
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the logarithms of the probabilities, exact where those are too small.
+        """Predict the logarithms of the probabilities, also where these would underflow.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     @property
     def classes_(self) -> Array:
-        """The classes, sorted; of a matrix of labels the indices of its columns."""
+        """The classes, sorted; for a matrix of labels, the indices of its columns."""
         return self.likelihood_.classes
 
     @property

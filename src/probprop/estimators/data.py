@@ -60,7 +60,7 @@ def read_values(
     y : array-like of shape (n,) or (n, K)
     X_std : array-like that broadcasts to the shape of X, or None
     known : Gaussian or None
-        The likelihood of the calls before; None at the first.
+        The likelihood of earlier calls; None in the first.
     noise_prior : (float, float)
         Shape and rate of the Gamma of the noise precision, for the first call.
     """
@@ -91,7 +91,7 @@ def read_labels(
     y : array-like of shape (n,) or (n, n_labels)
     X_std : array-like that broadcasts to the shape of X, or None
     known : Probit, Multinomial or None
-        The likelihood of the calls before; None at the first.
+        The likelihood of earlier calls; None in the first.
     classes : array-like or None
         All classes there will be. The first call of a stream needs them.
     stream : bool

@@ -1,6 +1,6 @@
-"""What a model is, asked of the model itself: of numbers or classes, one network or several.
+"""What kind of model it is: of numbers or of classes, one network or several.
 
-Whoever shows, scores or saves any of the estimators asks here, and scikit-learn's
+Code that shows, scores or saves any of the estimators asks here, or scikit-learn's
 `is_classifier`, instead of comparing types.
 """
 
@@ -24,7 +24,7 @@ def members(model: Any) -> list[Any]:
 
 
 def first_network(model: Any) -> Any:
-    """Return the first member of a fitted ensemble; of a single network, itself."""
+    """Return the first member of a fitted ensemble, or a single network itself."""
     return (members(model) or [model])[0]
 
 

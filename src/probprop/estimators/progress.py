@@ -15,7 +15,7 @@ _SECONDS_BETWEEN = 0.1
 
 
 def noise_text(epoch: Epoch) -> str:
-    """Return the standard deviation of the noise, of up to three targets.
+    """Return the standard deviation of the noise, for up to three targets.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class ChoiceBar:
     Parameters
     ----------
     n_checks : int
-        Looks at the held-out rows to come, at most.
+        Scores on held-out rows to come, at most.
     stream : file-like, default sys.stderr
     """
 
@@ -87,10 +87,10 @@ class ChoiceBar:
         self._n_checks = n_checks
         self._out = sys.stderr if stream is None else stream
         self._done = 0
-        self._lock = Lock()  # threads look
+        self._lock = Lock()  # several threads call `update`
 
     def update(self, n_checks: int) -> None:
-        """Add looks that were made, or that are not needed any more."""
+        """Count scores that were computed, or are no longer needed."""
         with self._lock:
             self._done += n_checks
             if self._out.isatty():

@@ -43,7 +43,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int or "auto", default=40
         Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
-        fits all of them; 40 is the protocol of [PBP15].
+        fits on all rows; 40 is the protocol of [PBP15].
     memory : float, "auto" or None, default=None
         The most evidence the posterior holds, in passes over the data, at least 1: some is
         given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
@@ -61,7 +61,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Whether features and target are brought to zero mean and unit variance. Without it the
         data should be on that scale already.
     missing : {"error", "marginalize"}, default="error"
-        What NaN in X is: a mistake, or an entry that is missing and stands for a Gaussian with
+        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
         the mean and the variance of its feature in the training data. Without `standardize`
         these are 0 and 1.
     dtype : {"float64", "float32"}, default="float64"
@@ -94,7 +94,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of targets.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of the variance of the noise, in target units squared; with several
-        targets, of each.
+        targets, one for each.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -240,7 +240,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         return replace(predicted, student_t=True) if student_t else predicted
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with their gradients by the features.
+        """Return mean and standard deviation for every row, with gradients in the features.
 
         Parameters
         ----------

@@ -43,7 +43,7 @@ class EvidenceSelection:
     log_evidence : ndarray of shape (n_candidates, n_orderings)
         In target units. The orderings are the same for every candidate.
     n_scored : int
-        Rows whose log density a log evidence is the sum of.
+        Rows over which a log evidence sums the log density.
     best_estimator : estimator
         Fitted on all rows with `best_params`.
     """
@@ -61,7 +61,7 @@ class EvidenceSelection:
 
     @property
     def best_index(self) -> int:
-        """The candidate with the highest mean; of equal ones the first."""
+        """The candidate with the highest mean; the first of equal ones."""
         return int(np.argmax(self.mean))
 
     @property
@@ -144,7 +144,7 @@ def select(
 
     Notes
     -----
-    Log evidences can be compared where they are of the same rows in the same orderings, as
+    Log evidences can be compared if they are of the same rows in the same orderings, as
     here; those of two calls with different data cannot. A lead of less than two or three
     `behind_se` may be due to the orderings alone. Ctrl-C stops within half a second; fits that
     have begun in other threads come to their end in the background and are forgotten.
@@ -196,7 +196,7 @@ def select(
 
 
 def orderings(random_state: int | RandomState | None, n: int) -> list[int]:
-    """Draw the seeds of n orderings, in the manner of `select`.
+    """Draw the seeds of n orderings, as `select` does.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def evidence_of_blocks(model: Any, X: Array, y: Array, seed: int) -> float:
     X : ndarray of shape (n, n_features)
     y : ndarray of shape (n,)
     seed : int
-        Of the order of the rows, and of the fits.
+        Seed of the order of the rows, and of the fits.
     """
     model = clone(model).set_params(random_state=seed)
     order = RandomState(seed).permutation(len(y))
@@ -234,7 +234,7 @@ def evidence_of_blocks(model: Any, X: Array, y: Array, seed: int) -> float:
 
 
 def evidence_of_first_pass(model: PBPRegressor, X: Array, y: Array, seed: int) -> float:
-    """Return `log_evidence_`, which is that of the first epoch: no other is made.
+    """Return `log_evidence_`, which only the first epoch adds to: no other is made.
 
     Nothing is given back during it, whatever the `memory` of the model.
 
@@ -245,7 +245,7 @@ def evidence_of_first_pass(model: PBPRegressor, X: Array, y: Array, seed: int) -
     X : ndarray of shape (n, n_features)
     y : ndarray of shape (n,)
     seed : int
-        Of the initial weights and the order of the rows.
+        Seed of the initial weights and the order of the rows.
     """
     once: PBPRegressor = clone(model).set_params(random_state=seed, n_epochs=1, memory=None)
     return once.fit(X, y).log_evidence_

@@ -1,4 +1,4 @@
-"""Every check of what a user passes, in scikit-learn's words: which, the range, what was given."""
+"""Checks of what a user passes, in scikit-learn's words: the parameter, its range, what came."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_regression_data(
 ) -> tuple[Array, FloatArray]:
     """Return X, (n, n_features), and y, (n,) or (n, K) with K of 2 or more, as floats.
 
-    X is finite but for entries that may be missing, by the estimator's tag.
+    X is finite, except for missing entries where the estimator's tag allows them.
     """
     X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
     y = np.asarray(y, np.float64)  # raises where y holds text
@@ -52,7 +52,7 @@ def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
-    """Let scikit-learn check X, and y. Where NaN may be marginalised, say so, or check the gaps."""
+    """Let scikit-learn check X, and y; explain text and NaN, or check the gaps."""
     gaps = get_tags(estimator).input_tags.allow_nan
     finite = "allow-nan" if gaps else True
     dtypes = [np.float64, np.float32]
@@ -98,7 +98,7 @@ def _has_text(cells: Array) -> bool:
 
 
 def _check_columns(X: Array) -> None:
-    """Refuse to learn from a column that has no value at all."""
+    """Raise if a column has no value at all to learn from."""
     if len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
         raise ValueError(
             f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
@@ -109,7 +109,7 @@ def _check_columns(X: Array) -> None:
 def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
     """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1.
 
-    X is finite but for entries that may be missing, by the estimator's tag.
+    X is finite, except for missing entries where the estimator's tag allows them.
     """
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
@@ -122,21 +122,21 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
 def check_inputs(estimator: Any, X: Any) -> Array:
     """Return X, (n, n_features), with the features the estimator was fitted on.
 
-    X is finite but for entries that may be missing, by the estimator's tag.
+    X is finite, except for missing entries where the estimator's tag allows them.
     """
     checked: Array = _validated(estimator, X, reset=False)
     return checked
 
 
 def check_int(name: str, value: Any, lowest: int) -> None:
-    """Refuse what is not an int of at least `lowest`."""
+    """Raise unless the value is an int of at least `lowest`."""
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be an instance of int, not bool.")
     check_scalar(value, name, Integral, min_val=lowest)
 
 
 def check_above(name: str, value: Any, lowest: float) -> None:
-    """Refuse what is not a finite number above `lowest`."""
+    """Raise unless the value is a finite number above `lowest`."""
     check_scalar(value, name, Real, min_val=lowest, include_boundaries="neither")
     try:
         finite = math.isfinite(float(value))
@@ -147,12 +147,12 @@ def check_above(name: str, value: Any, lowest: float) -> None:
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse what is not a bool."""
+    """Raise unless the value is a bool."""
     check_scalar(value, name, (bool, np.bool_))
 
 
 def check_option(name: str, value: Any, options: list[str]) -> None:
-    """Refuse what is not one of the options."""
+    """Raise unless the value is one of the options."""
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} must be one of {options}. Got {value!r} instead.")
 
@@ -172,7 +172,7 @@ def check_layer_sizes(sizes: Any) -> list[int]:
 
 
 def check_n_epochs(value: Any) -> None:
-    """Refuse what is neither a number of epochs nor "auto"."""
+    """Raise unless the value is a number of epochs or "auto"."""
     if isinstance(value, str):
         check_option("n_epochs", value, ["auto"])
     else:
@@ -180,7 +180,7 @@ def check_n_epochs(value: Any) -> None:
 
 
 def check_memory(value: Any) -> None:
-    """Refuse what is neither a number of passes, nor "auto", nor None."""
+    """Raise unless the value is a number of passes, "auto" or None."""
     if isinstance(value, str):
         check_option("memory", value, ["auto"])
     elif value is not None:
@@ -189,7 +189,7 @@ def check_memory(value: Any) -> None:
 
 
 def check_n_jobs(value: Any) -> None:
-    """Refuse what is neither a number of threads nor None."""
+    """Raise unless the value is a number of threads or None."""
     if value is not None:
         check_scalar(value, "n_jobs", Integral)
         if value == 0:
@@ -197,7 +197,7 @@ def check_n_jobs(value: Any) -> None:
 
 
 def check_refine_every(value: Any) -> None:
-    """Refuse what is neither a whole number of epochs nor a fraction of one."""
+    """Raise unless the value is a whole number of epochs or a fraction of one."""
     check_above("refine_every", value, 0.0)
     if value > 1 and value != int(value):
         raise ValueError(
@@ -226,7 +226,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse values that the parameters of an estimator cannot have."""
+    """Raise unless every parameter of an estimator has a valid value."""
     for name, value in estimator.get_params(deep=False).items():
         if name in _CHECKS:
             _CHECKS[name](value)

@@ -32,7 +32,7 @@ def _described_memory(memory: float | None) -> float | int | None:
 
 
 def rebuild_choice(header: dict[str, Any], model: PBPEstimator) -> Choice:
-    """Undo `describe_choice`; files from before there was a choice have the parameters."""
+    """Undo `describe_choice`; in older files the parameters are the choice."""
     if "choice_" not in header and not isinstance(model.n_epochs, str):
         return Choice(model.n_epochs, None)
     described = field(header, "choice_", dict)

@@ -41,17 +41,17 @@ def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEns
     members = members_in(header)
     kind = type(member_kind(model)).__name__
     if any(field(member, "class", str) != kind for member in members):
-        raise ValueError("a part of the model is of a class that it cannot be made of")
+        raise ValueError("a part of the model has a class that it cannot have")
     own: dict[str, dict[str, Array]] = {str(i): {} for i in range(len(members))}
     for key, array in arrays.items():
         i, _, name = key.partition("/")
         if i not in own:
-            raise ValueError(f"the array {key[:50]} is of no member")
+            raise ValueError(f"the array {key[:50]} belongs to no member")
         own[i][name] = array
     model.estimators_ = [rebuild_network(*p) for p in zip(members, own.values(), strict=True)]
     first = model.estimators_[0]
     model.n_features_in_, model.likelihood_ = first.n_features_in_, first.likelihood_
-    for member in model.estimators_:  # only the ensemble knows names
+    for member in model.estimators_:  # only the ensemble keeps the names
         if member.n_features_in_ != model.n_features_in_ or hasattr(member, "feature_names_in_"):
             raise ValueError("the members do not have the same features")
         if member.likelihood_.n_outputs != first.likelihood_.n_outputs:

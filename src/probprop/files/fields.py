@@ -1,4 +1,4 @@
-"""Parts of a header that may come from anyone: taken only if they are of the right type."""
+"""Read parts of a header that may come from anyone, only if they have the right type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
 
 
 def feature_names(header: dict[str, Any], n_features: int) -> list[str]:
-    """Return them, or an empty list where the features have none."""
+    """Return the names of the features, or an empty list if they have none."""
     names: list[str] = field(header, "feature_names_in_", list)
     if len(names) not in (0, n_features) or any(type(name) is not str for name in names):
         raise ValueError("feature_names_in_ does not have one name per feature")

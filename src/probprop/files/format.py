@@ -4,8 +4,8 @@ A model file is an uncompressed zip in the layout of ``numpy.savez``: ``header.j
 ``<name>.npy`` per array; ``numpy.load`` opens it too and gives the header as bytes. `write_model`
 and `read_model` know nothing of estimators; the files beside this one turn those into a header and
 arrays, and back. Reading runs no code, allocates a small multiple of the file's size, and
-accepts only what `write_model` writes. Whatever an older probprop would misread takes a new
-`FORMAT_VERSION`; older versions stay readable, and parameters they lack get their defaults.
+accepts only what `write_model` writes. A change that an older probprop would misread takes a
+new `FORMAT_VERSION`; older versions stay readable, and parameters they lack get their defaults.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ModelFileError(ValueError):
 
 
 def file_error(path: _Path, kind: str, reason: object) -> ModelFileError:
-    """Return the error that says of what kind the file is, and why."""
+    """Return the error that says what is wrong with the file, and why."""
     return ModelFileError(f"{os.fspath(path)} {kind.format(reason)}")
 
 
@@ -46,7 +46,7 @@ def write_model(path: _Path, header: dict[str, Any], arrays: dict[str, Array]) -
     """Write a JSON header and arrays (float32, float64, int64; 1-d or 2-d) to one file.
 
     It is written beside `path` as ``.probprop-*.tmp`` and renamed: a crash leaves the old file
-    or the new one, and perhaps a temporary file. A symbolic link is written through.
+    or the new one, and perhaps a temporary file. A symbolic link stays, and its target is replaced.
     """
     arrays = {k: np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for k, a in arrays.items()}
     described = {k: {"dtype": a.dtype.str, "shape": list(a.shape)} for k, a in arrays.items()}
@@ -80,7 +80,7 @@ def read_model(path: _Path) -> Parts:
                 return _read_archive(archive, path, os.fstat(file.fileno()).st_size)
         except (ModelFileError, MemoryError):
             raise
-        except Exception as error:  # zipfile raises a dozen types for what is damaged
+        except Exception as error:  # zipfile raises a dozen types for damaged files
             raise file_error(path, DAMAGED, str(error) or type(error).__name__) from error
 
 
@@ -131,7 +131,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, described: dict[str, Any]) 
 
 
 def _npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Return the one NPY 1.0 header of such an array: reading compares and need not parse."""
+    """Return the one NPY 1.0 header of such an array: reading compares it and need not parse."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
     text += " " * (-(len(text) + 11) % 64) + "\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()

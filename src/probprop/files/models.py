@@ -1,4 +1,4 @@
-"""Saving and loading: which model is described, and rebuilt, by whom."""
+"""Save and load models: which functions describe and rebuild which class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
 
 
 def _tables() -> Any:
-    """Import the part on tables where one is met: it needs pandas."""
+    """Import the part on tables only for a table: it needs pandas."""
     from probprop.files import tables
 
     return tables
@@ -42,14 +42,14 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """
     try:
         header, arrays = describe(model)
-        _REBUILD[header["class"]](header, arrays)  # what could not be loaded is not saved
+        _REBUILD[header["class"]](header, arrays)  # a model that could not be loaded is not saved
         write_model(path, header, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model that its `save` method wrote, to predict and go on exactly as it did.
+    """Read a model that its `save` method wrote; it predicts and goes on exactly as before.
 
     A file that is no model, is damaged, or was written by a newer probprop raises
     `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.

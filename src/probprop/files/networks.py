@@ -1,8 +1,7 @@
 """Networks as a JSON header and arrays, and back; nothing here knows of files.
 
-Two functions: one describes a fitted regressor or classifier, its parts named after the attributes
-they come from, and one rebuilds it, from parts that may come from anyone: it accepts only what the
-first one gives.
+`describe_network` names the parts of a fitted regressor or classifier after its attributes.
+`rebuild_network` makes one of parts that may come from anyone: only what the first gives.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ KINDS: dict[str, type[Network]] = {kind.__name__: kind for kind in (PBPRegressor
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
-_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale")  # with several, a list each
+_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale")  # a list each if there are several
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
-# noise_variance has a column per target where there are several.
+# noise_variance has a column per target if there are several.
 
 
 # ---- A fitted network as a header and arrays
@@ -117,7 +116,7 @@ def rebuild_unfitted(header: dict[str, Any]) -> Network:
     """Undo `describe_unfitted` of a regressor or classifier."""
     name = field(header, "class", str)
     if name not in KINDS:
-        raise ValueError("a part of the model is of a class that it cannot be made of")
+        raise ValueError("a part of the model has a class that it cannot have")
     model = KINDS[name](**field(header, "parameters", dict))
     if isinstance(model.hidden_layer_sizes, dict):
         model.hidden_layer_sizes = tuple(field(model.hidden_layer_sizes, "tuple", list))
@@ -229,7 +228,7 @@ def _check_arrays(
 
 
 def _of_each_target(header: dict[str, Any], key: str, n: int) -> FloatArray:
-    """Return a quantity of the header that there is once, or once per target, (n,)."""
+    """Return a quantity that the header has once, or once per target, (n,)."""
     if n == 1 or key not in _OF_TARGETS:
         return np.array([field(header, key, float)])
     values = field(header, key, list)

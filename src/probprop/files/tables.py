@@ -26,7 +26,7 @@ def describe_table_model(model: TableModel) -> Parts:
         for k, kind in model.kinds.items()
     ]
     header: dict[str, Any] = {"class": "TableModel", "target": model.target, "columns": columns}
-    header |= {"regressor": described}  # or a classifier: the key is that of old files
+    header |= {"regressor": described}  # or a classifier: old files use this key
     return header, arrays
 
 
@@ -56,7 +56,7 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
 
 
 def _targets(header: dict[str, Any], estimator: Any) -> str | list[str]:
-    """Return the target of a table, or of several the list: as many as the network has outputs."""
+    """Return the target of a table, or the list of several: one per output of the network."""
     n = getattr(estimator, "n_outputs_", 1)  # a classifier has one target
     if n == 1:
         name: str = field(header, "target", str)

@@ -1,4 +1,4 @@
-"""How good predictions are: of targets here, of labels in `probprop.metrics.classes`."""
+"""Metrics of predicted targets; those of predicted labels are in `probprop.metrics.classes`."""
 
 from probprop.metrics.classes import class_summary
 from probprop.metrics.columns import check_columns

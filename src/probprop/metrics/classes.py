@@ -80,7 +80,7 @@ def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 2; lower is better. Of two classes it is twice the mean squared error of
+        Between 0 and 2; lower is better. With two classes it is twice the mean squared error of
         one probability.
 
     Examples
@@ -94,7 +94,7 @@ def brier_score(y: ArrayLike, proba: ArrayLike) -> float:
 
 
 def reliability_curve(y: ArrayLike, proba: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How often the predicted class is right, against how probable it was said to be.
+    """Share of right predictions against their predicted probability: the reliability diagram.
 
     The confidence of a row is the probability of its most probable class. Rows are binned by
     it, in ten bins of equal width from 0 to 1; bins without rows are left out.
@@ -167,7 +167,7 @@ def class_summary(y: ArrayLike, predictive: ClassDistribution) -> dict[str, floa
     y : array-like of shape (n,)
         Index of the class of each row.
     predictive : ClassDistribution, such as ClassPredictive or ClassMixture
-        Of the same n rows; not one of several labels.
+        Predictions for the same n rows; of classes, not of several labels.
 
     Returns
     -------

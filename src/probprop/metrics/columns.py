@@ -1,4 +1,4 @@
-"""What the metrics are given: columns of finite numbers, checked once."""
+"""Checks of the arguments of the metrics: columns of finite numbers, of the same length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probprop._types import FloatArray
 def check_columns(**columns: ArrayLike) -> list[FloatArray]:
     """Return the named arguments as finite float64 arrays of one shape (n,), n > 0.
 
-    ValueError where that is not possible, or where one named ``std`` is not above 0.
+    Raises ValueError where that is not possible, or where ``std`` is not above 0.
     """
     arrays = {}
     for name, column in columns.items():

@@ -210,7 +210,7 @@ def predictive_coverage(
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution, such as Predictive or Mixture
-        Of the same n rows.
+        Predictions for the same n rows.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def predictive_coverage(
 
 
 def _share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
-    """Share of the targets inside, given the level from which on each of them is; (n_levels,)."""
+    """Share of the targets inside at each level, given the level that each target needs."""
     return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
 
 
@@ -293,7 +293,7 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution, such as Predictive or Mixture
-        Of the same n rows.
+        Predictions for the same n rows.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
     ----------
     estimator : object
         Fitted; its ``predict(X, return_std=True)`` returns means and standard deviations.
-        A Pipeline that ends in such a regressor is one too.
+        It may be a Pipeline that ends in such a regressor.
     X : array-like of shape (n, n_features)
     y : array-like of shape (n,)
 
@@ -378,5 +378,5 @@ def crps_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
 
 def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """Return the residuals in standard deviations, shape (n,)."""
-    with np.errstate(over="ignore"):  # an infinite one scores as the limit does
+    with np.errstate(over="ignore"):  # an infinite residual scores as the limit does
         return (y - mean) / std

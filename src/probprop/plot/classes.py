@@ -27,7 +27,7 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
 
     Below the diagonal the model is too sure, above it too cautious. The bars are where a
     calibrated model lies, in each bin of the confidence, in 95 of 100 cases with so few rows;
-    the larger a dot, the more rows it stands for. The legend has the calibration error.
+    a larger dot stands for more rows. The legend has the calibration error.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
 def confusion_matrix(
     y: ArrayLike, proba: ArrayLike, classes: Sequence[object], *, ax: Axes | None = None
 ) -> Axes:
-    """Draw how many rows of each class are predicted to be of which.
+    """Draw the confusion matrix: rows by observed and by predicted class.
 
-    The shade is the share of the rows of a class; with up to 12 classes the numbers are there.
+    The shade is the share of the rows of a class; up to 12 classes show the numbers too.
 
     Parameters
     ----------
@@ -120,16 +120,16 @@ def confusion_matrix(
 
 
 def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | None = None) -> Axes:
-    """Draw the share of found rows of a class against that of false alarms, at every threshold.
+    """Draw the ROC curve of a class: true against false positive rate, at every threshold.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        0 and 1, both of them.
+        0 and 1; both must occur.
     proba : array-like of shape (n, 2)
         Predicted probabilities.
     name : str, default="1"
-        Of the second class, for the labels.
+        Name of the second class, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -163,6 +163,6 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
 
 
 def _short(name: str) -> str:
-    """Make a class fit for an axis: of one line, short, and no dollar begins a formula."""
+    """Shorten a class for an axis, to one line, and escape dollars, which begin a formula."""
     line = " ".join(name.split())
     return (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…").replace("$", r"\$")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from probprop.estimators.regressor import PBPRegressor
     from probprop.predictive.protocol import TargetDistribution
 
-_ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # a partial dependence is averaged over, at most
-_COLUMNS = 100  # with more of them, fewer rows
+_ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # that a partial dependence averages over, at most
+_COLUMNS = 100  # above this, fewer rows
 
 
 def training_curve(
@@ -52,8 +52,8 @@ def training_curve(
     history : sequence of Epoch
         ``history_`` of a fitted model.
     target : str, sequence of str or None, default="target"
-        Name of the target, with its unit where it has one, for the labels; of several targets
-        the name of each. None is for classes, which have no noise to draw.
+        Name of the target, with its unit where it has one, for the labels; or the name of
+        each of several targets. None is for classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -90,7 +90,7 @@ def training_curve(
         noise = twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=labels[0])
         for line, label, marker in zip(noise[1:], labels[1:], cycle("^vD*"), strict=False):
             line.set(label=label, marker=marker)
-        if several and std_noise.max() > 10.0 * std_noise.min():  # of any units, on one axis
+        if several and std_noise.max() > 10.0 * std_noise.min():  # they share one axis
             twins[1].set_yscale("log")
             twins[1].yaxis.set_major_formatter("{x:g}")
             twins[1].yaxis.set_minor_formatter(NullFormatter())
@@ -175,7 +175,7 @@ def partial_dependence(
     """Draw the predicted mean against one feature, averaged over the rows, with ±2 std.
 
     The band is what the model does not know: its standard deviation without the noise,
-    averaged over the rows as well; error bars where the feature has ten values or fewer.
+    averaged over the rows as well. A feature with ten values or fewer has error bars.
     Ticks at the bottom are the rows.
 
     Parameters
@@ -183,7 +183,7 @@ def partial_dependence(
     model : PBPRegressor or PBPEnsemble
         Fitted.
     X : array-like of shape (n, n_features)
-        Rows to average over: of more than 500 a random 500, of wide tables fewer.
+        Rows to average over: a random 500 of them if there are more, fewer for wide tables.
     feature : int
         Column of X.
     name : str, default=None
@@ -221,7 +221,7 @@ def partial_dependence(
     grid = _grid(known, 50)
     mean, std = _dependence(model, some, feature, grid, output)
     ax = axes(ax)
-    if len(grid) <= 10:  # between the values of a category there is nothing
+    if len(grid) <= 10:  # a category has nothing between its values
         label = "mean ±2 std (model)"
         ax.errorbar(grid, mean, 2 * std, color=BLUE, marker="o", ls=":", capsize=4, label=label)
     else:
@@ -245,7 +245,7 @@ def important_features(
         Fitted.
     X : array-like of shape (n_rows, n_features)
     n : int, default=4
-        How many; all where there are fewer. A column without any value is not among them.
+        How many columns, at most. A column without any value is not among them.
     output : int, default=0
         Which of several targets.
 
@@ -285,8 +285,8 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     posterior : Posterior
-        ``posterior_`` of a fitted model. Of more than 1,000 weights in a layer a random
-        1,000 are drawn.
+        ``posterior_`` of a fitted model. A layer of more than 1,000 weights is
+        drawn by a random 1,000.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
@@ -343,7 +343,7 @@ def _rows(model: PBPRegressor | PBPEnsemble, X: ArrayLike, at_most: int) -> tupl
 
 
 def _grid(column: FloatArray, n: int) -> FloatArray:
-    """Return at most n values to look at, in order: all there are, or a range without tails."""
+    """Return at most n values of a column, in order: all of them, or a range without tails."""
     values = np.unique(column)
     if len(values) <= n:
         return values
@@ -361,7 +361,7 @@ def _dependence(
     repeated = np.tile(rows, (len(grid), 1))
     repeated[:, feature] = np.repeat(grid, len(rows))
     with warnings.catch_warnings():
-        # A model fitted on a frame wants names; that these are its columns was checked.
+        # A model fitted on a frame expects names; `_rows` checked that these are its columns.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictive = cast("TargetDistribution", model.predict_distribution(repeated))
     each = (len(grid), len(rows), n_outputs)

@@ -56,15 +56,15 @@ def finish(ax: Axes, x_label: str, y_label: str) -> Axes:
 
 
 def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
-    """Extend the data limits upwards, and put a legend into the room that makes.
+    """Extend the data limits upwards, and put a legend into the new room.
 
     A legend inside the axes leaves the title and the neighbours alone; there it covers
-    nothing. Of twins, each gets the room and the last, drawn on top, the legend.
+    nothing. Each of the twins gets the room; the last, drawn on top, gets the legend.
     """
     ax = twins[-1]
     frame = ax.get_window_extent()
     width, height = frame.width / ax.figure.dpi, frame.height / ax.figure.dpi
-    # In inches, of text in 8 points: 0.06 a letter, 0.55 the handle, 0.19 a line.
+    # Inches of 8-point text: a letter takes 0.06, the handle 0.55, a line 0.19.
     n_columns = int(width / (0.55 + 0.06 * max(len(str(h.get_label())) for h in handles)))
     n_columns = min(max(1, n_columns), 3, len(handles))
     share = min(0.5, (0.1 + 0.19 * -(-len(handles) // n_columns)) / height)
@@ -77,7 +77,7 @@ def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
     legend = ax.legend(
         handles=handles, loc="upper left", ncols=n_columns, fontsize=8, frameon=False
     )
-    legend.set_in_layout(False)  # one too wide for its axes must not squeeze them
+    legend.set_in_layout(False)  # a legend too wide for its axes must not squeeze them
 
 
 def some_rows(n: int, at_most: int) -> Array:
@@ -88,6 +88,6 @@ def some_rows(n: int, at_most: int) -> Array:
 
 
 def one_feature(x: ArrayLike) -> Array:
-    """Return a feature as (n,) that may have come as a matrix of one column."""
+    """Return a feature of shape (n,) or (n, 1) as (n,)."""
     x = np.asarray(x)
     return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x

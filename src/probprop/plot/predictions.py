@@ -94,15 +94,15 @@ def predicted_against_observed(
 ) -> Axes:
     """Draw predicted means with their 95 % intervals against the observed targets.
 
-    Rows whose interval misses the target are drawn as crosses; of a calibrated model these
-    are one in twenty. Of more than 1,000 rows a random 1,000 are drawn.
+    Rows whose interval misses the target are drawn as crosses: one in twenty for a
+    calibrated model. If there are more than 1,000 rows, a random 1,000 are drawn.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution, such as Predictive or Mixture
-        Of the same rows.
+        Predictions for the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
@@ -166,7 +166,7 @@ def calibration(
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution, such as Predictive or Mixture
-        Of the same rows.
+        Predictions for the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
@@ -218,7 +218,7 @@ def residuals_against_std(
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution, such as Predictive or Mixture
-        Of the same rows. Of more than 1,000 a random 1,000 are drawn.
+        Predictions for the same rows; a random 1,000 are drawn if there are more.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None

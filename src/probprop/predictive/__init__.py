@@ -1,1 +1,1 @@
-"""Predictive distributions: of targets, of labels, of mixtures; and what can be asked of them."""
+"""Predictive distributions of targets and of labels, of one network or as a mixture of several."""

@@ -1,4 +1,4 @@
-"""Checks of what predictive distributions are made of, and asked for."""
+"""Checks of the arguments of predictive distributions and of their methods."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_moments(
 
 
 def as_rows(rows: Rows) -> slice | Array:
-    """Return what chooses rows of an array and keeps its axes.
+    """Return an index that selects rows of an array and keeps its axes.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def as_rows(rows: Rows) -> slice | Array:
             "rows are chosen by a slice, integers or a boolean mask of shape (n,). "
             f"Got an array of shape {index.shape} instead."
         )
-    return index if index.size else index.astype(np.intp)  # an empty list is one of floats
+    return index if index.size else index.astype(np.intp)  # NumPy makes an empty list floats
 
 
 def _floats(values: ArrayLike) -> FloatArray:

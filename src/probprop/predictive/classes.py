@@ -19,9 +19,9 @@ from probprop.predictive.protocol import ClassDistribution
 _BUMP_VARIANCE = 0.5 * math.pi * math.log(2.0)
 _STEPS = np.linspace(-10.0, 10.0, 81)  # in standard deviations of the integrand
 
-_N_DRAWS = 128  # of the outputs, the same for all rows; a power of two, as Sobol points like it
+_N_DRAWS = 128  # of the outputs, the same for all rows; a power of two, as Sobol points need
 _WINNER = np.arange(-5.0, 9.0, 0.4)  # the largest noisy output less the largest output
-_BLOCK_ENTRIES = 1 << 22  # of an array on the way
+_BLOCK_ENTRIES = 1 << 22  # of a temporary array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,16 +31,16 @@ class ClassPredictive(ClassDistribution):
     The outputs of the network are independent Gaussians under q. A label is what they say once
     each has unit noise: for two classes the sign of the one output, for more the index of the
     largest, for several labels the sign of each. `entropy` is split into `entropy_model`, what
-    the model does not know, and `entropy_noise`, what would be random were all weights known.
+    the model does not know, and `entropy_noise`, what stays random if all weights are known.
 
     Parameters
     ----------
     mean, std : ndarray of shape (n,), or (n, n_outputs) for several outputs
         Mean and standard deviation, above 0, of the outputs, in units of their noise.
     log_proba : ndarray of shape (n, n_classes), or (n, n_labels)
-        Log of the probability of every class, or of each label to be there.
+        Log of the probability of every class, or that each label is present.
     multilabel : bool, default=False
-        Whether the columns are labels, any number of which may be there, and not classes.
+        Whether the columns are labels, any number of which may be present, and not classes.
 
     Examples
     --------
@@ -99,13 +99,13 @@ class ClassPredictive(ClassDistribution):
 class ClassMixture(ClassDistribution):
     """The predictive distribution of the labels of n rows by several networks: their mixture.
 
-    What the members agree on counts as random only where each of them says so: `entropy_model`
-    is what they do not know one by one, and what they disagree about.
+    `entropy_noise` is what the members themselves take to be random; `entropy_model` is what each
+    of them does not know, and what they disagree about.
 
     Parameters
     ----------
     members : tuple of ClassPredictive
-        One or more, of the same rows.
+        One or more, for the same rows.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class ClassMixture(ClassDistribution):
 
     @property
     def multilabel(self) -> bool:
-        """Whether the columns are labels, any number of which may be there, and not classes."""
+        """Whether the columns are labels, any number of which may be present, and not classes."""
         return self.members[0].multilabel
 
     @property
@@ -133,14 +133,14 @@ class ClassMixture(ClassDistribution):
 
     @property
     def std(self) -> FloatArray:
-        """Standard deviation of the outputs, as `mean`: that of the members and among them."""
+        """Standard deviation of the outputs, shaped as `mean`: within members and among them."""
         within = np.mean([p.std**2 for p in self.members], axis=0)
         std: FloatArray = np.sqrt(within + np.var([p.mean for p in self.members], axis=0))
         return std
 
     @cached_property
     def log_proba(self) -> FloatArray:
-        """Log of the mean of the members' probabilities, as of `ClassPredictive`."""
+        """Log of the mean of the members' probabilities, shaped as in `ClassPredictive`."""
         return _log_mean([p.log_proba for p in self.members])
 
     def __getitem__(self, rows: Rows) -> Self:
@@ -174,7 +174,7 @@ def _log_mean(logs: list[FloatArray]) -> FloatArray:
 
 
 def binary_entropy(z: FloatArray) -> FloatArray:
-    """Return the entropy of a label that is there with probability Phi(z), exact in both tails.
+    """Return the entropy of a label of probability Phi(z), accurate in both tails.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def binary_entropy(z: FloatArray) -> FloatArray:
 
 
 def expected_binary_entropy(mean: FloatArray, std: FloatArray) -> FloatArray:
-    """Return E[H(Phi(f))] for f of N(mean, std^2), whatever the shape.
+    """Return E[H(Phi(f))] for f ~ N(mean, std^2), of any shape.
 
     The integrand is nearly a Gaussian, the product of two; the trapezoidal rule over it is
     accurate to 1e-12 for any mean and any positive std.
@@ -201,7 +201,7 @@ def expected_binary_entropy(mean: FloatArray, std: FloatArray) -> FloatArray:
     m, s = mean[..., np.newaxis], std[..., np.newaxis]
     v_sum = s * s + _BUMP_VARIANCE
     width = s * np.sqrt(_BUMP_VARIANCE / v_sum)
-    # f - m is written out: with a small std nothing of it is lost.
+    # f - m is written out, so that a small std loses no digits.
     deviation = width * _STEPS - m * s * s / v_sum
     density = np.exp(-0.5 * (deviation / s) ** 2) / (math.sqrt(2.0 * math.pi) * s)
     step = width[..., 0] * (_STEPS[1] - _STEPS[0])
@@ -212,7 +212,7 @@ def expected_binary_entropy(mean: FloatArray, std: FloatArray) -> FloatArray:
 def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
     """Return H(E[p]) - E[H(p)] over draws of the outputs, p being the classes' probabilities.
 
-    Both terms are of the same draws, so their errors cancel where the outputs vary little.
+    Both terms use the same draws, so their errors cancel where the outputs vary little.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
 def known_probabilities(f: FloatArray) -> FloatArray:
     """Return the probability of every class when the outputs are known, (..., K).
 
-    The density of the largest noisy output t, shared out among the classes: all factors have
+    The density of the largest noisy output t is divided among the classes: all factors have
     unit width, so one grid around the largest output serves them all.
 
     Examples

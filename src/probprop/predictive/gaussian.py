@@ -41,8 +41,8 @@ class Predictive(TargetDistribution):
     std_model : array-like of shape (n,) or (n, K)
         Standard deviation of the network output under q, in target units; 0 or more.
     std_noise : array-like that broadcasts to the shape of mean
-        sqrt(E[1/gamma]) = sqrt(beta/(alpha - 1)), in target units; above 0. A float is that of
-        all rows and targets, (K,) that of each target. The attribute has the shape of mean.
+        sqrt(E[1/gamma]) = sqrt(beta/(alpha - 1)), in target units; above 0. A float is for
+        all rows and targets, (K,) has one per target. The attribute has the shape of mean.
     alpha_noise : array-like that broadcasts to the shape of mean
         Shape alpha of the Gamma of the noise precision gamma; above 1. The attribute has the
         shape of mean.

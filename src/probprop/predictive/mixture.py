@@ -49,8 +49,8 @@ class Mixture(TargetDistribution):
     stds_noise : float, or array-like with as many axes as means
         Standard deviation of the noise in each component, in target units; above 0. An array
         has the shape of means, or 1 in place of any of its axes: (S, 1) or (S, 1, K) is noise
-        that does not depend on the row. Arrays of fewer axes are refused, because what they
-        mean would depend on whether S, n and K are equal. The attribute has the shape of means.
+        that does not depend on the row. Arrays of fewer axes raise an error, because their
+        meaning would depend on whether S, n and K are equal. The attribute has the shape of means.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Mixture(TargetDistribution):
         Parameters
         ----------
         members : sequence of Predictive
-            One or more, of the same rows.
+            One or more, for the same rows.
 
         Examples
         --------
@@ -187,7 +187,7 @@ class Mixture(TargetDistribution):
         return type(self)(self.means[at], self.stds_model[at], self.stds_noise[at])
 
     def _broadcast(self, y: ArrayLike) -> tuple[FloatArray, IntArray]:
-        """Return y in its shape against (n,), and which row each of its flat entries is of.
+        """Return y broadcast against (n,), and the row of each of its flat entries.
 
         With K targets, n K rows: every target of every row.
         """

@@ -29,14 +29,14 @@ FRAME_COLUMNS = ("mean", "std", "std_model", "std_noise", "lower", "upper")
 class TargetDistribution(Protocol):
     """The predictive distribution of the targets of n rows, each row on its own.
 
-    All arrays have the shape (n,), or (n, K) of K targets: each target of each row has its own
+    All arrays have the shape (n,), or (n, K) for K targets: each target of each row has its own
     distribution, and their joint log density is the sum over the targets. The variance of a
     target has two parts: that of the model, which more data could remove, and that of the noise,
     which may differ from row to row. ``p[10:20]`` is the distribution of some rows.
     """
 
     if TYPE_CHECKING:
-        # Not there when it runs: a dataclass takes an inherited attribute for a field's default.
+        # Not at run time: a dataclass would take an inherited attribute for a field's default.
         @property
         def mean(self) -> FloatArray:
             """Mean of the target, in target units; (n,) or (n, K)."""
@@ -228,7 +228,7 @@ class TargetDistribution(Protocol):
         Parameters
         ----------
         names : sequence of str, default=None
-            Of several targets: the name of each; None counts them from 0.
+            Name of each of several targets; None counts them from 0.
         level : float, default=0.95
             Probability of a target between `lower` and `upper`.
 
@@ -236,7 +236,7 @@ class TargetDistribution(Protocol):
         -------
         pandas.DataFrame
             With the columns mean, std, std_model, std_noise, lower and upper, in target units.
-            Of several targets each has all of them: TARGET_mean, TARGET_std and so on.
+            Each of several targets has its own: TARGET_mean, TARGET_std and so on.
 
         Examples
         --------
@@ -254,7 +254,7 @@ class TargetDistribution(Protocol):
         each = self.targets()
         names = [str(k) for k in range(len(each))] if names is None else names
         if len(names) != len(each):
-            raise ValueError(f"names must have one of each target, {len(each)}. Got {names!r}.")
+            raise ValueError(f"names must have one per target, {len(each)}. Got {names!r}.")
         values = [
             column
             for one in each
@@ -279,19 +279,19 @@ class ClassDistribution(Protocol):
     """The predictive distribution of the labels of n rows, each row on its own.
 
     Its entropy has two parts: that of the model, which more data could remove, and that of the
-    noise, which would be random were all weights known. ``p[10:20]`` is the distribution of some
+    noise, which stays random if all weights are known. ``p[10:20]`` is the distribution of some
     rows.
     """
 
     if TYPE_CHECKING:
-        # Not there when it runs: a dataclass takes an inherited attribute for a field's default.
+        # Not at run time: a dataclass would take an inherited attribute for a field's default.
         @property
         def mean(self) -> FloatArray:
             """Mean of the outputs, in units of their noise; (n,) or (n, n_outputs)."""
 
         @property
         def std(self) -> FloatArray:
-            """Standard deviation of the outputs, as `mean`."""
+            """Standard deviation of the outputs, shaped as `mean`."""
 
         @property
         def log_proba(self) -> FloatArray:
@@ -299,19 +299,19 @@ class ClassDistribution(Protocol):
 
         @property
         def multilabel(self) -> bool:
-            """Whether the columns are labels, any number of which may be there, not classes."""
+            """Whether the columns are labels, any number of which may be present, not classes."""
 
         @property
         def entropy(self) -> FloatArray:
-            """Entropy of the label in nats, (n,); of several labels of each, (n, n_labels)."""
+            """Entropy of the label in nats, (n,); of each of several labels, (n, n_labels)."""
 
         @property
         def entropy_model(self) -> FloatArray:
-            """Mutual information of label and network in nats, as `entropy`."""
+            """Mutual information of label and network in nats, shaped as `entropy`."""
 
         @property
         def entropy_noise(self) -> FloatArray:
-            """Expected entropy of the label given the outputs in nats, as `entropy`."""
+            """Expected entropy of the label given the outputs in nats, shaped as `entropy`."""
 
     @property
     def proba(self) -> FloatArray:
@@ -331,7 +331,7 @@ class ClassDistribution(Protocol):
         return short_repr(self, f"n={n}", f"n_{what}={n_columns}", *spans)
 
     def most_probable(self, classes: ArrayLike | None = None) -> Array:
-        """Return the most probable class of each row, or which labels are there.
+        """Return the most probable class of each row, or which labels are present.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class ClassDistribution(Protocol):
         Returns
         -------
         ndarray of shape (n,), or (n, n_labels)
-            Of `classes`; of several labels 1 where one is more probable than not, else 0.
+            From `classes`; with several labels, 1 if a label is more probable than not, else 0.
 
         Examples
         --------
@@ -369,7 +369,7 @@ class ClassDistribution(Protocol):
         -------
         pandas.DataFrame
             With the columns predicted_class, p_CLASS for every class, entropy, entropy_model and
-            entropy_noise. Of several labels each has its own: p_LABEL, entropy_LABEL and so on.
+            entropy_noise. Each of several labels has its own: p_LABEL, entropy_LABEL and so on.
 
         Examples
         --------

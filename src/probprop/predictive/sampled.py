@@ -51,7 +51,7 @@ class SampledNetwork:
         return self._forward(X)[0]
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return f(X) and its derivatives by the features.
+        """Return f(X) and its gradients with respect to the features.
 
         f is linear in pieces; on the edge between two pieces, a null set, the derivative is that
         of the side where the unit is off.
@@ -75,7 +75,7 @@ class SampledNetwork:
         return f, df_dX / self.standardizer.x_scale * self.standardizer.y_scale
 
     def _forward(self, X: ArrayLike) -> tuple[FloatArray, list[Array]]:
-        """Return f(X), and of every hidden layer which units are on, (n, n_out)."""
+        """Return f(X), and which units of every hidden layer are on, (n, n_out)."""
         rows: Array = check_array(X)
         n_features = self.weights[0].shape[1] - 1
         if rows.shape[1] != n_features:

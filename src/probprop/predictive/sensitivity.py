@@ -14,7 +14,7 @@ from probprop.predictive.words import moments_in_words, short_repr
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """The predictive mean and standard deviation of n rows, and their gradients by the features.
+    """The predictive mean and standard deviation of n rows, and their gradients.
 
     The names are those of `Predictive`. The noise has no gradient of its own, as if it were the
     same all around each row; it only damps that of `std`.

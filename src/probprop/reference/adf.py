@@ -24,7 +24,7 @@ _V_MIN = 1e-100  # a new weight variance must be above this
 
 
 class Forward(NamedTuple):
-    """What a forward pass computed: all that the backward pass needs of it."""
+    """What a forward pass computes and the backward pass needs."""
 
     m_z: tuple[Array, ...]  # mean of every layer's input, bias unit last: (..., n_in + 1)
     v_z: tuple[Array, ...]  # its variance
@@ -59,7 +59,7 @@ def forward(
     x : ndarray, (..., D)
         Standardised features, of the dtype of the weights.
     x_var : ndarray, (..., D), default=None
-        Their variances; none if they are known.
+        Their variances; None if they are known exactly.
     """
     m_z, v_z = with_bias_unit(x, np.zeros_like(x) if x_var is None else x_var)
     inputs, relu = [(m_z, v_z)], []
@@ -273,7 +273,7 @@ def noise_update(
 ) -> tuple[tuple[FloatArray, FloatArray], int]:
     """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
 
-    The outputs are independent under q, so each one's Z is that of its own target.
+    The outputs are independent under q, so each target has its own Z.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def noise_update(
     -------
     alpha_new, beta_new : ndarray, (K,)
     n_guarded : int
-        How many were made by quadrature.
+        Number of updates by quadrature.
     """
     targets = zip(alpha, beta, d2, v, strict=True)
     alphas, betas, guarded = zip(

@@ -67,7 +67,7 @@ def is_sound_update(
 
     The residual can at most be all noise, so exactly E[gamma] >= alpha/(beta + d2/2). For an
     outlier with v below the noise the closed form stays valid while its mean falls like
-    exp(-d2/(2 beta)); a tenth of the bound is taken as the sign of it.
+    exp(-d2/(2 beta)); a mean below a tenth of the bound is the sign of it.
     """
     return is_valid_gamma(alpha_new, beta_new) and (
         alpha_new * (beta + 0.5 * d2) >= 0.1 * alpha * beta_new
@@ -153,7 +153,7 @@ class _LogIntegrand:
         """Where the slope goes from positive to negative: one u or two.
 
         (1 + v x)^2 times the slope is a cubic in x. Its turning points, roots of a
-        quadratic, are the only places where it can part into monotone pieces.
+        quadratic, divide it into monotone pieces.
         """
         alpha, d2, v = self.alpha, self.d2, self.v
         # The slope is positive below the first of these and negative above the last.

@@ -1,4 +1,4 @@
-"""The hazard of the normal distribution, right in both tails."""
+"""The hazard of the normal distribution, accurate in both tails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: one HTML file that asks nothing of the network, to read, print or send to a colleague.
+"""Reports: one self-contained HTML file to read, print or send to a colleague.
 
 A report is a list of sections; `regression_sections` makes those of a fitted regressor,
 `classification_sections` those of a classifier, and any others can stand beside them.

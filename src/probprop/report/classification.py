@@ -52,7 +52,7 @@ def classification_sections(
     X : array-like of shape (n, n_features)
         The numbers the model takes, after any encoding.
     y : array-like of shape (n,)
-        What was observed: of ``model.classes_``.
+        Observed classes, all of them in ``model.classes_``.
     feature_names : sequence of str
         One per column of X.
     target : str
@@ -122,7 +122,7 @@ def _quality(
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
     rows = f"{n:,} {kind}row" + ("" if n == 1 else "s")
     text = (
-        f"Of {rows}, the most probable class is right in {n_right:,} "
+        f"The most probable class is right in {n_right:,} of {rows} "
         f"({percent(scores['accuracy'])}). Always naming the most frequent one, "
         f"{classes[shares.argmax()]}, would be right in {percent(shares.max())}."
     )
@@ -199,7 +199,7 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
             ],
         ),
         Section(
-            "What is taken for what",
+            "Confusion matrix",
             "Rows of each observed class, by the class predicted; the darker, the larger the share "
             "of the observed class. Off the diagonal are the errors.",
             figures=[
@@ -215,10 +215,10 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
         sections.append(
             Section(
                 "Threshold (ROC curve)",
-                f"Taking every row for {name} whose probability is above a threshold finds the "
-                "share upwards and takes the share to the right wrongly; the curve is all "
-                "thresholds. The area under it is the probability that a row of this class is "
-                "ranked above one of the other.",
+                f"Rows whose probability of {name} is above a threshold are taken for it. Upwards "
+                "is the share of its rows that this finds, to the right the share of other rows "
+                "taken wrongly; the curve is all thresholds. The area under it is the probability "
+                "that a row of this class is ranked above one of the other.",
                 figures=[
                     picture(
                         lambda ax: plot.roc_curve(index, proba, name=name, ax=ax),
@@ -236,7 +236,7 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
 def _uncertain(
     row_numbers: Array, index: Array, predictive: ClassDistribution, classes: Array
 ) -> Section:
-    """The rows whose class is most open, and how much of that more data could settle."""
+    """The rows with the least certain class, and how much of that more data could settle."""
     guessed = predictive.proba.argmax(axis=1)
     table = [
         [

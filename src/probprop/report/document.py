@@ -48,17 +48,17 @@ _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?)?")  # a number ma
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a report. Every string is plain text: markup in it is shown, not obeyed.
+    """One part of a report. Every string is plain text: markup in it is shown as text.
 
     Parameters
     ----------
     title : str
     text : str, default=""
-        Paragraphs, parted by blank lines. Under figures without a table it is their caption.
+        Paragraphs, separated by blank lines; the caption of figures without a table.
     table : (header, rows), default=None
         Lists of strings; an empty header is left out.
     figures : sequence of (bytes, str), default=()
-        What `figure` returns: an SVG or PNG file, and the text that can stand for it.
+        What `figure` returns: an SVG or PNG file, and its alternative text.
     """
 
     title: str
@@ -95,7 +95,7 @@ def figure(drawing: Axes | Figure, alt: str) -> Picture:
     Parameters
     ----------
     drawing : matplotlib Axes or Figure
-        Of an Axes, the whole figure is taken.
+        An Axes stands for its whole figure.
     alt : str
         What the picture shows, for readers who cannot see it.
 
@@ -114,7 +114,7 @@ def figure(drawing: Axes | Figure, alt: str) -> Picture:
     """
     whole = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
     if whole is None:
-        raise ValueError("The axes are no part of a figure any more: draw them anew.")
+        raise ValueError("The axes are no longer part of a figure: draw them again.")
     file = io.BytesIO()
     # Text stays text: the browser has the glyphs of languages that Matplotlib's font lacks.
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "probprop"}
@@ -128,7 +128,7 @@ def figure(drawing: Axes | Figure, alt: str) -> Picture:
 
 @contextmanager
 def _rasterized(whole: Figure) -> Iterator[None]:
-    """Have the crowded layers of a figure drawn as pixels, for a while."""
+    """Draw the crowded layers of a figure as pixels inside a ``with`` block."""
     layers = (layer for ax in whole.axes for layer in ax.get_children())
     crowded = [layer for layer in layers if _n_marks(layer) > _VECTOR_LIMIT]
     before = [artist.get_rasterized() for artist in crowded]

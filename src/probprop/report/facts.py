@@ -26,7 +26,7 @@ def model_facts(
     feature_names: Sequence[str],
     target: str | Sequence[str],
 ) -> list[list[str]]:
-    """Describe a fitted model in rows of a name and a value; of an ensemble its first network.
+    """Describe a fitted model, or the first network of an ensemble, by names and values.
 
     Parameters
     ----------
@@ -192,5 +192,5 @@ def _pair(memory: float | None, n_epochs: int) -> str:
 
 
 def _protocol(memory: float | None, n_epochs: int) -> str:
-    """Name the protocol of [PBP15] where the pair is that."""
+    """Return words for the protocol of [PBP15] if this is it."""
     return " (the paper's protocol)" if (memory, n_epochs) == (None, USUAL_EPOCHS) else ""

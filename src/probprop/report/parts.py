@@ -46,7 +46,7 @@ def check_rows(
 
 
 def picture(draw: Callable[[Axes], object], alt: str) -> Picture:
-    """Draw on axes of our own, so that pyplot keeps nothing."""
+    """Draw on a figure of its own, which pyplot does not keep."""
     ax = Figure(figsize=_SIZE, layout="constrained").subplots()
     draw(ax)
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
@@ -55,7 +55,7 @@ def picture(draw: Callable[[Axes], object], alt: str) -> Picture:
 
 
 def axis_label(name: str) -> str:
-    """Make a name fit for an axis: of one line, not too long, and no dollar begins a formula."""
+    """Shorten a name for an axis, to one line, and escape dollars, which begin a formula."""
     line = " ".join(name.split())
     return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
 
@@ -99,15 +99,15 @@ def choice_sections(model: Model) -> list[Section]:
 
 
 def weights_section(model: Model) -> Section:
-    """What is known of the weights."""
+    """What is known about the weights."""
     drawn = picture(
         lambda ax: plot.weight_posterior(first_network(model).posterior_, ax=ax),
         "Means and standard deviations of the weights in each layer",
     )
     return Section(
         "Weights",
-        "What training left of each weight of the network: its mean and its standard deviation, "
-        "layer by layer. A weight that the data say nothing about stays near zero, as wide as the "
+        "The mean and the standard deviation of each weight of the network after training, layer "
+        "by layer. A weight that the data say nothing about stays near zero, as wide as the "
         "prior; one below the dotted line is more than two standard deviations from zero."
         + _which(model),
         figures=[drawn],

@@ -64,8 +64,8 @@ def regression_sections(
     list of Section
         The numbers that matter, predicted against observed, calibration, residuals, training,
         the choice of epochs and memory if it was automatic, partial dependence, weights, more
-        measures, facts. Of several targets each has its numbers, predicted against observed,
-        calibration and partial dependence, before what they have in common.
+        measures, facts. Each of several targets has its own numbers, predicted against
+        observed, calibration and partial dependence; what they have in common follows.
 
     Examples
     --------
@@ -219,8 +219,8 @@ def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) ->
     return [
         Section(
             "Predicted against observed",
-            "Each mark is a row with its 95 % interval; of many rows, a random selection. On the "
-            "dashed line the prediction is right. Crosses are rows whose interval misses what "
+            "Each mark is a row with its 95 % interval; a random selection if there are many. On "
+            "the dashed line the prediction is right. Crosses are rows whose interval misses what "
             "was observed: one in twenty is to be expected.",
             figures=[
                 picture(

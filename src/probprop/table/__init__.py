@@ -1,7 +1,7 @@
 """Tables in files, and models on their columns.
 
 `read_table` and `iter_table` read CSV, TSV and Parquet; `fit_table_model` fits a network on a
-table whose columns may hold numbers, true and false, or text. The command is made of this.
+table whose columns may hold numbers, true and false, or text. The command uses them.
 
 These names need pandas and are imported when they are first used (PEP 562), so that
 `probprop.table.names` can be used without it.
@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names that were not used yet, too."""
+    """List the public names, imported or not."""
     return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
 """What a column holds (numbers, true and false, or text), and its values as the encoder takes them.
 
-A row in a message is a row of data, counted from 1: where the index of a frame is of integers,
-as `read_table` makes it, it is the row of the file, also after rows were left out.
+Messages count rows of data from 1. If the index of a frame holds integers, as `read_table` makes
+it, that is the row of the file, even after rows were left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def kind_of(name: str, column: pd.Series) -> Kind:
 derive numbers from it (year, month, days since a date), or drop it.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object).map(str)  # categories that are numbers as well
+        column = column.astype(object).map(str)  # also categories that are numbers
     if types.is_bool_dtype(column):
         return "boolean"
     if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
@@ -132,7 +132,7 @@ def present(name: str, column: pd.Series) -> pd.Series:
 
 
 def with_gaps(frame: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return the columns, where "NA" and the like is missing among numbers, as for `read_table`.
+    """Return the columns; "NA" and the like are missing among numbers, as for `read_table`.
 
     >>> with_gaps(pd.DataFrame({"age": ["31", "NA"]}), {"age": "number"})["age"].tolist()
     ['31', nan]

@@ -15,7 +15,7 @@ from probprop.table.columns import Kind, booleans, kind_of, numbers, present, te
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
-    """Return the encoder of all columns of a table, and what it makes of its rows.
+    """Return the encoder of all columns of a table, and the encoded rows.
 
     Parameters
     ----------

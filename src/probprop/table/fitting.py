@@ -37,7 +37,7 @@ def fit_table_model(
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
-    Without `estimator` and `random_state` it is the model that ``probprop fit`` with its
+    The default `estimator` and `random_state` give the model that ``probprop fit`` with its
     default options makes of the same rows, bit for bit.
 
     Parameters
@@ -111,14 +111,14 @@ def fit_table_model(
 
 
 def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:
-    """Return a classifier or a regressor, as the targets look."""
+    """Return a classifier or a regressor, depending on what the targets look like."""
     check_no_missing(given[list(targets)])
     task, _ = decide_task(given, targets)
     return PBPClassifier() if task == "classification" else PBPRegressor()
 
 
 def _seeded(estimator: Estimator, random_state: int | RandomState | None) -> Estimator:
-    """Return a clone, with this seed where neither it nor its members have one of their own."""
+    """Return a clone, with this seed if neither it nor its members have a seed."""
     new = cast(Estimator, clone(estimator))
     parameters = new.get_params(deep=True)
     own = [v for k, v in parameters.items() if k.rpartition("__")[2] == "random_state"]

@@ -1,4 +1,4 @@
-"""A network on the columns of a table: what encodes them, what it was fitted on, and where."""
+"""A fitted network with the columns of its table and their encoder."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class TableModel:
     """A fitted regressor or classifier with the columns it takes and their encoding.
 
     Numbers pass as they are, true and false become 1 and 0, each category of a text column
-    becomes a column that is 1 where the row has it. A category that is not known gives 0 in
-    all of them, and a warning.
+    becomes a column that is 1 where the row has it. An unknown category gives 0 in all of
+    them, and a warning.
 
-    A missing cell is refused, unless the estimator has ``missing="marginalize"``: then it
+    A missing cell is an error, unless the estimator has ``missing="marginalize"``: then it
     becomes NaN. A missing text may be any category, so all columns of its categories are NaN.
 
     Parameters
@@ -57,7 +57,7 @@ class TableModel:
     features : list of str
         Columns of the table that the model uses, in the order of the table.
     target : str or list of str
-        Column that it predicts, or columns: of numbers, each with a noise of its own.
+        Column that it predicts; or several columns of numbers, each with its own noise.
     """
 
     estimator: Estimator
@@ -159,8 +159,8 @@ class TableModel:
         if unknown := self.unknown_categories(given):
             each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
             warnings.warn(
-                f"Categories that the model was not fitted on, in column {each}: taken as none of "
-                "those it knows.",
+                f"Unknown categories, on which the model was not fitted, in column {each}: it "
+                "treats them as none of those it knows.",
                 UnknownCategoryWarning,
                 stacklevel=2,
             )
@@ -169,8 +169,7 @@ class TableModel:
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
         """Return X, (n, len(encoded_names)), and y of a table that has the targets.
 
-        y has shape (n,), or (n, K) for several targets. A class that the model does not know is
-        refused.
+        y has shape (n,), or (n, K) for several targets. An unknown class is an error.
         """
         given = select(frame, [*self.features, *self.targets])
         if self.classes is None:
@@ -228,7 +227,7 @@ class TableModel:
         return cast(PBPRegressor, self.estimator).predict(self.encode(frame), return_std=True)
 
     def update(self, frame: pd.DataFrame) -> TableModel:
-        """Return a model after one more pass, over the rows of this table; self stays."""
+        """Return a model after one more pass, over the rows of this table; self stays as it is."""
         X, y = self.split(frame)
         return replace(self, estimator=copy.deepcopy(self.estimator).partial_fit(X, y))
 

@@ -103,7 +103,7 @@ def iter_table(
     kinds : mapping of str to str, default=None
         `TableModel.kinds`. The cells of a text file come as the text they are, since what they
         look like may change from chunk to chunk; a model finds the numbers in them. Columns
-        of kind ``"number"`` come as numbers, which is faster, wherever a whole chunk is.
+        of kind ``"number"`` come as numbers, which is faster, if a whole chunk is numeric.
 
     Yields
     ------
@@ -127,7 +127,7 @@ def _frames(
     columns: Sequence[str] | None,
     kinds: Mapping[str, str] | None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield frames with a continued index; one frame when there are no `chunk_rows`."""
+    """Yield frames with a continued index; one frame if `chunk_rows` is None."""
     label = "standard input" if os.fspath(path) == "-" else os.fspath(path)
     n_rows = 0
     with _opened(path, label) as file:

@@ -15,7 +15,7 @@ def source_of(frame: pd.DataFrame) -> str:
 
 
 def select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return these columns of a table that has them, each once, and rows."""
+    """Return these columns of a table; refuse one that lacks any, has two alike, or no rows."""
     if absent := [name for name in names if name not in frame]:
         raise columns_absent(source_of(frame), absent, list(frame))
     check_names(source_of(frame), list(frame))

@@ -75,7 +75,7 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
 
 
 def decide_task(given: pd.DataFrame, targets: Sequence[str]) -> tuple[Task, str]:
-    """Return what `guess_task` does of one target; several must all look like numbers."""
+    """Return what `guess_task` says of one target; several must all look like numbers."""
     guesses = {target: guess_task(given[target]) for target in targets}
     for target, (task, words) in guesses.items():
         if len(targets) > 1 and task == "classification":
@@ -115,7 +115,7 @@ def targets_of(given: pd.DataFrame, targets: Sequence[str]) -> FloatArray:
 
 
 def _mostly_text(column: pd.Series) -> bool:
-    """Whether most cells are no numbers, not even with a decimal comma."""
+    """Whether most cells are not numbers, not even with a decimal comma."""
     points = pd.Series(texts(column), dtype=object).str.replace(",", ".", n=1)
     return bool(pd.to_numeric(points, errors="coerce").isna().mean() > 0.5)
 
@@ -128,8 +128,8 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
     given : DataFrame
     target : str
     kind : {"number", "boolean", "text"}, default=None
-        What the classes that the model knows are. None finds it out, and refuses a single
-        class or too many.
+        What the known classes of a model are. None finds out from the column, and refuses a
+        single class or too many.
 
     Examples
     --------

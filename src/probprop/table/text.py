@@ -21,7 +21,7 @@ from probprop.table.errors import FORMATS, TableError, check_names
 START = 1 << 20  # bytes looked at; the header line must be among them
 _LOOK = 20  # records compared to find the delimiter
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}  # the rarer in prose first
-# Later versions read every number exactly, and warn where it is asked for.
+# Later versions of pandas read every number exactly, and warn about the option.
 _EXACT = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
 MISSING = ["NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none"]
 MISSING += ["#N/A", "-", "?", "."]
@@ -41,7 +41,7 @@ class Layout:
 
 
 def find_layout(label: str, start: bytes) -> Layout:
-    """Find the delimiter: the first that cuts all of the first records alike, else the most."""
+    """Find the delimiter: the first to cut all first records into as many cells, or the most."""
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
     except UnicodeDecodeError as error:
@@ -116,7 +116,7 @@ def text_frames(
 
 
 def _strictly(read: Callable[[], Any]) -> Any:
-    """Call it with pandas' warning of lost cells as an error, and only for as long."""
+    """Read with pandas' warning of lost cells turned into an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         return read()
@@ -135,7 +135,7 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
 
 
 def _settled(column: pd.Series) -> pd.Series:
-    """Return text that is numbers and "NA" or the like as numbers with gaps."""
+    """Turn text that is numbers and "NA" or the like into numbers with gaps."""
     if types.is_numeric_dtype(column):  # bool is one, too
         return column
     cells = column.dropna()

@@ -1,7 +1,7 @@
 """The systems the paper compares PBP with, behind one interface; extra ``baselines``.
 
 All are scikit-learn regressors with ``fit``, ``predict(X, return_std=True)`` and
-``predict_distribution(X)``. What they need is imported with the first of them that is used.
+``predict_distribution(X)``. Their packages are imported when the first of them is used.
 """
 
 from __future__ import annotations

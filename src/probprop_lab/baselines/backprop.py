@@ -22,7 +22,7 @@ from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
 _UNROLL = 4  # steps per turn of the compiled loop: 1.3 to 2 times as fast as one
-_LEAST_NOISE_VARIANCE = 1e-12  # standardised: a network may meet every training target
+_LEAST_NOISE_VARIANCE = 1e-12  # standardised: a network may fit every training target
 _DIVERGED = 1e6  # mean squared residual, standardised: no longer a fit of anything
 
 
@@ -35,11 +35,11 @@ class BackpropRegressor(Baseline):
         1/2 (f(x_n; W) - y_n)^2 + weight_decay/2 sum of W^2
 
     with momentum: step = momentum * step - learning_rate * gradient; W = W + step. The decay
-    is of all weights, biases included, as is the prior of [PBP15].
+    acts on all weights, biases included, as the prior of [PBP15] does.
 
     A point prediction has no distribution. To have a log-likelihood all the same, the noise is
     taken as Gaussian with the mean squared residual of the training data as its variance. The
-    network was fitted to these residuals, so that is too small, and the log-likelihood
+    network was fitted to these residuals, so this variance is too small, and the log-likelihood
     suffers; [PBP15] prints none for BP.
 
     Parameters
@@ -65,7 +65,7 @@ class BackpropRegressor(Baseline):
         Means and scales of the training data.
     noise_variance_ : float
         Mean squared residual of the training data, hence too small; target units squared. At
-        least 1e-12 of the target's variance, also where the network meets every target.
+        least 1e-12 of the target's variance, even if the network fits every target.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -131,7 +131,7 @@ class BackpropRegressor(Baseline):
             found = descend(start, data.Xs, data.ys, order, *map(float, steps))
         network = SampledNetwork(tuple(np.asarray(w) for w in found), data.standardizer)
         scale = scalar(data.standardizer.y_scale)
-        with np.errstate(over="ignore", invalid="ignore"):  # which is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # `check_error` raises then
             residuals = (network(data.rows) - data.targets) / scale
             mean_square = float(np.mean(residuals**2))
         check_error(self, mean_square)
@@ -159,7 +159,7 @@ class BackpropRegressor(Baseline):
 
 
 def check_descent(learning_rate: float, momentum: float, n_epochs: int) -> None:
-    """Refuse steps of stochastic gradient descent that make no sense."""
+    """Raise unless the steps of stochastic gradient descent make sense."""
     check_above("learning_rate", learning_rate, 0.0)
     _check_at_least_0("momentum", momentum, 1.0)
     check_int("n_epochs", n_epochs, 1)
@@ -177,7 +177,7 @@ def epoch_orders(n: int, n_epochs: int, random_state: RandomState) -> Array:
 
 
 def check_error(estimator: Baseline, mean_square: float) -> None:
-    """Raise where the error, in standardised units, tells of a training that ran away."""
+    """Raise if the error, in standardised units, shows that training diverged."""
     if not mean_square < _DIVERGED:
         raise FloatingPointError(
             f"Training diverged with learning_rate={estimator.learning_rate:.3g} and "

@@ -80,14 +80,14 @@ def training_data(estimator: Any, X: ArrayLike, y: ArrayLike) -> Training:
     Parameters
     ----------
     estimator : estimator
-        With a parameter ``random_state``. It is told the number and the names of the features.
+        With a parameter ``random_state``. It gets the number and the names of the features.
     X : array-like of shape (n, n_features)
     y : array-like of shape (n,)
 
     Raises
     ------
     ValueError
-        Values that are not finite, or that no float could be computed with.
+        Values that are not finite, or too large to compute with.
     """
     rows, targets = check_training_data(estimator, X, y)
     random_state = check_random_state(estimator.random_state)
@@ -114,7 +114,7 @@ def standardised(standardizer: Standardizer, X: Array) -> FloatArray:
 
 
 def scalar(value: float | FloatArray) -> float:
-    """Return the number that a quantity with one value per target is for a single target."""
+    """Return a quantity with one value per target as a number, for a single target."""
     return float(np.reshape(value, ()))
 
 
@@ -141,7 +141,7 @@ def gaussian(
 
 
 def mixture(means: FloatArray, stds_noise: float | FloatArray) -> Mixture:
-    """Return the mixture of Gaussians around the outputs of networks, without variances of theirs.
+    """Return the mixture of Gaussians around the outputs of networks whose weights are known.
 
     Parameters
     ----------

@@ -30,10 +30,10 @@ _PLAN = Plan(Gaussian())
 class EBPRegressor(Baseline):
     """Regression by expectation backpropagation [EBP14], as section 4 of [PBP15] has it.
 
-    The forward and backward passes are those of PBP. Of the update of a weight only the mean's
-    is made, [PBP15] Eq. (6); its variance and the variance of the prior stay at
-    `prior_variance`, and so the error bars know nothing of the data. The comparison with
-    `PBPRegressor` shows what Eq. (7) and the refinement of the prior bring.
+    The forward and backward passes are those of PBP. Only the mean of a weight is updated,
+    [PBP15] Eq. (6); its variance and the variance of the prior stay at `prior_variance`, so
+    the error bars learn nothing from the data. The comparison with `PBPRegressor` shows what
+    Eq. (7) and the refinement of the prior gain.
 
     Parameters
     ----------
@@ -62,14 +62,14 @@ class EBPRegressor(Baseline):
     Notes
     -----
     [EBP14] is for binary targets and sign activations. This has the ReLU network and the
-    continuous targets of PBP. What the paper says is fixed is fixed, the variances of the
-    weights and of their prior; it does not speak of the noise, which is learned as in PBP.
+    continuous targets of PBP. The variances of the weights and of their prior are fixed, as the
+    paper says; it does not mention the noise, which is learned as in PBP.
 
     The variance is the step length of Eq. (6), so that `prior_variance` is a learning rate as
     well. On five benchmark sets (boston_housing, concrete, energy, wine_red, yacht; five
     splits each, values from 0.001 to 100) 0.1 was about the best, with errors at most 30 %
-    above PBP's and a lower log-likelihood on all five; from 0.3 on, the larger it was, the
-    larger was the error on every set.
+    above PBP's and a lower log-likelihood on all five; from 0.3 on, the
+    error grew with it on every set.
 
     References
     ----------
@@ -202,7 +202,7 @@ def absorb_mean(posterior: Posterior, x: Array, y: float) -> tuple[Posterior, fl
     n_guarded : int
         1 where the noise was updated by quadrature.
 
-    None instead where log Z is not finite: the point is to be left out.
+    Returns None if log Z is not finite: the point must be left out.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     with np.errstate(all="ignore"):  # what is not finite is left out

@@ -81,7 +81,7 @@ class EPRegressor(Baseline):
     Notes
     -----
     Written from the abstract and introduction of [JNV14]_ and its description in [PBP15]_, not
-    from its full text; so details may differ that are not in this list. Known simplifications:
+    from its full text; so details that are not in this list may differ. Known simplifications:
 
     - The noise and the one prior precision are Gammas, refined by the formulas of PBP, in
       place of that paper's hierarchical sparsity-promoting priors.
@@ -89,8 +89,8 @@ class EPRegressor(Baseline):
       tilted distribution. That gives each point a rank-one site, along the mean outputs of
       the hidden layer, which treats their spread as noise.
     - Sites that would widen the approximation get precision 0 in place of a negative one. So
-      the cavities of the data sites stay proper. Those that are not, as of the weight of a
-      constant feature, on which there are no data, are rejected: the site is left as it is.
+      the cavities of the data sites stay proper. Improper ones, such as that of the weight of a
+      constant feature, about which there are no data, are rejected: the site stays as it is.
     - All sites change at once, with a constant damping.
 
     Input and output weights are independent under the approximation, while the exact posterior
@@ -98,7 +98,7 @@ class EPRegressor(Baseline):
     alike and the mean is a constant. The start is chosen to avoid it, which fails where each
     unit explains little: with 12 or more units on the 20 toy points of [PBP15]_, for some
     `random_state` with 10, and with 10 units on 20 points of most of the benchmark sets. A
-    `score` near 0 on the training data tells. Fewer units help. The test errors of EP in
+    `score` near 0 on the training data shows it. Fewer units help. The test errors of EP in
     [PBP15]_ are those of a constant on six of nine sets. It is a failure of the approximation:
     the mean of the exact posterior, which `HMCRegressor` with ``activation="probit"`` samples,
     is not constant on such data.

@@ -51,8 +51,8 @@ _DIVERGENT_MAX = 0.01  # share of the draws
 class HMCRegressor(Baseline):
     """Bayesian neural network regression by Hamiltonian Monte Carlo.
 
-    It samples the exact posterior of the model that `PBPRegressor` approximates: slow, for
-    small networks and data, and what approximations are judged by. Features and target are
+    It samples the exact posterior of the model that `PBPRegressor` approximates. It is slow,
+    for small networks and data, and the ground truth for approximations. Features and target are
     standardised. The predictive distribution is a mixture over the draws.
 
     Parameters
@@ -76,11 +76,11 @@ class HMCRegressor(Baseline):
         Gamma prior of the precision of the noise, in units of the standardised target.
         Both shapes must exceed 1, as in `PBPRegressor`.
     target_accept : float, default=0.9
-        Acceptance probability that the step size is adapted to. Closer to 1 the steps are
+        Acceptance probability that the step size is adapted to. Closer to 1, steps are
         smaller and divergences fewer.
     pad_rows : int, default=0
         Rows up to which smaller data are padded, in training and in prediction; the padding
-        counts for nothing. jax compiles a program for every number of rows: padded, small data
+        has no effect. jax compiles a program for every number of rows: padded, small data
         of different sizes share one.
     random_state : int, RandomState instance or None, default=None
         Draws the key of the sampler.

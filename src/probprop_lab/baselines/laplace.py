@@ -108,8 +108,8 @@ class LaplaceRegressor(Baseline):
     -----
     The diagonal counts the weights as if they were independent, so gamma is too large, and
     with it alpha and the noise; it may even exceed the number of data, therefore it is at most
-    n - 1 in the update of beta. [PBP15]_ blames this for the failure of LA, whose test errors
-    it prints equal the spread of the targets: alpha grew until every weight was 0. Here that
+    n - 1 in the update of beta. [PBP15]_ blames this for the failure of LA, whose printed
+    test errors equal the spread of the targets: alpha grew until every weight was 0. Here that
     happens in some networks of two hidden layers; those of one are saved by a start with a
     weak prior and little noise.
 
@@ -337,7 +337,7 @@ def evidence_update(
     alpha, beta = precisions
     gamma = float(np.sum(beta * spectrum / (beta * spectrum + alpha)))
     n_left = len(residuals) - gamma
-    if len(spectrum) > len(residuals):  # Differs from [M92]: of a diagonal gamma may exceed n.
+    if len(spectrum) > len(residuals):  # Differs from [M92]: a diagonal's gamma may exceed n.
         n_left = max(n_left, 1.0)
     return (
         Precisions(_bounded(gamma, np.sum(w**2)), _bounded(n_left, np.sum(residuals**2))),

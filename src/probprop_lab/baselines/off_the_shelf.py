@@ -1,8 +1,8 @@
 """What a user would pick instead of PBP, out of the box, with a mean and an error bar per row.
 
 Each has ``fit(X, y)`` and ``predict(X, return_std=True)``; the standard deviations are in target
-units and include the noise. Settings are the libraries' own; what is not is said where it is
-set. Some have no noise of their own: theirs is estimated from rows they were not fitted on, as
+units and include the noise. Settings are the libraries' own; exceptions are named where they
+are set. Some have no noise of their own: theirs is estimated from rows they were not fitted on, as
 the residuals of a flexible model on its training rows are too small.
 """
 
@@ -28,7 +28,7 @@ from probprop._types import Array, FloatArray
 
 Random = int | RandomState | None
 
-_NOISE_FLOOR = 0.01  # share of the out-of-bag error that is noise at least
+_NOISE_FLOOR = 0.01  # least share of the out-of-bag error that is noise
 _LARGEST_SEED = 2**31 - 1
 
 
@@ -202,7 +202,7 @@ class BoostedTrees(_WithStd):
 class NaturalBoosting(_WithStd):
     """NGBoost (Duan and others, 2020): trees boosted for mean and standard deviation alike.
 
-    Its noise is another in every row. It needs the package ngboost. All settings are its own;
+    Its noise differs from row to row. It needs the package ngboost. All settings are its own;
     the seed reaches the trees as well, which break ties at random.
 
     Parameters

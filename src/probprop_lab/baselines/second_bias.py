@@ -33,7 +33,7 @@ class SecondBiasPBP(Baseline):
     Parameters
     ----------
     estimator : PBPRegressor
-        What is fitted, to data that are standardised here.
+        The regressor to fit to the data, which are standardised here.
     ones : sequence of int
         Columns of the features that are 1.
 
@@ -69,7 +69,7 @@ class SecondBiasPBP(Baseline):
 
     @property
     def random_state(self) -> object:
-        """That of the estimator."""
+        """The random state of the estimator."""
         return self.estimator.random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

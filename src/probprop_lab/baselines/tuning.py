@@ -42,8 +42,8 @@ VARIATIONAL_SPACE: dict[str, Range] = {
 """Where to look for the hyperparameters of `VariationalRegressor`."""
 
 _VALIDATION_SHARE = 0.2  # [PBP15] section 5.1
-_N_INITIAL = 5  # evaluations at random before the Gaussian process is asked
-_LEAST_RATIO = 1e-9  # of errors: the logarithm of none at all would be infinite
+_N_INITIAL = 5  # random evaluations before the Gaussian process chooses
+_LEAST_RATIO = 1e-9  # of errors: the logarithm of 0 would be infinite
 
 
 class Evaluation(NamedTuple):
@@ -69,11 +69,11 @@ class TunedRegressor(Baseline):
     The protocol of [PBP15] for BP and VI: a fifth of the training data, drawn at random, is for
     validation. `n_iter` configurations in turn are fitted on the rest; the next one is where a
     Gaussian process, fitted to those before, expects the most improvement. The one with the
-    lowest error is fitted on all of the training data (where that diverges, the next best). The
-    paper says only "predictive
-    performance": here it is the root mean squared error, which BP and VI both have.
+    lowest error is fitted on all of the training data (if that diverges, the next best). The
+    paper says only "predictive performance": here it is the root mean squared error, which BP
+    and VI both have.
 
-    The Gaussian process is one of minus the logarithm of that error. A configuration that does
+    The Gaussian process models minus the logarithm of that error. A configuration that does
     no better than the mean of the targets, or whose `fit` raises FloatingPointError, counts as
     the mean of the targets.
 
@@ -224,7 +224,7 @@ def maximise(
     n_iter: int,
     random_state: RandomState,
 ) -> None:
-    """Evaluate `n_iter` configurations, each where the improvement expected is largest.
+    """Evaluate `n_iter` configurations, each where the expected improvement is largest.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def _refit(
 
 
 def _seeded(estimator: Any, random_state: RandomState) -> Any:
-    """Return a copy with a seed: with one for all, configurations differ in nothing else."""
+    """Return a copy with a seed, the same for all: configurations differ in nothing else."""
     copy = clone(estimator)
     if copy.get_params().get("random_state", 0) is None:
         copy.set_params(random_state=random_state.randint(2**31))

@@ -95,8 +95,8 @@ class VariationalRegressor(Baseline):
     prior_variance_ : float
         Variance of the weights' prior.
     bound_ : ndarray of shape (n_epochs,)
-        The bound in each epoch, in target units: an estimate, with one sample per point, each
-        of the q of its moment, and the KL divergence of the q at the end of the epoch.
+        The bound in each epoch, in target units: an estimate from one sample per point, drawn
+        from q as it was then, and the KL divergence of q at the end of the epoch.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -1,4 +1,4 @@
-"""`probprop compare`: PBP beside what else there is, on the user's own table."""
+"""`probprop compare`: PBP beside other methods, on the user's own table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compare(
         ),
     ] = None,
     splits: Annotated[
-        int, typer.Option(metavar="N", help="Times a tenth of the rows is held out.")
+        int, typer.Option(metavar="N", help="How often to hold out a tenth of the rows.")
     ] = 5,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", help="Fits at a time.  [default: all cores]")
@@ -61,8 +61,8 @@ def compare(
     """Compare PBP with other methods on a table.
 
     Each method is fitted on nine tenths of the rows and judged on the others, several times,
-    all on the same random splits. The one with the highest log-likelihood stands first; p says
-    how likely a lead as large is by chance.
+    all on the same random splits. The one with the highest log-likelihood stands first; p is
+    the probability of so large a lead by chance.
     """
     check_range("--splits", splits, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 // 1000 - 1)
@@ -148,7 +148,7 @@ def _left_out(names: Sequence[str], jobs: Sequence[Job], all_asked: bool) -> lis
 
     run = {job.method for job in jobs}
     lines = [
-        f"{name} is left out: it is run up to {methods.KNOWN[name].max_rows:,.0f} rows to fit on"
+        f"{name} is left out: it takes at most {methods.KNOWN[name].max_rows:,.0f} training rows"
         for name in names
         if name not in run
     ]

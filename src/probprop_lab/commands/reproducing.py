@@ -88,7 +88,7 @@ def reproduce(
         typer.Option(metavar="N", help="The first N splits, or repetitions, only.  [default: all]"),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Run nothing: the table of what the results file has.")
+        bool, typer.Option("--show", help="Run nothing; show the table of the results file.")
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same results.")] = 0,
     markdown: Annotated[
@@ -194,7 +194,7 @@ def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Term
 
 
 def _load_data(jobs: list[Job]) -> None:
-    """Load each set once: what is missing is said here, not once per job, and the cache filled."""
+    """Load each set once, to fill the cache and to report what is missing before the jobs do."""
     from probprop_lab import datasets
 
     for name in dict.fromkeys(job.dataset for job in jobs):

@@ -44,7 +44,7 @@ def load(name: str) -> Dataset:
 
     The raw file is taken from the folder that ``PROBPROP_DATA`` names, else from the cache,
     else downloaded, and used only when its sha256 is right; its numbers are then kept in the
-    cache, for which the folder ``PROBPROP_CACHE`` can stand in. The sha256 of
+    cache, whose folder ``PROBPROP_CACHE`` can set. The sha256 of
     year_prediction_msd is not known: there, the number of rows and columns is verified.
 
     Parameters

@@ -1,6 +1,6 @@
 """Readers of the raw files: each turns one file into one table of float64, column by column.
 
-They keep every column and every row; which of them are features is said in `registry`.
+They keep every column and every row; `registry` says which of them are features.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _SECONDS_BETWEEN = 0.1
 
 
 class DownloadBar:
-    """Draw how much of a file has come, on a terminal only; as pooch asks for it.
+    """Draw how much of a file has been downloaded, on a terminal only; pooch calls it.
 
     Parameters
     ----------
@@ -21,14 +21,14 @@ class DownloadBar:
     """
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
-        self.total = 0  # bytes; pooch sets it, and leaves it at 0 where the server is silent
+        self.total = 0  # bytes; pooch sets it, and leaves it at 0 if the server does not say
         self._name = name
         self._out = sys.stderr if stream is None else stream
         self._done = 0
         self._drawn = 0.0
 
     def update(self, n_bytes: int) -> None:
-        """Add bytes that have come."""
+        """Add bytes that were downloaded."""
         self._done += n_bytes
         now = time.monotonic()
         if self._out.isatty() and now - self._drawn >= _SECONDS_BETWEEN:
@@ -42,7 +42,7 @@ class DownloadBar:
             self._out.flush()
 
     def reset(self) -> None:
-        """Forget what has come."""
+        """Start again at 0 bytes."""
         self._done = 0
 
     def close(self) -> None:

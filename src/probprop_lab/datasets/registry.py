@@ -27,8 +27,8 @@ class Source:
     address : str
         Where it is downloaded from.
     sha256 : str or None
-        Of the raw file itself, not of a zip around it. None: not known; the number of rows and
-        columns is all there is to verify.
+        Of the raw file itself, not of a zip around it. None if it is not known: then only
+        the number of rows and columns is verified.
     read : callable
         Turns the raw file into a table, ndarray of shape `shape`.
     shape : tuple of int

@@ -2,9 +2,9 @@
 
 A raw file is looked for in the folder ``PROBPROP_DATA``, then in the cache, then downloaded into
 the cache. The cache is the user's (``pooch.os_cache``) unless ``PROBPROP_CACHE`` names a folder;
-its subfolder ``arrays`` holds what was parsed. Whatever is written appears under its name only
-when it is complete and verified, so that processes need no lock: the worst that two at once do
-is the same work twice.
+its subfolder ``arrays`` holds what was parsed. A written file appears under its name only
+when it is complete and verified, so that processes need no lock: at worst two of them do the
+same work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from probprop_lab.datasets.registry import Source
 Arrays = tuple[FloatArray, FloatArray]  # X and y
 
 TIMEOUT = 30.0
-"""Seconds to wait for a server that sends nothing; a slow one that sends may take as it will."""
+"""Seconds to wait for a server that sends nothing; a slow one that sends may take any time."""
 
 
 def data_folder() -> Path | None:
@@ -38,7 +38,7 @@ def data_folder() -> Path | None:
     if not folder:
         return None
     path = Path(folder).expanduser()
-    if not path.is_dir():  # else a slip of the pen would be a download
+    if not path.is_dir():  # else a typing error would start a download
         raise DataError(f"PROBPROP_DATA is {folder}, which is not a folder: correct or unset it")
     return path
 
@@ -195,7 +195,7 @@ def _differs(found: str, source: Source) -> str:
 def find_arrays(name: str, source: Source, sha256: str | None) -> Arrays | None:
     """Return the arrays cached for the raw file of this hash, or None.
 
-    A file that is damaged, or does not hold what it should, is as good as none.
+    A file that is damaged, or does not hold what it should, counts as none.
     """
     if sha256 is None:
         return None
@@ -208,7 +208,7 @@ def find_arrays(name: str, source: Source, sha256: str | None) -> Arrays | None:
         check_arrays(X, y, source)
     except MemoryError:
         raise
-    except Exception:  # zipfile and NumPy raise a dozen types for what is damaged
+    except Exception:  # zipfile and NumPy raise a dozen types for damaged files
         return None
     return X, y
 

@@ -52,8 +52,8 @@ def run_job(job: Job) -> Row:
         raise ValueError(
             f"experiment must be one of {', '.join(EXPERIMENTS)}, got {job.experiment!r}"
         )
-    # The cores are for other jobs, and seconds on one are comparable. It does not reach jax, whose
-    # programs here are sequential and keep one core busy all the same.
+    # The cores are for other jobs, and seconds on one are comparable. The limit does not reach jax,
+    # whose programs here are sequential and keep one core busy anyway.
     with threadpool_limits(1), parallel_config("sequential"):
         measured = EXPERIMENTS[job.experiment].measure(job)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -78,7 +78,7 @@ def run(
     ----------
     jobs : iterable of Job
     results_path : str or path-like
-        JSON Lines; made where it is not there.
+        JSON Lines; created if it is missing.
     n_jobs : int, default=-1
         Jobs at a time, each on one thread; -1 is as many as there are cores.
     force : bool, default=False
@@ -118,7 +118,7 @@ def run(
 
 
 def check(jobs: Iterable[Job]) -> None:
-    """Refuse jobs that cannot be run here, before any of them is.
+    """Refuse jobs that cannot be run here, before any is run.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def check(jobs: Iterable[Job]) -> None:
 
 
 def cost(job: Job) -> float:
-    """Return the work in a job, to foresee the time it takes: in weight updates of PBP."""
+    """Return the work in a job, in weight updates of PBP, to predict the time it takes."""
     experiment = EXPERIMENTS.get(job.experiment)
     if experiment is None or experiment.cost is None:
         return benchmark.cost(job)

@@ -120,7 +120,7 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     options = ["--splits", "1", "--jobs", "1", "--drop", "id"]
     command = ["compare", "homes.csv", "--target", "price", *options]
     assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
-    assert "GP is left out: it is run up to 2,000 rows to fit on" in capfd.readouterr().err
+    assert "GP is left out: it takes at most 2,000 training rows" in capfd.readouterr().err
     assert run_command([*command, "--method", "GP"]) == 1
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
 

@@ -38,7 +38,7 @@ RAW = "".join(" ".join(map(repr, row)) + "  \n" for row in TABLE.tolist()).encod
 
 
 def made_source(**changes: object) -> Source:
-    """A source of a small file, whose address nothing answers at."""
+    """A source of a small file, at an address where nothing answers."""
     source = Source(
         file="made.data",
         address="http://127.0.0.1:9/made.zip",
@@ -148,7 +148,7 @@ def test_arff_is_read_below_its_header(tmp_path: Path) -> None:
 
 
 def write_workbook(path: Path, sheets: dict[str, list[list[float | str]]]) -> None:
-    """Write the least that is an xlsx."""
+    """Write a minimal xlsx file."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"

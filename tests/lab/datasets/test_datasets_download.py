@@ -62,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def sending(body: bytes, claimed: int | None = None) -> Answer:
-    """Send a body under a Content-Length, its own by default; none at all where it is -1."""
+    """Send a body with a Content-Length, by default the right one; -1 sends none."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)

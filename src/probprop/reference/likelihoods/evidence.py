@@ -20,7 +20,7 @@ class PointLikelihood(Protocol):
 
     @property
     def name(self) -> str:
-        """The kernel's name of it."""
+        """Its name in the kernel."""
 
     @property
     def learns_noise(self) -> bool:

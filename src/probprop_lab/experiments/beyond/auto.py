@@ -35,7 +35,7 @@ COMPARED = (
     ("PBP ensemble auto", "PBP ensemble"),
     ("PBP ensemble", "PBP"),
 )
-"""What is looked at, and what it is compared with on the same splits."""
+"""Pairs of methods that are compared on the same splits."""
 
 
 def jobs(selection: Selection) -> list[Job]:
@@ -76,7 +76,7 @@ def measure(job: Job) -> Row:
 def chosen(estimator: Any) -> Row:
     """Return the epochs and the memory that "auto" chose; the epochs are None without it.
 
-    The members of an ensemble have them in common.
+    The members of an ensemble share them.
     """
     one = estimator.estimators_[0] if isinstance(estimator, PBPEnsemble) else estimator
     if "auto" not in (one.n_epochs, one.memory):
@@ -203,7 +203,7 @@ _CHOICES = [
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Say what the columns are, then on how many sets which is better and covers well."""
+    """Explain the columns, then say on how many sets each method is better and covers well."""
     lines = [
         "mean ± standard error over the splits, in target units; seconds: of one fit on one "
         "thread, the choice included; outside of this experiment the choice takes all cores, up "

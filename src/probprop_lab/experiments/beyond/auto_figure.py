@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COVERAGES = (0.90, 0.98)
-"""Between which the share in the 95 % interval is as it should be."""
+"""Range in which the share in the 95 % interval is as it should be."""
 
 _TICKS = [-10, -3, -1, -0.3, -0.1, -0.03, 0, 0.03, 0.1, 0.3, 1, 3, 10]
 _SPREAD = 0.6  # of the marks of a set, which are 1 apart
@@ -25,7 +25,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     Parameters
     ----------
     records : sequence of dict
-        One per set, method and network. Where nothing was compared there is no picture.
+        One per set, method and network. If nothing was compared there is no picture.
     """
     from matplotlib.figure import Figure
 

@@ -19,7 +19,7 @@ _TICKS = [-0.3, -0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1, 0.3, 1.0]
 def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     """Draw a line per set with a mark per method; left of zero is better than MLPClassifier.
 
-    Sets on which MLPClassifier was not run are left out, and so is the picture where none is left.
+    Sets on which MLPClassifier was not run are left out; if none is left there is no picture.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator

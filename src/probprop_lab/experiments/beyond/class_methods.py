@@ -1,8 +1,8 @@
 """What the experiment on classification can run: PBP, and what a user would pick instead.
 
 A method makes a classifier for a job. It has ``fit(X, y)``, ``classes_`` and
-``predict_proba(X)``; where it also has ``predict_log_proba(X)``, that is what is judged. Settings
-are the libraries' own; what is not is said where it is set.
+``predict_proba(X)``; if it also has ``predict_log_proba(X)``, that is judged instead. Settings
+are the libraries' own; exceptions are named where they are set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BASE = "MLPClassifier"
 """What all others are compared with."""
 
 MEMORY = 10.0
-"""Of PBP: the default of `PBPClassifier`."""
+"""The memory of PBP, the default of `PBPClassifier`."""
 
 _GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 

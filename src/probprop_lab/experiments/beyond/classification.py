@@ -76,7 +76,7 @@ def n_training(dataset: str) -> int:
 
 
 def load_sets(jobs: Iterable[Job]) -> None:
-    """Load each set once, so that what is missing is said before any job is run."""
+    """Load each set once, so that a missing one is reported before any job is run."""
     for name in dict.fromkeys(job.dataset for job in jobs):
         class_sets.load(name)
 
@@ -95,7 +95,7 @@ def cost(job: Job) -> float:
 def measure(job: Job) -> Row:
     """Fit a method on the training part of a split and judge it on the test part.
 
-    The seconds are those of the fit alone. What it warned of is in the row.
+    The seconds are those of the fit alone. Its warnings are in the row.
     """
     X_train, y_train, X_test, y_test = class_sets.load_split(job.dataset, job.split)
     estimator = class_methods.KNOWN[job.method].make(job)
@@ -168,7 +168,7 @@ def scores(log_proba: FloatArray, true: Array) -> Row:
 def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and method: means and standard errors over the splits.
 
-    ``gap`` is the log-loss less that of MLPClassifier, over the splits both were run on; its
+    ``gap`` is the log-loss minus that of MLPClassifier, over the splits both were run on; its
     standard error has the correction for splits that share rows (`standings.lead`).
     """
     sets, methods = list(class_sets.SIZES), list(class_methods.KNOWN)

@@ -35,9 +35,9 @@ class Chooser(NamedTuple):
 
     label: str
     criterion: Callable[[Row], float]
-    """Of the row of a network; the highest is chosen."""
+    """From the row of a network to its score; the highest is chosen."""
     seconds: Callable[[Row], float]
-    """What it took for that network."""
+    """From the row of a network to the time that took."""
 
 
 CHOOSERS = (
@@ -76,8 +76,8 @@ def jobs(selection: Selection) -> list[Job]:
 def measure(job: Job) -> Row:
     """Judge a network on the test part, and by each criterion on the training part alone.
 
-    Its evidence is that which `select` finds with `random_state` the seed of the job: a network
-    has a job of its own, and the orderings and folds are the same for all of a split.
+    Its evidence is what `select` finds with the seed of the job as `random_state`: each network
+    has its own job, and the orderings and folds are the same for all networks of a split.
     """
     X, y, X_test, y_test = benchmark.load_split(job.dataset, job.split)
     _, row = fit_and_judge(job, X, y, X_test, y_test)

@@ -61,7 +61,7 @@ def n_training(dataset: str) -> int:
 
 
 def default_splits(dataset: str) -> int:
-    """Return how many splits of a set are run without being asked for more or fewer."""
+    """Return how many splits of a set are run by default."""
     return N_SPLITS if protocol(dataset).n <= _SMALL else N_SPLITS_LARGE
 
 
@@ -108,7 +108,7 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def left_out(records: Sequence[Record]) -> list[str]:
-    """Say which methods have too many rows on a set, and which are not installed."""
+    """Say which sets have too many rows for a method, and which methods are not installed."""
     sets = list(dict.fromkeys(record["dataset"] for record in records))
     lines = []
     limited = [name for name in methods.FIELD if methods.KNOWN[name].max_rows < float("inf")]

@@ -27,7 +27,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     ----------
     records : sequence of dict
         With the gain over PBP and its standard error. Sets on which PBP was not run are left
-        out, and so is the picture where none is left.
+        out; if none is left there is no picture.
     """
     with_pbp = {record["dataset"] for record in records if record["gain"] is not None}
     names = [k for k in dict.fromkeys(r["dataset"] for r in records) if k in with_pbp]

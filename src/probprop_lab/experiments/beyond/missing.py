@@ -30,7 +30,7 @@ from probprop_lab.experiments.harness.judging import judge
 from probprop_lab.experiments.harness.protocol import dataset_names
 
 SHARES = (0.1, 0.3)
-"""Of the entries of X that are deleted."""
+"""Shares of the entries of X that are deleted."""
 
 COMPLETE = "complete"
 MEASURES = {"log_likelihood": "log-likelihood", "rmse": "RMSE", "crps": "CRPS"}
@@ -69,7 +69,7 @@ METHODS = {COMPLETE: Method(0.0, COMPLETE, _pbp)} | {
     for treatment, make in (("marginalize", _marginalize), ("mean", _mean))
 }
 COMPARED = {_name("marginalize", share): _name("mean", share) for share in SHARES}
-"""What is looked at, and what it is compared with on the same splits and the same holes."""
+"""Pairs of methods that are compared on the same splits with the same entries missing."""
 
 
 # ---- The jobs
@@ -114,7 +114,7 @@ def measure(job: Job) -> Row:
     """Delete entries of a split, fit on its training part and judge on its test part.
 
     What is deleted depends on the seed of the job alone, which differs by split: it is the same
-    for every method, and what is deleted of 10 % is among what is deleted of 30 %.
+    for every method, and what is deleted at 10 % is deleted at 30 % too.
     """
     method = METHODS[job.method]
     X_train, y_train, X_test, y_test = benchmark.load_split(job.dataset, job.split)
@@ -124,7 +124,7 @@ def measure(job: Job) -> Row:
 
 
 def with_holes(X: Array, share: float, rng: np.random.Generator) -> Array:
-    """Return X with NaN for each entry with this probability, whatever the others are.
+    """Return X with each entry NaN with this probability, independently of the others.
 
     Examples
     --------
@@ -194,14 +194,14 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def against(level: float, records: Sequence[Record], measure: str) -> str:
-    """Say on which sets marginalising beats the mean, and by how much it does not.
+    """Say on how many sets marginalising beats the mean, and by how much it loses on the others.
 
     Parameters
     ----------
     level : float
         Share of the entries missing.
     records : sequence of dict
-        Of marginalising at this share; one per set.
+        Those of marginalising at this share; one per set.
     measure : {"log_likelihood", "rmse", "crps"}
     """
     key = f"{measure}_gain"

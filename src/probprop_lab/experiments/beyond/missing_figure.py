@@ -20,7 +20,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     Parameters
     ----------
     records : sequence of dict
-        One per set and method. Where nothing was compared there is no picture.
+        One per set and method. If nothing was compared there is no picture.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter

@@ -28,7 +28,7 @@ from probprop_lab.experiments.harness.judging import fit_and_judge
 TEST_SHARE = 0.1
 MIN_ROWS = 20
 _LEVEL = 0.05  # of significance
-_REASON_LENGTH = 200  # of why a method failed: the start of it tells most
+_REASON_LENGTH = 200  # of the reason why a method failed: its start tells most
 
 
 def score(key: str) -> Callable[[Record], str]:
@@ -130,7 +130,7 @@ def split(n_rows: int, seed: int) -> tuple[Array, Array]:
 
 
 def run(X: Array, y: Array, jobs: Sequence[Job], n_jobs: int) -> Iterator[Outcome]:
-    """Fit and judge, so many at a time; yield what comes out in the order of finishing.
+    """Fit and judge, `n_jobs` at a time; yield outcomes in the order in which they finish.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def run(X: Array, y: Array, jobs: Sequence[Job], n_jobs: int) -> Iterator[Outcom
 
 
 def _attempt(X: Array, y: Array, job: Job) -> Outcome:
-    """Run a job; what one method cannot do must not end the others."""
+    """Run a job; the failure of one method must not end the others."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     train, test = split(len(y), job.seed)

@@ -84,7 +84,7 @@ def jobs(
     default : sequence of str or None, default=None
         The sets without a selection; None is all whose files can be had without asking.
     n_splits : int or None, default=None
-        Splits of each set; None is as many as the set has fixed ones.
+        Splits of each set; None is all its fixed ones.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def jobs(
 
 
 def only_pbp(experiment: str, selection: Selection) -> None:
-    """Refuse other methods in an experiment that looks at PBP."""
+    """Refuse other methods in an experiment on PBP alone."""
     if selection.methods and set(selection.methods) != {"PBP"}:
         raise ValueError(f"the experiment {experiment} has the method PBP only")
 
@@ -130,7 +130,7 @@ def available() -> list[str]:
 
 
 def cost(job: Job, more_rows: int = 0) -> float:
-    """Return the work in a job, to foresee the time it takes: in weight updates of PBP.
+    """Return the work in a job, in weight updates of PBP, to predict the time it takes.
 
     `more_rows` stand for work that does not grow with the data set.
     """
@@ -212,12 +212,12 @@ def paired(first: Sequence[Row], second: Sequence[Row]) -> Record:
 
 
 def _identity(row: Row) -> str:
-    """What two rows have in common that differ in the method only."""
+    """What two rows have in common if they differ in the method only."""
     return str([row[name] for name in _PAIRED])
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and its standard error, None of one value.
+    """Return the mean and its standard error, None for one value.
 
     Examples
     --------

@@ -14,7 +14,7 @@ _MEASURES = {"rmse": ("RMSE", 1.0), "log_likelihood": ("log-likelihood", -1.0)} 
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Compare each method with PBP and with what the paper prints of it.
+    """Compare each method with PBP and with what the paper prints for it.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def where(record: Record) -> str:
 
 
 def warned(method: str, records: Sequence[Record], n_fits_key: str = "n_splits") -> str:
-    """Say how many fits of a method warned; `n_fits_key` is where a record has their number."""
+    """Say how many fits of a method warned; `n_fits_key` is the key of their number in a record."""
     n_warned = sum(record["n_warned"] for record in records)
     n_fits = sum(record[n_fits_key] for record in records)
     if n_warned == 0:
@@ -123,13 +123,13 @@ def warned(method: str, records: Sequence[Record], n_fits_key: str = "n_splits")
 def fewer_splits(
     records: Sequence[Record], n_splits: int | None = None, what: str = "splits"
 ) -> str:
-    """Say which splits were run where they are not all of the protocol.
+    """Say which splits were run, unless they are all of the protocol.
 
     Parameters
     ----------
     records : sequence of dict
     n_splits : int or None, default=None
-        How many the protocol has; None is as many as the set has fixed ones.
+        How many the protocol has; None is all fixed ones of the set.
     what : str, default="splits"
         The word for them.
     """

@@ -63,7 +63,7 @@ class Experiment:
     methods : mapping of str to Method
         What its jobs may name, each in the form that this experiment uses.
     check : callable or None, default=None
-        Refuses jobs that cannot be run here, before any of them is; None looks at their methods.
+        Refuses jobs that cannot be run here, before any is run; None checks their methods.
     cost : callable or None, default=None
         From a job to its work in weight updates of PBP; None is that on the benchmark sets.
     """

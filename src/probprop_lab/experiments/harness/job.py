@@ -25,12 +25,12 @@ class Job:
         Number of the split, from 0.
     method : str, default="PBP"
     seed : int, default=0
-        Of the method's own random numbers.
+        Seed of the method's own random numbers.
     hidden : tuple of int, default=(50,)
         Units of each hidden layer.
     n_epochs : int, default=40
     memory : float or None, default=None
-        Of PBP, in passes; None is the paper's.
+        PBP's memory, in passes; None is the paper's.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Job:
     def of_row(row: Mapping[str, Any]) -> Job:
         """Return the job a row came from; KeyError where a field is missing.
 
-        Rows from before there was a memory have none.
+        Rows older than the field memory have none.
         """
         found = {field.name: {"memory": None, **row}[field.name] for field in fields(Job)}
         return Job(**{**found, "hidden": tuple(found["hidden"])})

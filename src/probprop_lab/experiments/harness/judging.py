@@ -40,7 +40,7 @@ def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test:
     """Fit an estimator on the training part and return what the tables need of it.
 
     The seconds are those of the fit alone: normalisation, and a search for hyperparameters
-    where there is one, included. What it warned of is in the row.
+    where there is one, included. Its warnings are in the row.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -76,7 +76,7 @@ def predictive(estimator: Any, X: Array) -> TargetDistribution:
             f"{type(estimator).__name__} predicts a standard deviation of {np.min(std)}; it must "
             "be above 0 in every row: the noise is part of it"
         )
-    # What is the model's and what the noise's is not known: all of it stands for the model's.
+    # Model and noise cannot be told apart: all of the variance is taken for the model's.
     return gaussian(mean, std, float(np.finfo(np.float64).tiny))
 
 

@@ -64,7 +64,7 @@ Methods = Mapping[str, Method]
 
 
 def own_method(name: str) -> Method:
-    """Return a method made of a user's ``module:factory``.
+    """Return a method made from a user's ``module:factory``.
 
     Raises
     ------

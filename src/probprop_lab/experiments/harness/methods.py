@@ -186,11 +186,11 @@ def cost(name: str) -> float:
 
 
 def find(name: str, known: Methods = KNOWN) -> Method:
-    """Return a method by its name, or one made of a user's ``module:factory``.
+    """Return a method by its name, or one made from a user's ``module:factory``.
 
     The module is imported from the current directory or from where Python looks. The factory
-    is called with ``random_state=seed`` if it takes that, else without arguments; a class does
-    as well.
+    is called with ``random_state=seed`` if it takes that, else without arguments; a class
+    will do too.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def check_name(name: str) -> None:
 
 
 def check(jobs: Iterable[Job], known: Methods = KNOWN) -> None:
-    """Refuse methods that cannot be run, before any of the jobs is.
+    """Refuse methods that cannot be run, before any job is run.
 
     Parameters
     ----------

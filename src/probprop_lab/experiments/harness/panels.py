@@ -51,7 +51,7 @@ def grid(
 
 
 def set_ticks(axis: Axis, ticks: Sequence[float], **style: Any) -> None:
-    """Mark those of the ticks that are in view, with the sign of subtraction.
+    """Draw those of the ticks that are in view, with a minus sign.
 
     Parameters
     ----------

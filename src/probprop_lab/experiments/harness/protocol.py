@@ -18,7 +18,7 @@ class Protocol:
     Parameters
     ----------
     name : str
-        As `probprop_lab.datasets` has it.
+        Its name in `probprop_lab.datasets`.
     n, d : int
         Rows and features.
     units : int

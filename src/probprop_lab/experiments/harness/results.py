@@ -28,8 +28,8 @@ class ResultsError(ValueError):
 def read_results(path: StrPath) -> dict[str, Row]:
     """Return the rows of a results file by the key of their job.
 
-    A file that is not there has no rows. Half a line at the end is left out. Of two rows of
-    one job the later counts.
+    A missing file has no rows. Half a line at the end is left out. The later of two rows of
+    one job counts.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def read_results(path: StrPath) -> dict[str, Row]:
     Raises
     ------
     ResultsError
-        A line other than the last is no row.
+        A line other than the last is not a row.
     """
     try:
         content = Path(path).read_bytes()
@@ -93,7 +93,7 @@ class Writer:
 
 @contextmanager
 def appending(path: StrPath, without: Collection[str] = ()) -> Iterator[Writer]:
-    """Open a results file to append rows, as its only writer; make it where there is none.
+    """Open a results file to append rows, as its only writer; create it if it is missing.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def appending(path: StrPath, without: Collection[str] = ()) -> Iterator[Writer]:
     Raises
     ------
     ResultsError
-        Another process is writing to the file, or it holds something else than results.
+        Another process is writing to the file, or it holds something other than results.
     """
     with _locked(path) as file:
         rows, end = _parse(file.read(), path)

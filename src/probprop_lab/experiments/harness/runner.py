@@ -46,7 +46,7 @@ def run(
     ----------
     jobs : iterable of Job
     results_path : str or path-like
-        JSON Lines; made where it is not there.
+        JSON Lines; created if it is missing.
     work : callable
         A function of a module, from a job to its row.
     check : callable
@@ -106,7 +106,7 @@ def _outcomes(jobs: Sequence[Job], work: Work, n_jobs: int) -> Iterator[_Outcome
     # Jobs differ by a factor of thousands: batches would keep short ones behind long ones.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
     with warnings.catch_warnings():
-        # A worker that what jax compiled has made large is replaced between two jobs.
+        # joblib replaces a worker that jax's compiled programs have made large, between jobs.
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
         yield from parallel(delayed(_attempt)(work, job) for job in jobs)
 

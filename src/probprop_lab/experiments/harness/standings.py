@@ -161,7 +161,7 @@ def lead(differences: Sequence[float], test_share: float) -> Lead:
     Returns
     -------
     Lead
-        Without standard error and probability of one difference.
+        Of one difference there is neither standard error nor probability.
 
     Examples
     --------

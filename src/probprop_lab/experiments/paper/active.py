@@ -5,8 +5,7 @@ method is fitted and judged, a row of the pool with its target joins the trainin
 nine additions, ten fits, each from scratch. PBP-A takes the row with the highest predictive
 variance, PBP-R any.
 
-The features and the target are standardised by the training rows of the moment, at every fit
-anew, as section 5.1 has it.
+Every fit standardises the features and the target by its own training rows, as in section 5.1.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _N_SAMPLES = 500  # of the paper's HMC
 _BLOCK_ROWS = 4096  # of the pool at a time: 500 draws of HMC for each make 16 MB
 
 
-# Ten small fits, whatever the set has, take about as long as choosing from a pool of this size;
-# what grows with the set is the choosing.
+# Ten small fits take about as long as choosing from a pool of this size; only the choosing takes
+# longer in a larger set.
 _ROWS_OF_FITS = 20_000
 
 
@@ -123,13 +122,13 @@ def learn(job: Job, X: Array, y: Array, rows: Rows) -> Row:
     dict
         What `fit_and_judge` measured of the last fit, and ``rmses`` and
         ``log_likelihoods`` of all fits, the row numbers ``picked``, the number of fits
-        ``n_warned`` that warned, and of what. The seconds are those of everything: the fits
-        and the choosing.
+        ``n_warned`` that warned, and of what. The seconds are those of the fits and
+        the choosing.
     """
     start = time.perf_counter()
     picks: list[int] = []  # places in the pool
     scores: list[Row] = []
-    # Initial weights of its own for every fit; -A and -R have the same.
+    # Every fit has its own initial weights; -A and -R have the same.
     for seed in RandomState(job.seed).randint(2**31, size=N_PICKS + 1).tolist():
         train = np.concatenate([rows.train, rows.pool[picks]])
         fit = replace(job, method=fitted(job.method), seed=seed)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_EPOCHS = (1, 2, 5, 10, 20, 40, 80, 160, 400, 1000)
-"""Where a training run is looked at."""
+"""Numbers of epochs after which a training run is judged."""
 
 _SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
 _AVERAGED = (*_SCORES, "std_model", "std_noise", "seconds")
@@ -61,7 +61,7 @@ def watch(
 ) -> list[Row]:
     """Return the scores after each of these numbers of epochs, all of one training run.
 
-    What stands at n epochs is what a fit of n epochs has. The seconds are those of the training
+    The scores after n epochs are those of a fit of n epochs. The seconds are those of the training
     up to there, without the predictions.
     """
     plan, inputs = Plan(Gaussian(), job.hidden, memory=job.memory), Inputs(X)

@@ -104,7 +104,7 @@ def observe(
         parts = [("", order)]
         if epoch == 0:
             parts = [("first", order[:N_UPDATES]), ("", order[N_UPDATES:])]
-        if epoch == n_epochs - 1:  # of a single epoch too
+        if epoch == n_epochs - 1:  # also if there is only one
             parts = [*parts[:-1], ("", parts[-1][1][:-N_UPDATES]), ("last", order[-N_UPDATES:])]
         for when, part in parts:
             for block in part[:, np.newaxis] if when else [part]:
@@ -137,8 +137,8 @@ def measure(job: Job) -> Row:
 def errors(row: Row, when: str) -> tuple[Array, Array]:
     """Return the relative and the absolute errors of log Z, signed, shape (100,) each.
 
-    The relative ones are by |log Z|, which goes through zero: a large one need not mean a
-    large error.
+    The relative ones are divided by |log Z|, which goes through zero: a large one need not mean
+    a large error.
     """
     exact = np.asarray(row[f"log_Z_exact_{when}"])
     absolute = np.asarray(row[f"log_Z_gaussian_{when}"]) - exact

@@ -38,7 +38,7 @@ def jobs(selection: Selection) -> list[Job]:
 def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and method, with the paper's printed values.
 
-    Where the supplement prints another RMSE for one layer, a second one has that.
+    If the supplement prints another RMSE for one layer, a second record has that.
     """
     found: list[Record] = []
     several = len({row["method"] for row in rows} - {PLAIN}) > 1

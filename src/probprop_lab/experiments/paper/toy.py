@@ -148,7 +148,7 @@ def _closer(found: dict[str, Record], name: str) -> str:
 def figures(rows: Sequence[Row]) -> list[tuple[Figure, str]]:
     """Draw mean, ±3 standard deviations, data and the true function: one panel per method.
 
-    All panels have one scale, that of the ground truth where it is there: a band may leave it.
+    All panels have one scale, that of the ground truth if it was run: a band may leave it.
     """
     ordered = sorted(rows, key=lambda row: methods.place(row["method"]))
     if not ordered:

@@ -28,7 +28,7 @@ def small_parts() -> tuple[np.ndarray, ...]:
 
 
 def made_rows(datasets: list[str], n_splits: int = 2) -> list[Row]:
-    """Rows whose log-likelihood is -1/epochs less the memory and a tenth of the split."""
+    """Rows whose log-likelihood is -1/epochs minus the memory and a tenth of the split."""
     rows = []
     for job in EPOCHS.jobs(Selection(datasets, n_splits)):
         curve = [
