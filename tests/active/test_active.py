@@ -323,14 +323,14 @@ def test_a_tell_that_fails_leaves_the_learner_as_it_was(
     before = active.estimator_.predict(pool)
 
     def interrupted(self: PBPRegressor, X: FloatArray, y: FloatArray) -> None:
-        self.noise_variance_ = -1.0
+        self.n_samples_seen_ = -1
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PBPRegressor, "partial_fit" if warm_start else "fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         active.tell(pool[:2], value(pool[:2]))
     assert len(active.y_) == len(active.X_) == 20
-    assert active.estimator_.noise_variance_ > 0.0
+    assert active.estimator_.n_samples_seen_ > 0
     np.testing.assert_array_equal(active.estimator_.predict(pool), before)
 
 

@@ -13,7 +13,7 @@ import probprop
 from cli_tables import homes
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.application import run
-from probprop.estimators.ensemble import first_network
+from probprop.estimators.kind import first_network
 from probprop.table import TableError, TableModel, fit_table_model, read_table
 
 HOMES = homes(80).drop(columns="id")

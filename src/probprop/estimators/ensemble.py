@@ -71,9 +71,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         Threads to fit and predict with; None is 1 outside of a ``joblib.parallel_config``, -1
         all processors. It does not change the results.
     random_state : int, RandomState instance or None, default=None
-        Gives the seeds of the members; None takes the `random_state` of `estimator`. Of an int
-        the first member has that seed, so that an ensemble of one is the single model, and the
-        seeds of the others are drawn from ``RandomState(seed)``. Otherwise all are drawn.
+        Gives the seeds of the members; None takes the `random_state` of `estimator`. An int is
+        the seed of the first member, so that an ensemble of one is the single model; the seeds
+        of the others are drawn from ``RandomState(seed)``. Otherwise all seeds are drawn.
 
     Attributes
     ----------
