@@ -110,6 +110,16 @@ PROBPROP_INLINE Vec<T> splat(T x) {
     return x - Vec<T>{};
 }
 
+// Ask for the cache lines of n numbers: one per line's length, and the last, which a row that does
+// not start with a line ends in.
+template <typename T>
+PROBPROP_INLINE void prefetch(const T* first, int n) {
+    const char* byte = reinterpret_cast<const char*>(first);
+    const char* last = reinterpret_cast<const char*>(first + n) - 1;
+    for (; byte < last; byte += 64) __builtin_prefetch(byte);
+    __builtin_prefetch(last);
+}
+
 template <typename T>
 PROBPROP_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
     return a < b ? a : b;
