@@ -44,9 +44,8 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     for (int64_t t = 0; t < args.n_points; ++t) {
         if (t % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
         if (t + 3 < args.n_points) {
-            const char* row = reinterpret_cast<const char*>(row_of(t + 3));
-            for (size_t byte = 0; byte < static_cast<size_t>(n_features) * sizeof(T); byte += 64)
-                __builtin_prefetch(row + byte);
+            prefetch(row_of(t + 3), n_features);
+            prefetch(args.y + args.order[t + 3] * n_targets, n_targets);
         }
         if (bounded && t % memory.every == 0) {
             const int64_t left = args.n_points - t;

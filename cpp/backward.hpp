@@ -15,43 +15,37 @@ namespace PROBPROP_LEVEL {
 // parameter, so that a prediction does not pay for updates.
 enum class Weights { kept, updated };
 
-// The rare case: where v_new is not above the floor or not finite, the old m and v stay. Both
-// arrays hold n_vec vectors of m, then of v; they pass through memory so that in the ordinary
-// case all of it stays in registers. Returns how many weights were undone.
+// The rare case: where v_new is not above the floor or not finite, the old m and v stay. Returns
+// how many of n weights were undone.
 template <typename T>
-static __attribute__((noinline, cold)) int undo(const T* old, T* updated, int n_vec) {
+static __attribute__((noinline, cold)) int undo(const T* m, const T* v, T* m_new, T* v_new, int n) {
     int undone = 0;
-    for (int i = 0; i < n_vec * Simd<T>::lanes; ++i) {
-        T& v_new = updated[n_vec * Simd<T>::lanes + i];
-        if (v_new > Simd<T>::v_floor && v_new < T(__builtin_inf())) continue;
-        updated[i] = old[i];
-        v_new = old[n_vec * Simd<T>::lanes + i];
+    for (int i = 0; i < n; ++i) {
+        if (v_new[i] > Simd<T>::v_floor && v_new[i] < T(__builtin_inf())) continue;
+        m_new[i] = m[i];
+        v_new[i] = v[i];
         ++undone;
     }
     return undone;
 }
 
-// Check n_vec updated vectors, undoing where needed.
+// Check n_vec updated vectors, undoing where needed; m and v still hold the old ones. The new pass
+// through memory only in the rare case, so that in the ordinary one they stay in registers.
 template <typename T, int n_vec>
-PROBPROP_INLINE int check_updates(const Vec<T>* m, const Vec<T>* v, Vec<T>* m_new, Vec<T>* v_new) {
-    Mask<T> good = all_lanes<T>;
-    PROBPROP_UNROLL
-    for (int b = 0; b < n_vec; ++b) good = lanes_within(v_new[b], Simd<T>::v_floor, good);
-    if (PROBPROP_LIKELY(good == all_lanes<T>)) return 0;
-    Vec<T> old[2 * n_vec], updated[2 * n_vec];
+PROBPROP_INLINE int check_updates(const T* m, const T* v, Vec<T>* m_new, Vec<T>* v_new) {
+    if (PROBPROP_LIKELY(!(any_suspicious<T, n_vec>(v_new)))) return 0;
+    Vec<T> m_kept[n_vec], v_kept[n_vec];
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
-        old[b] = m[b];
-        old[n_vec + b] = v[b];
-        updated[b] = m_new[b];
-        updated[n_vec + b] = v_new[b];
+        m_kept[b] = m_new[b];
+        v_kept[b] = v_new[b];
     }
-    const int undone =
-        undo<T>(reinterpret_cast<const T*>(old), reinterpret_cast<T*>(updated), n_vec);
+    const int undone = undo<T>(m, v, reinterpret_cast<T*>(m_kept), reinterpret_cast<T*>(v_kept),
+                               n_vec * Simd<T>::lanes);
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
-        m_new[b] = updated[b];
-        v_new[b] = updated[n_vec + b];
+        m_new[b] = m_kept[b];
+        v_new[b] = v_kept[b];
     }
     return undone;
 }
@@ -88,7 +82,7 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
                 m_new[b] = m[b] + p * d_m[b];
                 v_new[b] = v[b] - (p * c[b]) * p;
             }
-            undone += check_updates<T, n_vec>(m, v, m_new, v_new);
+            undone += check_updates<T, n_vec>(w, w + n_vec * lanes, m_new, v_new);
             PROBPROP_UNROLL
             for (int b = 0; b < n_vec; ++b) {
                 store(w + b * lanes, m[b] = m_new[b]);
@@ -168,7 +162,7 @@ PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<
             const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
             Vec<T> m_new = m + p;
             Vec<T> v_new = v - p * p + (d_v2 * load(in.z_e2 + at) * v) * v;
-            undone += check_updates<T, 1>(&m, &v, &m_new, &v_new);
+            undone += check_updates<T, 1>(out_m + at, out_v + at, &m_new, &v_new);
             store(out_v + at, v_new);
             store(out_m + at, m_new);
         }
@@ -253,7 +247,7 @@ static int64_t middle_block(T* w, int rows, const T* z_m, const T* z_v, const T*
             }
         }
         if constexpr (weights == Weights::updated) {
-            undone += check_updates<T, n_vec>(m, v, m_new, v_new);
+            undone += check_updates<T, n_vec>(w, w + n_vec * lanes, m_new, v_new);
             PROBPROP_UNROLL
             for (int b = 0; b < n_vec; ++b) {
                 store(w + b * lanes, m_new[b]);

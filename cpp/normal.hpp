@@ -35,7 +35,7 @@ PROBPROP_INLINE NormalParts normal_parts(VecF64 z) {
 }
 
 PROBPROP_INLINE VecF64 lower_exponent(VecF64 z) {  // -min(z, 0)^2/2
-    const VecF64 below = min<double>(z, VecF64{});
+    const VecF64 below = min(z, VecF64{});
     return -0.5 * below * below;
 }
 

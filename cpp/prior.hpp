@@ -20,8 +20,8 @@ SweepResult refine_prior(T* m_w, T* v_w, double* v_hat_nat, double* a_hat_nat, d
     SweepResult result = {alpha, beta, 0, 0};
     for (int64_t i = 0; i < n_weights; ++i) {
         const double m = m_w[i], v = v_w[i];
-        const double v_cav = 1.0 / (1.0 / v - v_hat_nat[i]);  // S(36)
-        const double m_cav = v_cav * (m / v);
+        const double widened = 1.0 / (1.0 - v * v_hat_nat[i]);  // S(36)
+        const double v_cav = widened * v, m_cav = widened * m;
         const double alpha_cav = result.alpha - a_hat_nat[i];  // S(37)
         const double beta_cav = result.beta + b_hat_nat[i];
         if (!(v_cav > 0.0 && v_cav < 1e6 && alpha_cav > 1.0 && beta_cav > 0.0)) {
@@ -30,20 +30,24 @@ SweepResult refine_prior(T* m_w, T* v_w, double* v_hat_nat, double* a_hat_nat, d
         }
         // Differs from [PBP15] supplement 6: a weight the data say little about is left alone,
         // or in deep networks 1/lambda runs away, or the random means it began with die out.
-        const double v_prior = beta_cav / (alpha_cav - 1.0);
-        const GammaShapeRate delta =
-            gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav);  // (9)(10)
-        const GammaShapeRate updated = {alpha_cav + delta.alpha, beta_cav + delta.beta};
-        if (!(v_cav < informative_ratio * v_prior &&
-              is_sound(alpha_cav, beta_cav, m_cav * m_cav, updated))) {
+        if (!(v_cav * (alpha_cav - 1.0) < informative_ratio * beta_cav)) {
             ++result.n_uninformative;
             continue;
         }
-        const double kept = v_prior / (v_cav + v_prior);  // 1 - v_cav/T, without cancellation
-        m_w[i] = static_cast<T>(m_cav * kept);            // (6)(7) with Z of (11)
+        const GammaShapeRate delta =
+            gamma_increments(alpha_cav, beta_cav, m_cav * m_cav, v_cav);  // (9)(10)
+        const GammaShapeRate updated = {alpha_cav + delta.alpha, beta_cav + delta.beta};
+        if (!is_sound(alpha_cav, beta_cav, m_cav * m_cav, updated)) {
+            ++result.n_uninformative;
+            continue;
+        }
+        // 1 - v_cav/T without cancellation: with v_prior = beta/(alpha - 1), v_prior/(v_cav +
+        // v_prior).
+        const double kept = beta_cav / ((alpha_cav - 1.0) * v_cav + beta_cav);
+        m_w[i] = static_cast<T>(m_cav * kept);  // (6)(7) with Z of (11)
         v_w[i] = static_cast<T>(v_cav * kept);
-        v_hat_nat[i] = 1.0 / v_prior;  // S(38); the factor's mean stays exactly zero
-        a_hat_nat[i] = delta.alpha;    // S(39)
+        v_hat_nat[i] = (alpha_cav - 1.0) / beta_cav;  // S(38); the factor's mean stays exactly zero
+        a_hat_nat[i] = delta.alpha;                   // S(39)
         b_hat_nat[i] = -delta.beta;
         result.alpha = updated.alpha;
         result.beta = updated.beta;

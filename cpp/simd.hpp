@@ -46,6 +46,8 @@ typedef int64_t VecI64 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_al
 typedef int32_t VecI32 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 typedef uint64_t VecU64 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 typedef uint32_t VecU32 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
+typedef int16_t VecI16 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
+typedef uint16_t VecU16 __attribute__((vector_size(PROBPROP_VECTOR_BYTES), may_alias));
 
 template <typename T>
 struct Simd;
@@ -62,6 +64,8 @@ struct Simd<double> {
     static constexpr double ln2_low = 0x1.cf79abc9e3b3ap-40;
     static constexpr double exp_lowest = -708.0;  // below: the result would be subnormal
     static constexpr double v_floor = 1e-100;     // an update to a smaller one is undone
+    static constexpr int top_good = 0x2b2c;       // 16 bits that only numbers above v_floor have
+    static constexpr int top_inf = 0x7ff0;        // those of infinity
     static constexpr double v_smallest = 1e-300;  // keeps m/sqrt(v) finite
     static constexpr const double* exp_poly = exp_f64;
     static constexpr int exp_degree = sizeof(exp_f64) / sizeof(double) - 1;
@@ -83,6 +87,7 @@ struct Simd<float> {
     static constexpr float ln2_low = 0x1.0bfbe8p-15f;
     static constexpr float exp_lowest = -87.0f;
     static constexpr float v_floor = 0.0f;  // 1e-100 rounds to zero here
+    static constexpr int top_good = 0x0001, top_inf = 0x7f80;
     static constexpr float v_smallest = 1e-36f;
     static constexpr const float* exp_poly = exp_f32;
     static constexpr int exp_degree = sizeof(exp_f32) / sizeof(float) - 1;
@@ -110,14 +115,16 @@ PROBPROP_INLINE Vec<T> splat(T x) {
     return x - Vec<T>{};
 }
 
+// Ask for the cache lines of n numbers: one per line's length, and the last, which a row that does
+// not start with a line ends in.
 template <typename T>
-PROBPROP_INLINE Vec<T> min(Vec<T> a, Vec<T> b) {
-    return a < b ? a : b;
+PROBPROP_INLINE void prefetch(const T* first, int n) {
+    const char* byte = reinterpret_cast<const char*>(first);
+    const char* last = reinterpret_cast<const char*>(first + n) - 1;
+    for (; byte < last; byte += 64) __builtin_prefetch(byte);
+    __builtin_prefetch(last);
 }
-template <typename T>
-PROBPROP_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
-    return a > b ? a : b;
-}
+
 template <typename T>
 PROBPROP_INLINE Vec<T> abs(Vec<T> a) {
     constexpr auto sign = static_cast<decltype(Int<T>{}[0] + 0)>(1)
@@ -125,34 +132,59 @@ PROBPROP_INLINE Vec<T> abs(Vec<T> a) {
     return (Vec<T>)((Int<T>)a & (Int<T>{} + (sign - 1 + sign)));
 }
 
-PROBPROP_INLINE VecF64 sqrt(VecF64 x) {
+// The square root; and the smaller and the larger, b where either is NaN. Compilers do not make one
+// instruction of a < b ? a : b.
 #if defined(__AVX512F__)
-    return (VecF64)_mm512_sqrt_pd((__m512d)x);
+#define PROBPROP_X86(operation) _mm512_##operation
+typedef __m512d X86F64;
+typedef __m512 X86F32;
 #elif defined(__AVX__)
-    return (VecF64)_mm256_sqrt_pd((__m256d)x);
+#define PROBPROP_X86(operation) _mm256_##operation
+typedef __m256d X86F64;
+typedef __m256 X86F32;
 #elif defined(__SSE2__)
-    return (VecF64)_mm_sqrt_pd((__m128d)x);
-#elif defined(__aarch64__)
-    return (VecF64)vsqrtq_f64((float64x2_t)x);
+#define PROBPROP_X86(operation) _mm_##operation
+typedef __m128d X86F64;
+typedef __m128 X86F32;
+#endif
+#if defined(PROBPROP_X86)
+PROBPROP_INLINE VecF64 sqrt(VecF64 x) { return (VecF64)PROBPROP_X86(sqrt_pd)((X86F64)x); }
+PROBPROP_INLINE VecF32 sqrt(VecF32 x) { return (VecF32)PROBPROP_X86(sqrt_ps)((X86F32)x); }
+PROBPROP_INLINE VecF64 min(VecF64 a, VecF64 b) {
+    return (VecF64)PROBPROP_X86(min_pd)((X86F64)a, (X86F64)b);
+}
+PROBPROP_INLINE VecF32 min(VecF32 a, VecF32 b) {
+    return (VecF32)PROBPROP_X86(min_ps)((X86F32)a, (X86F32)b);
+}
+PROBPROP_INLINE VecF64 max(VecF64 a, VecF64 b) {
+    return (VecF64)PROBPROP_X86(max_pd)((X86F64)a, (X86F64)b);
+}
+PROBPROP_INLINE VecF32 max(VecF32 a, VecF32 b) {
+    return (VecF32)PROBPROP_X86(max_ps)((X86F32)a, (X86F32)b);
+}
 #else
+#if defined(__aarch64__)
+PROBPROP_INLINE VecF64 sqrt(VecF64 x) { return (VecF64)vsqrtq_f64((float64x2_t)x); }
+PROBPROP_INLINE VecF32 sqrt(VecF32 x) { return (VecF32)vsqrtq_f32((float32x4_t)x); }
+#else
+PROBPROP_INLINE VecF64 sqrt(VecF64 x) {
     for (int i = 0; i < Simd<double>::lanes; ++i) x[i] = __builtin_sqrt(x[i]);
     return x;
-#endif
 }
 PROBPROP_INLINE VecF32 sqrt(VecF32 x) {
-#if defined(__AVX512F__)
-    return (VecF32)_mm512_sqrt_ps((__m512)x);
-#elif defined(__AVX__)
-    return (VecF32)_mm256_sqrt_ps((__m256)x);
-#elif defined(__SSE2__)
-    return (VecF32)_mm_sqrt_ps((__m128)x);
-#elif defined(__aarch64__)
-    return (VecF32)vsqrtq_f32((float32x4_t)x);
-#else
     for (int i = 0; i < Simd<float>::lanes; ++i) x[i] = __builtin_sqrtf(x[i]);
     return x;
-#endif
 }
+#endif
+template <typename V>
+PROBPROP_INLINE V min(V a, V b) {
+    return a < b ? a : b;
+}
+template <typename V>
+PROBPROP_INLINE V max(V a, V b) {
+    return a > b ? a : b;
+}
+#endif
 
 // The list 0, 1, ..., n - 1 as a template argument pack.
 template <size_t... i>
@@ -180,55 +212,44 @@ struct FlushDenormals {
 #endif
 };
 
-template <typename T>
-struct LaneMask {
-    using Type = unsigned;
-};
+// Whether any lane of x is above that of `limit`.
+PROBPROP_INLINE bool any_above(VecI16 x, VecI16 limit) {
+#if defined(__AVX512BW__)
+    return _mm512_cmpgt_epi16_mask((__m512i)x, (__m512i)limit) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_epi8((__m256i)(x > limit)) != 0;
+#elif defined(__SSE2__) && !defined(__AVX__)
+    return _mm_movemask_epi8((__m128i)(x > limit)) != 0;
+#else
+    const VecI64 above = (VecI64)(x > limit);
+    int64_t any = 0;
+    for (int i = 0; i < Simd<double>::lanes; ++i) any |= above[i];
+    return any != 0;
+#endif
+}
 
-// One bit per lane, of those in `among`: set where low < x < infinity (so clear for NaN).
-#if defined(__AVX512F__)
-PROBPROP_INLINE __mmask8 lanes_within(VecF64 x, double low, __mmask8 among) {
-    among = _mm512_mask_cmp_pd_mask(among, (__m512d)x, _mm512_set1_pd(low), _CMP_GT_OQ);
-    return _mm512_mask_cmp_pd_mask(among, (__m512d)x, _mm512_set1_pd(__builtin_inf()), _CMP_LT_OQ);
+// Whether any of n_vec vectors may hold a number that is not above v_floor or not finite: never
+// no where one does, and yes also for numbers within 1/16 above the floor. It takes the two
+// operations per vector on integers, since compares wait for the units that multiply. The top 16
+// bits are sign and exponent; less top_good they are in order, as numbers without a sign, and with
+// 0x8000 more as numbers with one. The bits below them have a limit nothing is above.
+template <typename T, int n_vec>
+PROBPROP_INLINE bool any_suspicious(const Vec<T>* v) {
+    using S = Simd<T>;
+    using Bits = typename S::Unsigned;
+    constexpr int top = 8 * sizeof(T) - 16;
+    constexpr auto one = static_cast<decltype(Bits{}[0] + 0)>(1);
+    constexpr auto zero = one * (S::top_good + 0x8000) << top;
+    constexpr auto below = ((one << top) - 1) / 0xffff * 0x7fff;
+    constexpr auto limit = (one * (S::top_inf - 1 - S::top_good + 0x8000) << top) | below;
+    VecI16 worst = (VecI16)((VecU16)v[0] - (VecU16)(Bits{} + zero));
+    PROBPROP_UNROLL
+    for (int b = 1; b < n_vec; ++b) {
+        const VecI16 next = (VecI16)((VecU16)v[b] - (VecU16)(Bits{} + zero));
+        worst = worst > next ? worst : next;
+    }
+    return any_above(worst, (VecI16)(Bits{} + limit));
 }
-PROBPROP_INLINE __mmask16 lanes_within(VecF32 x, float low, __mmask16 among) {
-    among = _mm512_mask_cmp_ps_mask(among, (__m512)x, _mm512_set1_ps(low), _CMP_GT_OQ);
-    return _mm512_mask_cmp_ps_mask(among, (__m512)x, _mm512_set1_ps(__builtin_inff()), _CMP_LT_OQ);
-}
-template <>
-struct LaneMask<double> {
-    using Type = __mmask8;
-};
-template <>
-struct LaneMask<float> {
-    using Type = __mmask16;
-};
-#else
-PROBPROP_INLINE unsigned lanes_within(VecF64 x, double low, unsigned among) {
-    const VecI64 ok = (x > low) & (x < __builtin_inf());
-#if defined(__AVX__)
-    return among & static_cast<unsigned>(_mm256_movemask_pd((__m256d)ok));
-#elif defined(__SSE2__)
-    return among & static_cast<unsigned>(_mm_movemask_pd((__m128d)ok));
-#else
-    return among & static_cast<unsigned>((ok[0] & 1) | (ok[1] & 2));
-#endif
-}
-PROBPROP_INLINE unsigned lanes_within(VecF32 x, float low, unsigned among) {
-    const VecI32 ok = (x > low) & (x < __builtin_inff());
-#if defined(__AVX__)
-    return among & static_cast<unsigned>(_mm256_movemask_ps((__m256)ok));
-#elif defined(__SSE2__)
-    return among & static_cast<unsigned>(_mm_movemask_ps((__m128)ok));
-#else
-    return among & static_cast<unsigned>((ok[0] & 1) | (ok[1] & 2) | (ok[2] & 4) | (ok[3] & 8));
-#endif
-}
-#endif
-template <typename T>
-using Mask = typename LaneMask<T>::Type;
-template <typename T>
-constexpr Mask<T> all_lanes = static_cast<Mask<T>>((1u << Simd<T>::lanes) - 1u);
 
 // Sum over the lanes: fold the vector onto itself until every lane holds the sum.
 template <typename T, int by, size_t... lane>

@@ -21,12 +21,12 @@ struct ReluMoments {
 template <typename T>
 PROBPROP_INLINE ReluMoments<T> relu_moments(Vec<T> m_a, Vec<T> v_a) {
     using S = Simd<T>;
-    const Vec<T> v = max<T>(v_a, splat<T>(S::v_smallest));
+    const Vec<T> v = max(v_a, splat<T>(S::v_smallest));
     const Vec<T> s = sqrt(v);
     const Vec<T> inv_s = T(1) / s;
     const Vec<T> t = m_a * inv_s;
     // The density is zero in double beyond 38.6, so beyond 40 the tail functions don't matter.
-    const Vec<T> x = min<T>(abs<T>(t), splat<T>(T(40)));
+    const Vec<T> x = min(abs<T>(t), splat<T>(T(40)));
     const Vec<T> phi = T(0.3989422804014327) * exp_nonpositive<T>(T(-0.5) * x * x);
 
     const Vec<T> p = horner<T, S::tail_p_degree>(S::tail_p, x);
@@ -47,7 +47,7 @@ PROBPROP_INLINE ReluMoments<T> relu_moments(Vec<T> m_a, Vec<T> v_a) {
     const Vec<T> Phi_minus = positive ? tail : body;
 
     ReluMoments<T> out;
-    out.m_z = s * phi_A + max<T>(m_a, Vec<T>{});
+    out.m_z = s * phi_A + max(m_a, Vec<T>{});
     out.v_z = v * (positive ? T(1) - phi_B - (T(2) * x + phi_A) * phi_A : phi_B - phi_A * phi_A);
     out.dm_dm = Phi;
     out.dm_dv = T(0.5) * phi * inv_s;

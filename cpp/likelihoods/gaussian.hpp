@@ -17,9 +17,10 @@ PROBPROP_INLINE double log_Z_gaussian(const Outputs& out, const double* y,
     double log_Z = 0.0;
     for (int k = 0; k < out.n; ++k) {
         const double d = y[k] - out.m[k], s = out.v[k] + noise_variance[k];
-        out.d_m[k] = d / s;
-        out.d_v[k] = 0.5 * (out.d_m[k] * out.d_m[k] - 1.0 / s);
-        log_Z += -0.5 * (log(6.283185307179586 * s) + d * d / s);
+        const double inv_s = 1.0 / s;
+        out.d_m[k] = d * inv_s;
+        out.d_v[k] = 0.5 * (out.d_m[k] * out.d_m[k] - inv_s);
+        log_Z += -0.5 * (log(6.283185307179586 * s) + d * out.d_m[k]);
     }
     return log_Z;
 }

@@ -246,6 +246,16 @@ def test_undone_updates_keep_mean_and_variance(hidden: list[int]) -> None:
     assert kept == native_info.n_undone
 
 
+def test_the_floor_of_the_variances_is_exact() -> None:
+    # Variances so small stay as they are: those not above 1e-100 count as undone, others do not.
+    before, (X, y) = start([2, 9, 8, 1], 3), data(1, 2, 3, "float64")
+    levels = np.array([1e-101, 1e-100 * (1 - 2**-52), 1e-100, 1e-100 * (1 + 2**-51), 1.03e-100, 1])
+    v_w = [np.resize(levels, v.shape) for v in before.v_w]
+    for engine in ENGINES.values():
+        _, info = engine.adf_pass(replace(before, v_w=tuple(v_w)), X, y, np.arange(1))
+        assert info.n_undone == sum(int((v <= 1e-100).sum()) for v in v_w)
+
+
 def test_a_point_that_overflows_is_skipped_whole() -> None:
     before = start([1, 4, 1], 0)
     X, y = np.array([[0.5], [1e200], [-0.5]]), np.zeros(3)

@@ -30,7 +30,7 @@ QUADRATURE: dict[str, Update] = {
     "native": _kernel.gamma_moments_by_quadrature,
 }
 
-ALPHAS = (2.0, 2.7, 6.0, 100.0, 1e4, 1e6, 1e9, 1e12)
+ALPHAS = (2.0, 2.7, 6.0, 32.0, 64.0, 100.0, 1e4, 1e6, 1e9, 1e12)
 # d2 and v in units of beta/alpha.
 ORDINARY = tuple(itertools.product((0.0, 0.3, 1.0, 4.0, 25.0), (0.0, 1e-3, 0.3, 2.0, 1e3)))
 

@@ -45,7 +45,8 @@ def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[fl
 
         # Differs from [PBP15] Eqs. (9), (10): the same functions, but the differences of
         # log Z, of the order 1/alpha and 1/alpha^2, are formed without cancellation.
-        # first = log_Z1 - log_Z; second = log_Z2 - 2 log_Z1 + log_Z.
+        # first = log_Z1 - log_Z; second = log_Z2 - 2 log_Z1 + log_Z. The kernel has fewer
+        # divisions, and series of log1p and expm1 for small arguments.
         first = -0.5 * np.log1p(-k0 / a) - 0.5 * d2 * k0 / (a * s1)
         second = d2 * v * k1 / (a2_minus_1 * s0 * s2)
         second -= 0.5 * np.log1p(k1 * (2.0 - k1) / a2_minus_1)
