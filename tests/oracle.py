@@ -87,7 +87,12 @@ def assert_matches(posterior: Posterior, state: State, *, rtol: float = RTOL) ->
     assert_allclose(flat(posterior.a_hat_nat), state["a_w_hat_nat"], rtol=hat_rtol, err_msg="a_hat")
     assert_allclose(flat(posterior.b_hat_nat), state["b_w_hat_nat"], rtol=hat_rtol, err_msg="b_hat")
     assert_allclose(
-        [*posterior.alpha_noise, *posterior.beta_noise, posterior.alpha_prior, posterior.beta_prior],
+        [
+            *posterior.alpha_noise,
+            *posterior.beta_noise,
+            posterior.alpha_prior,
+            posterior.beta_prior,
+        ],
         [state["a_noise"], state["b_noise"], state["a_prior"], state["b_prior"]],
         rtol=rtol,
         err_msg="alpha and beta of noise and prior",

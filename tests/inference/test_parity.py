@@ -357,6 +357,7 @@ def test_parity_at_every_level(level: str) -> None:
         for name in (
             "activations/test_relu.py",
             "test_gradient.py",
+            "test_sampled.py",
             "likelihoods/test_likelihood.py",
         )
     ]
