@@ -37,7 +37,7 @@ def test_a_wrong_answer_ends_in_failure(
     monkeypatch.setattr("probprop.Predictive.interval", lambda p, level: (p.mean, p.mean))
     assert main(["--quick", "quantiles"]) == 1
     assert "wrong answer: quantiles" in capsys.readouterr().out
-    with pytest.raises(WrongAnswerError, match="it differs from what it should be by 0.5"):
+    with pytest.raises(WrongAnswerError, match="it differs from what it should be by"):
         check_close("made", np.array([1.0]), np.array([2.0]), 1e-3)
 
 
