@@ -5,72 +5,102 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import cold_start, memory, prediction, threads, updates
+from benchmarks import (
+    cold_start,
+    memory,
+    memory_map,
+    one_row,
+    predict_calls,
+    prediction,
+    quantiles,
+    rows,
+    sampled,
+    small_fits,
+    threads,
+    updates,
+)
 from benchmarks.agreement import WrongAnswerError
+from benchmarks.effort import FULL, QUICK, Effort
 from benchmarks.machine import machine
-from benchmarks.outcome import Outcome, report
+from benchmarks.outcome import Figure, Outcome, report
+from benchmarks.previous import keep, read_previous
 
-_RESULTS = Path(__file__).with_name("results.json")
-_PARTS: dict[str, Callable[[int], Outcome]] = {
+RESULTS = Path(__file__).with_name("results.json")
+PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "updates": updates.run,
+    "rows": rows.run,
+    "small_fits": small_fits.run,
+    "one_row": one_row.run,
     "prediction": prediction.run,
+    "predict_calls": predict_calls.run,
+    "sampled": sampled.run,
+    "quantiles": quantiles.run,
     "cold_start": cold_start.run,
     "memory": memory.run,
+    "memory_map": memory_map.run,
     "threads": threads.run,
 }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Return 1 when a target was missed or an answer was wrong, else 0."""
-    arguments = _parse()
-    info = machine()
-    results: dict[str, Any] = {"machine": info, "n_repetitions": arguments.repetitions}
+    asked = _parse(arguments)
+    effort = QUICK if asked.quick else FULL
+    info, previous = machine(), read_previous()
+    results: dict[str, Any] = {"machine": info, "n_repetitions": effort.n_repetitions}
     print(
         f"{info['cpu']}, instruction set {info['cpu_level']}; Python {info['python']}, "
         f"NumPy {info['numpy']}; {info['date']}\n"
     )
-    failures = []
+    failures: list[str] = []
+    figures: list[Figure] = []
     # BLAS on one thread: the engines use one, and dgemm should measure one core.
     with threadpool_limits(1):
-        for name in arguments.only or _PARTS:
+        for name in asked.names or PARTS:
             try:
-                outcome = _PARTS[name](arguments.repetitions)
+                outcome = PARTS[name](effort)
             except WrongAnswerError as error:
                 failures.append(f"wrong answer: {error}")
                 continue
-            print(report(outcome), flush=True)
-            failures += outcome.missed
+            print(report(outcome, previous), flush=True)
+            failures += outcome.missed if effort.judged else []
+            figures += [figure for figure in outcome.figures if figure is not None]
             results[name] = outcome.measured
     results["failures"] = failures
-    _RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    print("\n".join(["Failed:", *failures] if failures else ["All targets met."]))
+    if not asked.quick:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    if asked.keep is not None:
+        keep(asked.keep, info, figures)
+    met = "All targets met." if effort.judged else "Right answers; a quick run judges no target."
+    print("\n".join(["Failed:", *failures] if failures else [met]))
     return 1 if failures else 0
 
 
-def _parse() -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--only",
-        action="append",
-        choices=_PARTS,
-        metavar="NAME",
-        help=f"run one part (repeatable): {', '.join(_PARTS)}",
+        "names", nargs="*", metavar="NAME", help=f"parts to run: {', '.join(PARTS)}  [all]"
     )
     parser.add_argument(
-        "--quick",
-        dest="repetitions",
-        action="store_const",
-        const=3,
-        default=7,
-        help="3 repetitions instead of 7",
+        "--quick", action="store_true", help="tiny sizes, to see that all works; judges nothing"
     )
-    return parser.parse_args()
+    parser.add_argument(
+        "--keep",
+        metavar="TEXT",
+        help="make this run's figures those of the previous release, TEXT saying what it is",
+    )
+    asked = parser.parse_args(arguments)
+    if unknown := [name for name in asked.names if name not in PARTS]:
+        parser.error(f"{unknown[0]!r} is no part: choose among {', '.join(PARTS)}")
+    if asked.quick and asked.keep is not None:
+        parser.error("figures of --quick are not kept")
+    return asked
 
 
 if __name__ == "__main__":

@@ -99,10 +99,10 @@ class Case:
         return self.shape.targets[self.dtype]
 
 
-def make_case(shape: Shape, dtype: str) -> Case:
-    X, y = made_data(N_ROWS, shape.n_features)
-    posterior = initial_posterior(
-        [shape.n_features, *shape.hidden, 1],
+def first_posterior(n_features: int, hidden: tuple[int, ...], dtype: str) -> Posterior:
+    """Return the posterior before any point."""
+    return initial_posterior(
+        [n_features, *hidden, 1],
         noise_shape=6.0,
         noise_rate=6.0,
         prior_shape=6.0,
@@ -110,4 +110,9 @@ def make_case(shape: Shape, dtype: str) -> Case:
         random_state=np.random.RandomState(1),
         dtype=np.dtype(dtype),
     )
+
+
+def make_case(shape: Shape, dtype: str, n_rows: int = N_ROWS) -> Case:
+    X, y = made_data(n_rows, shape.n_features)
+    posterior = first_posterior(shape.n_features, shape.hidden, dtype)
     return Case(shape, dtype, X.astype(dtype), y, posterior)

@@ -42,9 +42,10 @@ def reset_peak() -> None:
 
 
 def main() -> None:
+    n_rows = int(sys.argv[1])
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((N_ROWS, N_FEATURES))
-    y = rng.standard_normal(N_ROWS)
+    X = rng.standard_normal((n_rows, N_FEATURES))
+    y = rng.standard_normal(n_rows)
     y *= NOISE_STD
     y += X[:, 0]
     reset_peak()

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from benchmarks.clock import median, spread
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is kept from one release to the next.
+
+    Parameters
+    ----------
+    name : str
+        With its unit; the same in every release.
+    repetitions : list of float
+        The figure is their median.
+    """
+
+    name: str
+    repetitions: list[float]
+
+    @property
+    def value(self) -> float:
+        """The median."""
+        return median(self.repetitions)
 
 
 @dataclass(frozen=True)
@@ -18,10 +42,12 @@ class Outcome:
     rows : list of list of str
     notes : list of str
         Printed below the table.
-    missed : list of str
-        The targets that were missed, each in one line.
     measured : dict
         Medians and raw repetitions, for the results file.
+    figures : list of Figure or None
+        That of each row, if it has one; its spread and the previous release's stand beside it.
+    missed : list of str
+        The targets that were missed, each in one line.
     """
 
     title: str
@@ -29,6 +55,7 @@ class Outcome:
     rows: list[list[str]]
     notes: list[str]
     measured: dict[str, Any]
+    figures: list[Figure | None] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
 
 
@@ -43,12 +70,29 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def report(outcome: Outcome) -> str:
-    """Lay out an outcome as text."""
-    parts = [outcome.title, "", table(outcome.header, outcome.rows)]
+def report(outcome: Outcome, previous: Mapping[str, float]) -> str:
+    """Lay out an outcome as text, beside the figures of the previous release by their names."""
+    header, rows = outcome.header, outcome.rows
+    if any(outcome.figures):
+        header = [*header, "spread", "previous", "of it"]
+        rows = [
+            [*row, *_beside(figure, previous)]
+            for row, figure in zip(rows, outcome.figures, strict=True)
+        ]
+    parts = [outcome.title, "", table(header, rows)]
     if outcome.notes:
         parts += ["", *outcome.notes]
     return "\n".join(parts) + "\n"
+
+
+def _beside(figure: Figure | None, previous: Mapping[str, float]) -> list[str]:
+    """Return the spread, the previous figure, and this one as a multiple of it."""
+    if figure is None:
+        return ["", "", ""]
+    cells = [f"±{spread(figure.repetitions):.0%}", "", ""]
+    if before := previous.get(figure.name):
+        cells[1:] = [brief(before), f"{figure.value / before:.2f}"]
+    return cells
 
 
 def verdict(passed: bool) -> str:
@@ -61,3 +105,8 @@ def rate(per_second: float) -> str:
         if per_second >= unit:
             return f"{per_second / unit:#.3g}".rstrip(".") + suffix
     return f"{per_second:.0f}"
+
+
+def brief(value: float) -> str:
+    """Write a number with three digits, a large one as a rate."""
+    return rate(value) if value >= 1000.0 else f"{value:.3g}"

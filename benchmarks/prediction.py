@@ -7,9 +7,10 @@ from collections import defaultdict
 import numpy as np
 
 from benchmarks.agreement import check_moments
-from benchmarks.cases import DTYPES, SHAPES, Case, make_case
+from benchmarks.cases import DTYPES, N_ROWS, SHAPES, Case, make_case
 from benchmarks.clock import median, say, timed
-from benchmarks.outcome import Outcome, rate
+from benchmarks.effort import Effort
+from benchmarks.outcome import Figure, Outcome, rate
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Posterior
 
@@ -17,16 +18,20 @@ _HIDDEN = ((13, (50,)), (90, (100,)), (13, (50, 50)))
 _PASSES = 4  # over all rows, per repetition of the native engine
 
 
-def run(n_repetitions: int) -> Outcome:
+def run(effort: Effort) -> Outcome:
     shapes = [shape for shape in SHAPES if (shape.n_features, shape.hidden) in _HIDDEN]
-    cases = [make_case(shape, dtype) for shape in shapes for dtype in DTYPES]
+    cases = [
+        make_case(shape, dtype, effort.of(N_ROWS, least=100))
+        for shape in shapes
+        for dtype in DTYPES
+    ]
     posteriors = {case.name: _trained(case) for case in cases}
     differences = {case.name: _check(case, posteriors[case.name]) for case in cases}
 
     native: defaultdict[str, list[float]] = defaultdict(list)
     reference: defaultdict[str, list[float]] = defaultdict(list)
-    for repetition in range(n_repetitions):
-        say(f"prediction: repetition {repetition + 1} of {n_repetitions}, {len(cases)} cases")
+    for repetition in range(effort.n_repetitions):
+        say(f"prediction: repetition {repetition + 1} of {effort.n_repetitions}")
         for case in cases:
             posterior = posteriors[case.name]
             native[case.name].append(_rate("native", case, posterior, _PASSES))
@@ -34,13 +39,14 @@ def run(n_repetitions: int) -> Outcome:
 
     medians = {c.name: (median(native[c.name]), median(reference[c.name])) for c in cases}
     return Outcome(
-        title=f"Rows predicted per second (medians of {n_repetitions})",
+        title=f"Rows predicted per second of the engine (medians of {effort.n_repetitions})",
         header=["features, hidden", "dtype", "rows/s", "reference", "ratio"],
         rows=[
             [c.shape.name, c.dtype, rate(fast), rate(slow), f"{fast / slow:.1f}"]
             for c in cases
             for fast, slow in [medians[c.name]]
         ],
+        figures=[Figure(f"engine rows/s {c.name}", native[c.name]) for c in cases],
         notes=["Checked: mean and variance agree with the reference's, as for the updates."],
         measured={
             name: {

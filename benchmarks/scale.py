@@ -1,7 +1,7 @@
 """From thousands to millions of rows: ``make scale`` writes ``docs/results/scale.md``.
 
-Each fit runs in its own process, in turns, so that other work of the machine slows all of them
-alike; the figures are medians over the turns.
+Each fit runs in its own process, in turns; the figures are medians over the turns, in processor
+time.
 """
 
 from __future__ import annotations
@@ -52,12 +52,20 @@ def _middle(turns: list[Figures]) -> Figures:
 def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> str:
     sets = [f for case, f in figures.items() if case in SETS]
     growth = [f for case, f in figures.items() if case not in SETS]
-    columns = ["data", "rows", "features", "hidden", "s per epoch", "updates/s", "peak MB"]
+    columns = [
+        "data",
+        "rows",
+        "features",
+        "hidden",
+        "processor s per epoch",
+        "updates/s",
+        "peak MB",
+    ]
     lines = [
         "## From thousands to millions of rows",
         "",
-        f"One epoch on one core, shuffling and refinement included; medians of {n_turns} fits, "
-        f"each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak above "
+        f"Processor time of one epoch, shuffling and refinement included; medians of {n_turns} "
+        f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak above "
         "what was in use before the fit; one working copy of the features is part of it.",
         "",
         _table(

@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.agreement import RTOL, check_posteriors
 from benchmarks.cases import DTYPES, SHAPES, TARGET_GFLOPS, Case, make_case
 from benchmarks.clock import dgemm_gflops, median, say, timed
-from benchmarks.outcome import Outcome, rate, verdict
+from benchmarks.effort import Effort
+from benchmarks.outcome import Figure, Outcome, rate, verdict
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Memory, Posterior
 
@@ -29,26 +30,27 @@ _HEADER = [
 ]
 
 
-def run(n_repetitions: int) -> Outcome:
+def run(effort: Effort) -> Outcome:
     """Time every case once per repetition, so that a slow minute slows all of them."""
     cases = [make_case(shape, dtype) for shape in SHAPES for dtype in DTYPES]
-    differences = {case.name: _check(case) for case in cases}
+    differences = {case.name: _check(case, effort) for case in cases}
 
     dgemm: list[float] = []
     native: defaultdict[str, list[float]] = defaultdict(list)
     bounded: defaultdict[str, list[float]] = defaultdict(list)
     reference: defaultdict[str, list[float]] = defaultdict(list)
-    for repetition in range(n_repetitions):
-        say(f"updates: repetition {repetition + 1} of {n_repetitions}, {len(cases)} cases")
+    for repetition in range(effort.n_repetitions):
+        say(f"updates: repetition {repetition + 1} of {effort.n_repetitions}, {len(cases)} cases")
         dgemm.append(dgemm_gflops())
         for case in cases:
-            n = int(_SECONDS * case.target)
+            n = effort.of(int(_SECONDS * case.target))
             native[case.name].append(_rate("native", case, n))
             bounded[case.name].append(_rate("native", case, n, _memory(case)))
-            reference[case.name].append(_rate("reference", case, case.shape.n_reference))
+            reference[case.name].append(_rate("reference", case, _n_reference(case, effort)))
 
     gflops = median(dgemm)
     rows, missed, measured = [], [], {}
+    figures: list[Figure | None] = []
     for case in cases:
         name = case.name
         updates, slow = median(native[name]), median(reference[name])
@@ -70,6 +72,7 @@ def run(n_repetitions: int) -> Outcome:
                 verdict(not short),
             ]
         )
+        figures.append(Figure(f"updates/s {name}", native[name]))
         measured[name] = {
             "updates_per_second": updates,
             "reference_updates_per_second": slow,
@@ -81,7 +84,7 @@ def run(n_repetitions: int) -> Outcome:
             "reference_repetitions": reference[name],
         }
     return Outcome(
-        title=f"Updates per second of an ADF pass (medians of {n_repetitions})",
+        title=f"Updates per second of an ADF pass (medians of {effort.n_repetitions})",
         header=_HEADER,
         rows=rows,
         notes=_notes(gflops),
@@ -90,6 +93,7 @@ def run(n_repetitions: int) -> Outcome:
             "dgemm_gflops_repetitions": dgemm,
             "cases": measured,
         },
+        figures=figures,
         missed=missed,
     )
 
@@ -117,10 +121,14 @@ def _rate(engine: str, case: Case, n_updates: int, memory: Memory | None = None)
     return n_updates / _pass(engine, case, n_updates, memory)[0]
 
 
-def _check(case: Case) -> float:
+def _n_reference(case: Case, effort: Effort) -> int:
+    return effort.of(case.shape.n_reference, least=20)
+
+
+def _check(case: Case, effort: Effort) -> float:
     """Compare the native pass with the reference's; this also warms up both."""
     say(f"updates: checking {case.name}")
-    n = case.shape.n_reference
+    n = _n_reference(case, effort)
     return check_posteriors(case.name, _pass("native", case, n)[1], _pass("reference", case, n)[1])
 
 

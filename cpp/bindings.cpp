@@ -230,5 +230,6 @@ NB_MODULE(_kernel, m) {
     define_for<float>(m);
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
+    define_sampled(m);
     define_for_tests(m);
 }

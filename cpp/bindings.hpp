@@ -96,6 +96,7 @@ inline void check_targets(const LikelihoodInfo& likelihood, const Targets& y, in
     check(objection == nullptr, objection);
 }
 
+void define_sampled(nb::module_& m);    // in bindings_sampled.cpp
 void define_for_tests(nb::module_& m);  // in bindings_for_tests.cpp
 
 }  // namespace probprop

@@ -83,6 +83,21 @@ struct GradientArgs {
     double *dm_dx, *dv_dx;  // (n_rows, sizes[0]) row-major
 };
 
+// A network with known weights, and rows in their own units.
+template <typename T>
+struct SampledArgs {
+    const int* sizes;  // units per layer, n_layers + 1 of them, the last one 1
+    int n_layers;
+    const double* w;              // flat
+    const T* X;                   // (n_rows, sizes[0])
+    int64_t per_row, per_column;  // steps from one entry to the next, in entries
+    int64_t n_rows;
+    const double *x_mean, *x_scale;  // (sizes[0],)
+    double y_mean, y_scale;
+    double* f;      // (n_rows,)
+    double* df_dx;  // (n_rows, sizes[0]) row-major; null: not wanted
+};
+
 struct ClassArgs {
     const double *m, *v;  // of the outputs, (n_rows, n_classes)
     int64_t n_rows;
@@ -107,6 +122,7 @@ struct Kernels {
     Status (*adf_pass)(const AdfArgs<T>&, AdfResult&);
     Status (*predict)(const PredictArgs<T>&);
     Status (*gradient)(const GradientArgs<T>&);
+    Status (*sampled)(const SampledArgs<T>&);  // T is the type of X
     // Six ReLU quantities per unit, for the tests: out is (6, n).
     void (*relu_moments)(const T* m_a, const T* v_a, int64_t n, T* out);
 };

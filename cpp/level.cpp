@@ -3,6 +3,7 @@
 #include "adf.hpp"
 #include "classes.hpp"
 #include "gradient.hpp"
+#include "sampled.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -46,7 +47,7 @@ static Status log_Z(const EvidenceArgs& args, double& log_Z) {
 
 template <typename T, typename Activation>
 static constexpr Kernels<T> kernels = {adf_pass<T, Activation>, predict<T, Activation>,
-                                       gradient<T, Activation>, relu_moments_many<T>};
+                                       gradient<T, Activation>, sampled<T>, relu_moments_many<T>};
 
 #define PROBPROP_STRING_(x) #x
 #define PROBPROP_STRING(x) PROBPROP_STRING_(x)

@@ -2,7 +2,8 @@
 
 ``native`` is the compiled kernel (``cpp/``), ``reference`` the same in NumPy
 (`probprop.reference`). Both are pure: a posterior goes in, a new one comes out.
-This is the only module that imports ``probprop._kernel``.
+Only this module and `probprop.predictive.sampled`, whose networks are certain, import
+``probprop._kernel``.
 """
 
 from __future__ import annotations

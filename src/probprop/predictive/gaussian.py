@@ -22,6 +22,7 @@ from probprop._types import FloatArray
 from probprop.predictive import student_t as gauss_t
 from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
 from probprop.predictive.protocol import TargetDistribution
+from probprop.predictive.student_t_quantiles import isf
 from probprop.predictive.words import moments_in_words, short_repr
 
 
@@ -194,5 +195,5 @@ class Predictive(TargetDistribution):
 
         `tail` is at most 1/2 and broadcasts against (n,).
         """
-        z = self._of_each_alpha(gauss_t.isf, tail) if self.student_t else -ndtri(tail)
+        z = self._of_each_alpha(isf, tail) if self.student_t else -ndtri(tail)
         return self.std * z

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,14 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.words import short_repr
+
+_PRODUCTS = 1 << 29  # of weights and rows in a block, some 50 ms; Ctrl-C is heard between blocks
+_LEAST_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +53,8 @@ class SampledNetwork:
         ----------
         X : array-like of shape (n, n_features)
         """
-        return self._forward(X)[0]
+        blocks = self._blocks(X)
+        return np.concatenate([_outputs(self, rows, with_gradient=False)[0] for rows in blocks])
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return f(X) and its gradients with respect to the features.
@@ -67,15 +73,11 @@ class SampledNetwork:
         df_dX : ndarray of shape (n, n_features)
             In target units per unit of each feature.
         """
-        f, on = self._forward(X)
-        d_a = np.ones((len(f), 1))
-        for w, units_on in zip(self.weights[:0:-1], on[::-1], strict=True):
-            d_a = _to_inputs(w, d_a) * units_on
-        df_dX = _to_inputs(self.weights[0], d_a)  # in standardised units
-        return f, df_dX / self.standardizer.x_scale * self.standardizer.y_scale
+        found = [_outputs(self, rows, with_gradient=True) for rows in self._blocks(X)]
+        return np.concatenate([f for f, _ in found]), np.concatenate([d for _, d in found])
 
-    def _forward(self, X: ArrayLike) -> tuple[FloatArray, list[Array]]:
-        """Return f(X), and which units of every hidden layer are on, (n, n_out)."""
+    def _blocks(self, X: ArrayLike) -> Iterator[Array]:
+        """Check X, and cut it into blocks of rows."""
         rows: Array = check_array(X)
         n_features = self.weights[0].shape[1] - 1
         if rows.shape[1] != n_features:
@@ -83,26 +85,30 @@ class SampledNetwork:
                 f"X has {rows.shape[1]} features, but SampledNetwork is expecting {n_features} "
                 "features as input."
             )
-        z, _ = self.standardizer.transform_X(rows, np.dtype(np.float64))
-        on = []
-        for w in self.weights[:-1]:
-            a = _linear(w, z)
-            on.append(a > 0.0)
-            z = np.maximum(a, 0.0)
-        f = _linear(self.weights[-1], z)[:, 0]
-        return f * self.standardizer.y_scale + self.standardizer.y_mean, on
+        step = max(_LEAST_ROWS, _PRODUCTS // sum(w.size for w in self.weights))
+        return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _linear(w: FloatArray, z: FloatArray) -> FloatArray:
-    """Return the activations of a layer, [PBP15] section 2; shape (n, n_out)."""
-    a: FloatArray = (z @ w[:, :-1].T + w[:, -1]) / np.sqrt(w.shape[1])
-    return a
+def _outputs(
+    network: SampledNetwork, rows: Array, with_gradient: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie.
 
-
-def _to_inputs(w: FloatArray, d_a: FloatArray) -> FloatArray:
-    """Take derivatives by the activations of a layer, (n, n_out), to its inputs, (n, n_in)."""
-    d_z: FloatArray = d_a @ w[:, :-1] / np.sqrt(w.shape[1])
-    return d_z
+    The readable form is `probprop.reference.sampled`.
+    """
+    if rows.dtype not in (np.float64, np.float32) or not rows.flags.aligned:
+        rows = np.array(rows, np.float64)
+    standardizer = network.standardizer
+    return _kernel.sampled_outputs(
+        [rows.shape[1], *(w.shape[0] for w in network.weights)],
+        np.concatenate([w.ravel() for w in network.weights]),
+        rows,
+        standardizer.x_mean,
+        standardizer.x_scale,
+        float(standardizer.y_mean[0]),
+        float(standardizer.y_scale[0]),
+        with_gradient,
+    )
 
 
 def sample_network(

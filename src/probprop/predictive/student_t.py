@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import elementwise
 from scipy.special import erfcx, log_expit, logit
 
 from probprop._types import FloatArray
@@ -106,31 +105,6 @@ def log_sf(z: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     z, log_ratio = _broadcast(z, log_ratio)
     log_tail = _log_mean(_log_half_erfcx, z, log_ratio, alpha)
     return np.where(z < 0.0, np.log1p(-np.exp(log_tail)), log_tail)
-
-
-def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
-    """The z with probability `tail` above it, 0 < tail <= 1/2; see `logpdf`.
-
-    Examples
-    --------
-    >>> isf([0.5, 0.025], 0.0, 3.0).round(4)
-    array([0.    , 1.9658])
-    """
-    tail, log_ratio = _broadcast(tail, log_ratio)
-    if tail.size == 0:
-        return np.zeros(tail.shape)
-
-    # z = sinh(x): linear in the middle, logarithmic in the heavy tail. The variance of z is 1,
-    # so Chebyshev's inequality (tail <= 1 / (2 z^2) by symmetry) bounds the root from above.
-    def excess(x: FloatArray, log_tail: FloatArray, log_ratio: FloatArray) -> FloatArray:
-        return log_sf(np.sinh(x), log_ratio, alpha) - log_tail
-
-    bracket = (np.full(tail.shape, -1.0), np.arcsinh(1.0 / np.sqrt(2.0 * tail)))
-    # Near tail = 1/2 the root is 0, and a tolerance that is only relative is never met.
-    root = elementwise.find_root(
-        excess, bracket, args=(np.log(tail), log_ratio), tolerances={"xatol": 1e-16}
-    )
-    return np.where(tail < 0.5, np.sinh(root.x), 0.0)
 
 
 def _broadcast(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,8 @@
 
 Read `activations.relu` (one rectified unit), `adf` (a pass over the points), `likelihoods`
 (log Z of a point), `gamma` (the precisions), `prior` (the prior factors), then `gradient` (of a
-prediction, by the features). The native kernel computes the same, and is tested against this.
+prediction, by the features) and `sampled` (networks drawn from q). The native kernel computes the
+same, and is tested against this.
 """
 
 from probprop.reference.adf import adf_pass, predict_moments

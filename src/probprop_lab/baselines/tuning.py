@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -25,6 +24,7 @@ from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import rmse
 from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import Baseline, check_training_data
+from probprop_lab.clock import processor_seconds
 
 Range = tuple[float, float] | tuple[float, float, str]
 
@@ -140,7 +140,7 @@ class TunedRegressor(Baseline):
         FloatingPointError
             Training diverged with every configuration.
         """
-        start = time.perf_counter()
+        start = processor_seconds()
         check_int("n_iter", self.n_iter, 1)
         _check_space(self.space)
         rows, targets = check_training_data(self, X, y)
@@ -163,7 +163,7 @@ class TunedRegressor(Baseline):
         self.best_estimator_ = fitted
         self.best_params_ = params
         self.search_results_ = results
-        self.fit_seconds_ = time.perf_counter() - start
+        self.fit_seconds_ = processor_seconds() - start
         return self
 
     def predict_distribution(self, X: ArrayLike) -> TargetDistribution:
@@ -267,13 +267,13 @@ def _evaluate(
     y_train: FloatArray,
     y_validation: FloatArray,
 ) -> Evaluation:
-    start = time.perf_counter()
+    start = processor_seconds()
     candidate = clone(estimator).set_params(**params)
     try:
         error = rmse(y_validation, candidate.fit(X_train, y_train).predict(X_validation))
     except FloatingPointError:
         error = math.inf
-    return Evaluation(params, error, time.perf_counter() - start)
+    return Evaluation(params, error, processor_seconds() - start)
 
 
 def _refit(

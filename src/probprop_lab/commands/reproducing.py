@@ -189,7 +189,8 @@ def _run(jobs: list[Job], results: str, n_jobs: int, force: bool, terminal: Term
         raise
     except experiments.JobError as error:
         raise ValueError(str(error)) from error
-    terminal.say(f"{plural(len(left), 'fit')} in {time.perf_counter() - start:.1f} s")
+    gone = time.perf_counter() - start
+    terminal.say(f"{plural(len(left), 'fit')} in {gone:.1f} s of wall time")
     return rows
 
 

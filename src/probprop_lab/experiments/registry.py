@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import auto, classification, evidence, field, missing
 from probprop_lab.experiments.harness import benchmark, methods, runner
 from probprop_lab.experiments.harness.experiment import Experiment
@@ -41,7 +42,8 @@ def run_job(job: Job) -> Row:
     Returns
     -------
     dict
-        The fields of the job, what was measured, the package's version and the time.
+        The fields of the job, what was measured, the clock of its seconds, the package's version
+        and the time.
     """
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -57,7 +59,13 @@ def run_job(job: Job) -> Row:
     with threadpool_limits(1), parallel_config("sequential"):
         measured = EXPERIMENTS[job.experiment].measure(job)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return {**job.fields, **measured, "version": __version__, "finished": finished}
+    return {
+        **job.fields,
+        **measured,
+        "clock": CLOCK,
+        "version": __version__,
+        "finished": finished,
+    }
 
 
 def run(

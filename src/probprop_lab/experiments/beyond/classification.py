@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,6 +13,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.metrics.classes import N_BINS, calibration_error
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.beyond import auto, class_figure, class_methods, class_sets
 from probprop_lab.experiments.harness import benchmark, comparison, standings
 from probprop_lab.experiments.harness.columns import (
@@ -95,15 +95,15 @@ def cost(job: Job) -> float:
 def measure(job: Job) -> Row:
     """Fit a method on the training part of a split and judge it on the test part.
 
-    The seconds are those of the fit alone. Its warnings are in the row.
+    The seconds are processor time of the fit alone. Its warnings are in the row.
     """
     X_train, y_train, X_test, y_test = class_sets.load_split(job.dataset, job.split)
     estimator = class_methods.KNOWN[job.method].make(job)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        start = time.perf_counter()
+        start = processor_seconds()
         estimator.fit(X_train, y_train)
-        seconds = time.perf_counter() - start
+        seconds = processor_seconds() - start
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
     # Stratified splits have every class in both parts, and classes_ is sorted.
     true = np.searchsorted(estimator.classes_, y_test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from probprop import PBPRegressor
 from probprop.estimators.selection import EVIDENCES, orderings
 from probprop.metrics import log_likelihood_scorer
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, number, text, with_error
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -101,10 +101,10 @@ def measure(job: Job) -> Row:
 
 
 def _timed(name: str, scores: Callable[[], list[float]]) -> Row:
-    start = time.perf_counter()
+    start = processor_seconds()
     with warnings.catch_warnings():  # of fits that are thrown away
         warnings.simplefilter("ignore", RuntimeWarning)
-        return {name: scores(), f"{name}_seconds": time.perf_counter() - start}
+        return {name: scores(), f"{name}_seconds": processor_seconds() - start}
 
 
 def records(rows: Sequence[Row]) -> list[Record]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array
+from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import field
 from probprop_lab.experiments.harness import benchmark, methods, standings
 from probprop_lab.experiments.harness.columns import (
@@ -55,7 +56,7 @@ COLUMNS = [
     Column("RMSE", score("rmse")),
     Column("CRPS", score("crps")),
     Column("in 95 %", share("coverage_95")),
-    Column("seconds", times("seconds")),
+    Column("processor seconds", times("seconds")),
 ]
 
 
@@ -159,7 +160,7 @@ def _attempt(X: Array, y: Array, job: Job) -> Outcome:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return Outcome(job, None, shorten(reason, _REASON_LENGTH, placeholder=" …"))
-    return Outcome(job, {**job.fields, **row})
+    return Outcome(job, {**job.fields, **row, "clock": CLOCK})
 
 
 def records(rows: Sequence[Row]) -> list[Record]:

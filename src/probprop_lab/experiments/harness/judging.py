@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from probprop._types import Array
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import gaussian, scalar
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.method import Methods
@@ -39,14 +39,14 @@ def fit_and_judge(
 def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
     """Fit an estimator on the training part and return what the tables need of it.
 
-    The seconds are those of the fit alone: normalisation, and a search for hyperparameters
+    The seconds are processor time of the fit alone: normalisation, and a search for hyperparameters
     where there is one, included. Its warnings are in the row.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        start = time.perf_counter()
+        start = processor_seconds()
         estimator.fit(X_train, y_train)
-        seconds = time.perf_counter() - start
+        seconds = processor_seconds() - start
         predicted = predictive(estimator, X_test)
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
     parted = hasattr(estimator, "predict_distribution")  # into model and noise

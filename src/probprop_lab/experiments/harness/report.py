@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from probprop._atomic import replacing
+from probprop_lab.clock import wall_note
 from probprop_lab.experiments.harness.columns import Record, Table
 from probprop_lab.experiments.harness.experiment import Experiment
 from probprop_lab.experiments.harness.job import Row
@@ -19,7 +20,7 @@ StrPath = str | os.PathLike[str]
 def table(experiment: Experiment, rows: Sequence[Row]) -> Table:
     """Return the header and the cells of an experiment's table, as text.
 
-    A column with nothing in it is left out.
+    A column with nothing in it is left out. Seconds are called processor seconds where all are.
 
     Parameters
     ----------
@@ -33,12 +34,15 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> Table:
         (c.title, cells) for c, cells in zip(experiment.columns, shown, strict=True) if any(cells)
     ]
     lines = zip(*(cells for _, cells in kept), strict=True)
-    return [title for title, _ in kept], [list(line) for line in lines]
+    clocked = {} if wall_note(rows) else {"seconds": "processor seconds"}
+    return [clocked.get(title, title) for title, _ in kept], [list(line) for line in lines]
 
 
 def notes(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
     """Return the sentences below the table."""
-    return experiment.notes(experiment.records(rows))
+    timed = any("seconds" in column.title for column in experiment.columns)
+    clock = wall_note(rows) if timed else ""
+    return experiment.notes(experiment.records(rows)) + ([clock] if clock else [])
 
 
 def summaries(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[str, Table]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -17,6 +16,7 @@ from probprop.inference import prediction, training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, Table, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -61,21 +61,21 @@ def watch(
 ) -> list[Row]:
     """Return the scores after each of these numbers of epochs, all of one training run.
 
-    The scores after n epochs are those of a fit of n epochs. The seconds are those of the training
-    up to there, without the predictions.
+    The scores after n epochs are those of a fit of n epochs. The seconds are processor time of
+    the training up to there, without the predictions.
     """
     plan, inputs = Plan(Gaussian(), job.hidden, memory=job.memory), Inputs(X)
     random_state = RandomState(job.seed)
-    start = time.perf_counter()
+    start = processor_seconds()
     before_all = training.start(plan, inputs, y, random_state)
     visits = training.shuffled(plan, len(y), random_state)
     run = training.train(plan, before_all, inputs, y, visits)
-    seconds = time.perf_counter() - start
+    seconds = processor_seconds() - start
     points = []
     for before, n in pairwise([0, *n_epochs]):
-        start = time.perf_counter()
+        start = processor_seconds()
         *_, state = islice(run, n - before)
-        seconds += time.perf_counter() - start
+        seconds += processor_seconds() - start
         predictive = prediction.predictive(
             plan, state.posterior, state.standardizer, Inputs(X_test)
         )

@@ -8,7 +8,6 @@ training run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.predictive import student_t
 from probprop_lab.baselines.base import scalar
+from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import Column, Record, number, text
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
@@ -118,10 +118,10 @@ def observe(
 def measure(job: Job) -> Row:
     """Train on a split and keep log Z of the first and the last 100 updates."""
     X, y, X_test, _ = benchmark.load_split(job.dataset, job.split)
-    start = time.perf_counter()
+    start = processor_seconds()
     posterior, first, last = observe(X, y, job.hidden, job.n_epochs, job.seed)
     row: Row = {
-        "seconds": time.perf_counter() - start,
+        "seconds": processor_seconds() - start,
         "n_train": len(y),
         "n_test": len(X_test),
         "n_features": X.shape[1],

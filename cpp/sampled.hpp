@@ -1,0 +1,182 @@
+// A network whose weights were drawn from q: an ordinary forward pass over many rows, and the
+// derivatives of its output by the features. The readable twin is
+// src/probprop/reference/sampled.py.
+//
+// The vectors run over rows, so that nothing is padded and the weights are read as they lie, from
+// the inputs to the output and back. Every lane computes what it would alone: what a row gives does
+// not depend on the rows beside it.
+#pragma once
+
+#include "arena.hpp"
+#include "kernel.hpp"
+#include "simd.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+using F64 = Vec<double>;
+
+#if defined(__AVX512F__)
+constexpr int most_vectors = 4;  // of rows; with 4 units that makes 16 sums in 32 registers
+#else
+constexpr int most_vectors = 2;
+#endif
+constexpr int units_at_once = 4;
+
+// What becomes of a sum; `z` is what stood in its place.
+struct Plain {
+    PROBPROP_INLINE F64 of(F64 sum, F64) { return sum; }
+};
+struct Rectified {
+    PROBPROP_INLINE F64 of(F64 sum, F64) { return sum < 0.0 ? F64{} : sum; }  // NaN stays
+};
+struct WhereOn {
+    PROBPROP_INLINE F64 of(F64 sum, F64 z) { return z > 0.0 ? sum : F64{}; }
+};
+
+// A matrix of weights, as it lies or transposed: entry (u, k) is w[u * per_u + k * per_k].
+struct WeightMatrix {
+    const double* w;
+    int64_t per_u, per_k;
+};
+
+// out[u] = scale * (bias[u] + sum over k of matrix(u, k) * z[k]) for n_units units from `first` on;
+// z and out have a batch of n_vec vectors of rows for every k and u.
+template <typename Finish, int n_vec, int n_units>
+PROBPROP_INLINE void sum_units(const WeightMatrix& matrix, int first, int n_sum, const double* bias,
+                               double scale, const double* z, double* out) {
+    constexpr int lanes = Simd<double>::lanes;
+    const double* w = matrix.w + first * matrix.per_u;
+    F64 sum[n_units][n_vec] = {};
+    if (bias != nullptr)
+        for (int u = 0; u < n_units; ++u)
+            for (int i = 0; i < n_vec; ++i)
+                sum[u][i] = splat<double>(bias[(first + u) * matrix.per_u]);
+    for (int k = 0; k < n_sum; ++k, w += matrix.per_k, z += n_vec * lanes) {
+        PROBPROP_UNROLL
+        for (int u = 0; u < n_units; ++u) {
+            const double weight = w[u * matrix.per_u];
+            PROBPROP_UNROLL
+            for (int i = 0; i < n_vec; ++i) sum[u][i] += weight * load(z + i * lanes);
+        }
+    }
+    out += first * n_vec * lanes;
+    for (int u = 0; u < n_units; ++u)
+        for (int i = 0; i < n_vec; ++i, out += lanes)
+            store(out, Finish::of(sum[u][i] * scale, load(out)));
+}
+
+template <typename Finish, int n_vec>
+static void sum_all(const WeightMatrix& matrix, int n_units, int n_sum, const double* bias,
+                    double scale, const double* z, double* out) {
+    int u = 0;
+    for (; u + units_at_once <= n_units; u += units_at_once)
+        sum_units<Finish, n_vec, units_at_once>(matrix, u, n_sum, bias, scale, z, out);
+    for (; u < n_units; ++u) sum_units<Finish, n_vec, 1>(matrix, u, n_sum, bias, scale, z, out);
+}
+
+struct SampledLayer {
+    int n_in, n_out;
+    double scale;          // 1/sqrt(n_in + 1)
+    const double* w;       // (n_out, n_in + 1), bias last
+    double *z_in, *z_out;  // of a batch: the inputs, (n_in, rows), and the outputs
+};
+
+// [PBP15] section 2: a = (w z + bias)/sqrt(n); a hidden unit gives the larger of a and 0.
+template <typename Finish, int n_vec>
+PROBPROP_INLINE void forward(const SampledLayer& l) {
+    const WeightMatrix matrix = {l.w, l.n_in + 1, 1};
+    sum_all<Finish, n_vec>(matrix, l.n_out, l.n_in, l.w + l.n_in, l.scale, l.z_in, l.z_out);
+}
+
+// From derivatives by the activations, which stand in z_out, to those by the inputs, into z_in.
+template <typename Finish, int n_vec>
+PROBPROP_INLINE void backward(const SampledLayer& l) {
+    const WeightMatrix transposed = {l.w, 1, l.n_in + 1};
+    sum_all<Finish, n_vec>(transposed, l.n_in, l.n_out, nullptr, l.scale, l.z_out, l.z_in);
+}
+
+template <typename T>
+struct SampledNetwork {
+    const SampledArgs<T>& args;
+    SampledLayer* layers;
+    double* x;  // the features of a batch, standardised, (n_features, rows)
+    double* f;  // the output of a batch
+};
+
+// Lay the network out in the arena (which only measures while its base is null).
+template <typename T>
+static SampledNetwork<T> lay_out_sampled(Arena& arena, const SampledArgs<T>& args) {
+    constexpr size_t batch = most_vectors * Simd<double>::lanes;
+    const size_t n_layers = static_cast<size_t>(args.n_layers);
+    SampledNetwork<T> net = {args, arena.take<SampledLayer>(n_layers), nullptr, nullptr};
+    net.x = net.f = arena.take<double>(static_cast<size_t>(args.sizes[0]) * batch);
+    const double* w = args.w;
+    for (int l = 0; l < args.n_layers; ++l) {
+        const int n_in = args.sizes[l], n_out = args.sizes[l + 1];
+        double* z_out = arena.take<double>(static_cast<size_t>(n_out) * batch);
+        if (arena.base != nullptr)
+            net.layers[l] = {n_in, n_out, 1.0 / __builtin_sqrt(n_in + 1.0), w, net.f, z_out};
+        net.f = z_out;
+        w += static_cast<int64_t>(n_out) * (n_in + 1);
+    }
+    return net;
+}
+
+// Standardise the rows from `first` on, transposed; lanes without a row repeat the last one.
+template <typename T, int n_vec>
+PROBPROP_INLINE void set_rows(const SampledNetwork<T>& net, int64_t first) {
+    constexpr int lanes = Simd<double>::lanes, batch = n_vec * lanes;
+    const SampledArgs<T>& args = net.args;
+    const int64_t last = args.n_rows - 1;
+    for (int r = 0; r < batch; ++r) {
+        const T* row = args.X + (first + r < last ? first + r : last) * args.per_row;
+        for (int j = 0; j < args.sizes[0]; ++j)
+            net.x[j * batch + r] = double(row[j * args.per_column]);
+    }
+    for (int j = 0; j < args.sizes[0]; ++j)
+        for (int i = 0; i < n_vec; ++i) {
+            double* at = net.x + j * batch + i * lanes;
+            store(at, (load(at) - args.x_mean[j]) / args.x_scale[j]);
+        }
+}
+
+// The rows from `first` on, as many as there are in a batch.
+template <typename T, int n_vec>
+static void sampled_batch(const SampledNetwork<T>& net, int64_t first) {
+    constexpr int lanes = Simd<double>::lanes, batch = n_vec * lanes;
+    const SampledArgs<T>& args = net.args;
+    const int64_t left = args.n_rows - first;
+    const int n = left < batch ? int(left) : batch, top = args.n_layers - 1;
+    set_rows<T, n_vec>(net, first);
+    for (int l = 0; l < top; ++l) forward<Rectified, n_vec>(net.layers[l]);
+    forward<Plain, n_vec>(net.layers[top]);
+    for (int r = 0; r < n; ++r) args.f[first + r] = net.f[r] * args.y_scale + args.y_mean;
+    if (args.df_dx == nullptr) return;
+
+    for (int r = 0; r < batch; ++r) net.f[r] = 1.0;  // df/df
+    for (int l = top; l > 0; --l) backward<WhereOn, n_vec>(net.layers[l]);
+    backward<Plain, n_vec>(net.layers[0]);
+    for (int r = 0; r < n; ++r)
+        for (int j = 0; j < args.sizes[0]; ++j)
+            args.df_dx[(first + r) * args.sizes[0] + j] =
+                net.x[j * batch + r] / args.x_scale[j] * args.y_scale;
+}
+
+// Subnormal numbers are not flushed here: X comes in its own units, which may be that small.
+template <typename T>
+static Status sampled(const SampledArgs<T>& args) {
+    Arena arena;
+    lay_out_sampled(arena, args);  // measures
+    if (!arena.reserve()) return Status::no_memory;
+    const SampledNetwork<T> net = lay_out_sampled(arena, args);
+    constexpr int lanes = Simd<double>::lanes;
+    int64_t row = 0;
+    for (; row + most_vectors * lanes <= args.n_rows; row += most_vectors * lanes)
+        sampled_batch<T, most_vectors>(net, row);
+    for (; row < args.n_rows; row += lanes) sampled_batch<T, 1>(net, row);
+    return Status::ok;
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

@@ -1,0 +1,111 @@
+"""The quantiles of a Gaussian plus Student-t noise, of many rows at once.
+
+In units of its standard deviation the z of a probability depends on alpha, the probability and
+x = log(std_model / std_noise) only, and on x smoothly: nothing is singular while |Im x| < pi/2,
+where kappa = e^(2x) alpha / (alpha - 1) turns negative. Rows that share alpha and the probability
+therefore share a Chebyshev series in x on every unit interval; 24 points of it are solved for, and
+the rest are read off. An interval whose series has not converged is halved, and one with fewer
+rows than points has its rows solved for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebval
+from numpy.typing import ArrayLike
+from scipy.optimize import elementwise
+
+from probprop._types import Array, FloatArray
+from probprop.predictive.student_t import log_sf
+
+N_NODES = 24
+CONVERGED = 2e-15
+"""What the last three coefficients may be, beside the largest of the series or beside 1: near
+tail = 1/2, where z is small, it is no better known than that."""
+_CHUNK = 1 << 14  # rows read off at a time: their coefficients take 3 MB
+_LOWEST = -40.0  # below, the model has less than 1e-34 of the variance
+
+# Chebyshev points of the first kind on [-1, 1], and the matrix from values there to coefficients.
+_ANGLES = np.pi * (np.arange(N_NODES) + 0.5) / N_NODES
+_NODES: FloatArray = np.cos(_ANGLES)
+_TO_COEFFICIENTS: FloatArray = np.cos(np.outer(np.arange(N_NODES), _ANGLES)) * 2.0 / N_NODES
+_TO_COEFFICIENTS[0] *= 0.5
+
+
+def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
+    """The z with probability `tail` above it, 0 < tail <= 1/2; see `student_t.logpdf`.
+
+    Examples
+    --------
+    >>> isf([0.5, 0.025], 0.0, 3.0).round(4)
+    array([0.    , 1.9658])
+    """
+    tails, ratios = np.broadcast_arrays(
+        np.asarray(tail, np.float64), np.asarray(log_ratio, np.float64)
+    )
+    t, x = tails.ravel(), np.maximum(ratios.ravel(), _LOWEST)
+    z = np.zeros(t.shape)
+    left = np.flatnonzero(t < 0.5)
+    width = 1.0
+    while len(left) >= N_NODES:
+        left, alone = _in_pieces(t, x, left, width, alpha, z)
+        z[alone] = solve(t[alone], x[alone], alpha)
+        width *= 0.5
+    z[left] = solve(t[left], x[left], alpha)
+    return z.reshape(tails.shape)
+
+
+def solve(tail: FloatArray, log_ratio: FloatArray, alpha: float) -> FloatArray:
+    """The same for 0 < tail < 1/2, both (n,), each row by root finding: slow and sure."""
+    if len(tail) == 0:
+        return np.zeros(0)
+
+    # z = sinh(x): linear in the middle, logarithmic in the heavy tail. The variance of z is 1,
+    # so Chebyshev's inequality (tail <= 1 / (2 z^2) by symmetry) bounds the root from above.
+    def excess(x: FloatArray, log_tail: FloatArray, log_ratio: FloatArray) -> FloatArray:
+        return log_sf(np.sinh(x), log_ratio, alpha) - log_tail
+
+    bracket = (np.full(tail.shape, -1.0), np.arcsinh(1.0 / np.sqrt(2.0 * tail)))
+    # Near tail = 1/2 the root is 0, and a tolerance that is only relative is never met.
+    root = elementwise.find_root(
+        excess, bracket, args=(np.log(tail), log_ratio), tolerances={"xatol": 1e-16}
+    )
+    z: FloatArray = np.sinh(root.x)
+    return z
+
+
+def _in_pieces(
+    tail: FloatArray, x: FloatArray, rows: Array, width: float, alpha: float, z: FloatArray
+) -> tuple[Array, Array]:
+    """Read z of these rows off series on intervals of this width, where the series converge.
+
+    Returns
+    -------
+    left, alone : ndarray of int
+        Rows whose interval must be halved, and rows that share theirs with too few others.
+    """
+    place = np.floor(x[rows] / width)
+    keys = np.column_stack([tail[rows], place])
+    pieces, piece, n_rows = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    shared = n_rows >= N_NODES
+    alone = rows[~shared[piece]]
+    number = np.cumsum(shared) - 1  # of the shared pieces
+    pieces, rows, piece = pieces[shared], rows[shared[piece]], number[piece[shared[piece]]]
+
+    middle = (pieces[:, 1] + 0.5) * width
+    nodes = middle + 0.5 * width * _NODES[:, np.newaxis]  # (nodes, pieces)
+    tails = np.broadcast_to(pieces[:, 0], nodes.shape)
+    values = solve(tails.ravel(), nodes.ravel(), alpha).reshape(nodes.shape)
+    # Of the differences to one of them: these are small, and so is their rounding.
+    series = _TO_COEFFICIENTS @ (values - values[0])  # (coefficients, pieces)
+    series[0] += values[0]
+    size = np.maximum(1.0, np.abs(series).max(axis=0))
+    converged = np.abs(series[-3:]).max(axis=0) <= CONVERGED * size
+
+    done = converged[piece]
+    for start in range(0, len(rows), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        at, of = rows[chunk][done[chunk]], piece[chunk][done[chunk]]
+        local = (x[at] - middle[of]) * (2.0 / width)
+        z[at] = chebval(local, series[:, of], tensor=False)
+    return rows[~done], alone

@@ -1,0 +1,39 @@
+"""The clock of the laboratory: processor time, which others' work on the machine does not move."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CLOCK = "processor"
+"""What a row has under ``clock`` when its seconds are such; older rows have none, and wall time."""
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process: all its threads, and its children that ended.
+
+    Differences count. Where other jobs run in threads of the same process, theirs is included: a
+    worker should have one job at a time, as joblib's processes do.
+    """
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
+def wall_note(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Say which seconds are wall time; nothing where none are.
+
+    Examples
+    --------
+    >>> wall_note([{"clock": "processor"}])
+    ''
+    >>> wall_note([{"clock": "processor"}, {}])
+    'seconds: of 1 of 2 fits wall time, from before they were processor time'
+    """
+    clocks = [row.get("clock") for row in rows]
+    n_wall = sum(clock != CLOCK for clock in clocks)
+    if not n_wall:
+        return ""
+    which = "" if n_wall == len(clocks) else f"of {n_wall} of {len(clocks)} fits "
+    return f"seconds: {which}wall time, from before they were processor time"
