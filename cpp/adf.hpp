@@ -5,6 +5,7 @@
 #include "backward.hpp"
 #include "kernel.hpp"
 #include "likelihoods/list.hpp"
+#include "points.hpp"
 #include "tempering.hpp"
 
 namespace probprop {
@@ -15,7 +16,9 @@ template <typename T, typename Activation, typename L>
 static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     const int n_out = args.sizes[args.n_layers];
-    Network<T> net = allocate<T>(arena, args.sizes, args.n_layers, L::n_scratch(n_out));
+    const size_t n_scratch = L::n_scratch(n_out);
+    Network<T> net = allocate<T>(arena, args.sizes, args.n_layers,
+                                 n_scratch + static_cast<size_t>(L::n_targets(n_out)));
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, args.m_w, args.v_w);
     const MemoryArgs<T>& memory = args.memory;
@@ -31,21 +34,28 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     const int n_features = net.n_features;
     const T x_scale = T(1) / T(__builtin_sqrt(double(n_features + 1)));
     const bool certain = args.X_var == nullptr;
-    const int n_targets = L::n_targets(n_out), n_noise = L::n_noise(n_out);
+    const int n_noise = L::n_noise(n_out);
+    double* y = net.scratch + n_scratch;  // the targets of the point
     const Outputs out = {n_out, net.m_out, net.v_out, net.d_m_out, net.d_v_out};
     double *alpha = args.alpha, *beta = args.beta;  // shape and rate of the noise precisions
     result = AdfResult{};
 
-    const auto row_of = [&](int64_t t) { return args.X + args.order[t] * n_features; };
+    const ReadPoint<T> read = reader_of<T>(args.X, args.X_scaling);
+    const auto set_next = [&](int64_t t) {
+        return read(args.X, args.X_scaling, point_at(args.order, t), x_scale, net.x_next,
+                    net.x2_next);
+    };
     if (certain && args.n_points > 0) {
-        set_point(row_of(0), n_features, x_scale, net.x_next, net.x2_next);
+        if (!set_next(0)) return Status::too_large;
         if (net.n_hidden > 0) first_layer<T, Weights::kept>(net);
     }
     for (int64_t t = 0; t < args.n_points; ++t) {
-        if (t % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
+        if ((t + 1) % args.poll_every == 0 && !args.keep_going(args.context))
+            return Status::interrupted;
         if (t + 3 < args.n_points) {
-            prefetch(row_of(t + 3), n_features);
-            prefetch(args.y + args.order[t + 3] * n_targets, n_targets);
+            const int64_t soon = point_at(args.order, t + 3);
+            prefetch_row(args.X, soon);
+            prefetch_row(args.y, soon);
         }
         if (bounded && t % memory.every == 0) {
             const int64_t left = args.n_points - t;
@@ -59,13 +69,14 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             if (certain && net.n_hidden > 0)
                 first_layer<T, Weights::kept>(net);  // with the new weights
         }
+        const int64_t now = point_at(args.order, t);
         if (!certain) {
-            const T* variances = args.X_var + args.order[t] * n_features;
-            uncertain_first_layer(net, row_of(t), variances, x_scale);
+            if (!set_next(t)) return Status::too_large;
+            uncertain_first_layer(net, args.X_var + now * n_features, x_scale);
         }
         swap(net.x, net.x_next);
         finish_forward<T, Activation, true>(net, net.x2_next, net.m_out, net.v_out);
-        const double* y = args.y + args.order[t] * n_targets;
+        read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = L::evidence(out, y, alpha, beta, net.scratch);
         if (PROBPROP_LIKELY(__builtin_isfinite(log_Z))) {
             result.log_Z_sum += log_Z;
@@ -91,8 +102,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         }
 
         // After the last point x_next is stale: the sums of that forward are not used.
-        if (certain && t + 1 < args.n_points)
-            set_point(row_of(t + 1), n_features, x_scale, net.x_next, net.x2_next);
+        if (certain && t + 1 < args.n_points && !set_next(t + 1)) return Status::too_large;
         if (certain && net.n_hidden > 0) result.n_undone += first_layer<T, Weights::updated>(net);
     }
     copy_weights<T, false>(net, args.m_w, args.v_w);

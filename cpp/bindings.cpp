@@ -12,91 +12,30 @@ using namespace nb::literals;
 namespace probprop {
 namespace {
 
-// Returns the number of weights.
-size_t check_sizes(const std::vector<int>& sizes) {
-    check(sizes.size() >= 2, "sizes needs an input and an output layer");
-    check(sizes.back() > 0, "every layer needs a unit");
-    size_t n = 0;
-    for (size_t l = 0; l + 1 < sizes.size(); ++l) {
-        check(sizes[l] > 0, "every layer needs a unit");
-        n += static_cast<size_t>(sizes[l + 1]) * (static_cast<size_t>(sizes[l]) + 1);
-    }
-    return n;
-}
-
-// Called without the GIL every few dozen milliseconds; false when Ctrl-C was pressed.
-bool keep_going(void*) {
-    nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() == 0;
-}
-
-int64_t poll_every(size_t n_weights) {  // about 30 ms of work
-    const int64_t points = static_cast<int64_t>(30000000 / (n_weights + 100));
-    return points > 0 ? points : 1;
-}
-
-// Of the prior factors the precisions, then capacity, every, alpha and beta of MemoryArgs.
-template <typename T>
-using Memory = std::tuple<In1<T>, double, int64_t, double, double>;
-
-template <typename T>
-MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weights) {
-    if (!memory) return {nullptr, 0.0, 0, 0.0, 0.0};
-    const auto& [v_hat_nat, capacity, every, alpha, beta] = *memory;
-    check(v_hat_nat.shape(0) == n_weights, "prior precisions do not fit sizes");
-    check(capacity >= 1.0 && every >= 1, "memory must hold a point or more");
-    return {v_hat_nat.data(), capacity, every, alpha, beta};
-}
-
-template <typename T>
-const T* variances_of(const std::optional<In2<T>>& X_var, const In2<T>& X) {
-    if (!X_var) return nullptr;
-    check(X_var->shape(0) == X.shape(0) && X_var->shape(1) == X.shape(1),
-          "X and its variances differ in shape");
-    return X_var->data();
-}
-
 // alpha, beta, log_Z_sum, n_undone, n_guarded, n_skipped.
 using AdfReturn = std::tuple<Out1<double>, Out1<double>, double, int64_t, int64_t, int64_t>;
 
 template <typename T>
 std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
-                                                 In1<T> v_w, In2<T> X, In2<double> y,
+                                                 In1<T> v_w, AnyMatrix X, AnyMatrix y,
                                                  In1<int64_t> order, const std::string& likelihood,
                                                  In1<double> alpha, In1<double> beta,
                                                  const std::optional<Memory<T>>& memory,
                                                  const std::optional<In2<T>>& X_var) {
-    const size_t n_weights = check_sizes(sizes);
-    check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
-    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
-    check(X.shape(0) == y.shape(0), "X and y differ in length");
-    const int index = likelihood_index(likelihood);
-    const LikelihoodInfo& info = active->likelihoods[index];
-    check_targets(info, {y.data(), static_cast<int64_t>(y.shape(0)), static_cast<int>(y.shape(1))},
-                  sizes.back());
-    const size_t n_noise = static_cast<size_t>(info.n_noise(sizes.back()));
-    check(alpha.shape(0) == n_noise && beta.shape(0) == n_noise, "the noise does not fit sizes");
+    AdfArgs<T> args =
+        pass_args<T>(sizes, m_w, v_w, X, {}, X_var, y, {}, likelihood, alpha, beta, memory);
     for (size_t i = 0; i < order.shape(0); ++i)
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
     Out1<T> m_new = copy_of(m_w), v_new = copy_of(v_w);
     Out1<double> alpha_new = copy_of(alpha), beta_new = copy_of(beta);
-    AdfArgs<T> args = {sizes.data(),
-                       static_cast<int>(sizes.size()) - 1,
-                       m_new.data(),
-                       v_new.data(),
-                       X.data(),
-                       variances_of(X_var, X),
-                       y.data(),
-                       order.data(),
-                       static_cast<int64_t>(order.shape(0)),
-                       alpha_new.data(),
-                       beta_new.data(),
-                       index,
-                       memory_args<T>(memory, n_weights),
-                       poll_every(n_weights),
-                       keep_going,
-                       nullptr};
+    args.m_w = m_new.data();
+    args.v_w = v_new.data();
+    args.alpha = alpha_new.data();
+    args.beta = beta_new.data();
+    args.order = {nullptr, order.data(), 0};
+    args.n_points = static_cast<int64_t>(order.shape(0));
+    args.keep_going = keep_going;
     AdfResult result = {};
     run(kernels<T>().adf_pass, args, result);
     return {m_new, v_new,
@@ -104,10 +43,11 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                       result.n_skipped}};
 }
 
-// The arguments of a prediction; the moments go to m and v, (n,).
+// The arguments of a prediction; the moments go to m and v, (n, units of the output layer).
 template <typename T>
 PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
-                            const In2<T>& X, const T* X_var, double* m, double* v) {
+                            const AnyMatrix& X, const std::optional<Standardizer>& scaling,
+                            const T* X_var, double* m, double* v) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -115,9 +55,9 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
             static_cast<int>(sizes.size()) - 1,
             m_w.data(),
             v_w.data(),
-            X.data(),
+            matrix(X),
+            scaling_of(scaling, X.shape(1)),
             X_var,
-            static_cast<int64_t>(X.shape(0)),
             m,
             v,
             poll_every(n_weights),
@@ -127,27 +67,30 @@ PredictArgs<T> predict_args(const std::vector<int>& sizes, const In1<T>& m_w, co
 
 template <typename T>
 std::tuple<Out2<double>, Out2<double>> predict_moments(const std::vector<int>& sizes, In1<T> m_w,
-                                                       In1<T> v_w, In2<T> X,
-                                                       const std::optional<In2<T>>& X_var) {
+                                                       In1<T> v_w, AnyMatrix X,
+                                                       const std::optional<In2<T>>& X_var,
+                                                       const std::optional<Standardizer>& scaling) {
     check_sizes(sizes);
     const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
     Out2<double> m = new_array<double>(n, n_outputs), v = new_array<double>(n, n_outputs);
     const PredictArgs<T> args =
-        predict_args(sizes, m_w, v_w, X, variances_of(X_var, X), m.data(), v.data());
+        predict_args(sizes, m_w, v_w, X, scaling, variances_of(X_var, X), m.data(), v.data());
     run(kernels<T>().predict, args);
     return {m, v};
 }
 
 template <typename T>
 std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradient(
-    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, In2<T> X) {
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, AnyMatrix X,
+    const std::optional<Standardizer>& scaling) {
     check_sizes(sizes);
     check(sizes.back() == 1, "the gradient is that of one output");
     const size_t n = X.shape(0), n_features = X.shape(1);
     Out1<double> m = new_array<double>(n), v = new_array<double>(n);
     Out2<double> dm_dx = new_array<double>(n, n_features), dv_dx = new_array<double>(n, n_features);
-    const GradientArgs<T> args = {predict_args<T>(sizes, m_w, v_w, X, nullptr, m.data(), v.data()),
-                                  dm_dx.data(), dv_dx.data()};
+    const GradientArgs<T> args = {
+        predict_args<T>(sizes, m_w, v_w, X, scaling, nullptr, m.data(), v.data()), dm_dx.data(),
+        dv_dx.data()};
     run(kernels<T>().gradient, args);
     return {m, v, dm_dx, dv_dx};
 }
@@ -199,8 +142,10 @@ void define_for(nb::module_& m) {
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
-          "X_var"_a = nb::none(), "Mean and variance of the outputs per row, without noise.");
+          "X_var"_a = nb::none(), "scaling"_a = nb::none(),
+          "Mean and variance of the outputs per row, without noise.");
     m.def("predict_gradient", &predict_gradient<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
+          "scaling"_a = nb::none(),
           "Those moments, (n,) each, and their derivatives by the entries of X, (n, D) each.");
     m.def("refine_prior", &refine<T>, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
           "alpha"_a, "beta"_a, "informative_ratio"_a,
@@ -231,5 +176,6 @@ NB_MODULE(_kernel, m) {
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
     define_sampled(m);
+    define_training(m);
     define_for_tests(m);
 }

@@ -9,8 +9,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "kernel.hpp"
 
@@ -22,6 +25,7 @@ template <typename T>
 using In1 = nb::ndarray<const T, nb::shape<-1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using In2 = nb::ndarray<const T, nb::shape<-1, -1>, nb::c_contig, nb::device::cpu>;
+using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;  // of either precision
 template <typename T>
 using Out1 = nb::ndarray<nb::numpy, T, nb::shape<-1>, nb::c_contig>;
 template <typename T>
@@ -65,6 +69,7 @@ const Kernels<T>& kernels() {
 inline void raise_unless_ok(Status status) {
     if (status == Status::interrupted) throw nb::python_error();
     if (status == Status::no_memory) throw std::bad_alloc();
+    if (status == Status::too_large) throw std::overflow_error("X contains a value too large");
 }
 
 // Call a kernel that returns a Status, while other Python threads run.
@@ -91,11 +96,106 @@ inline int likelihood_index(const std::string& name) {
 }
 
 // Refuse targets that are none of this likelihood with this many outputs.
-inline void check_targets(const LikelihoodInfo& likelihood, const Targets& y, int n_outputs) {
+inline void check_targets(const LikelihoodInfo& likelihood, const Matrix& y, int n_outputs) {
     const char* objection = likelihood.objection(y, n_outputs);
     check(objection == nullptr, objection);
 }
 
+// Returns the number of weights.
+inline size_t check_sizes(const std::vector<int>& sizes) {
+    check(sizes.size() >= 2, "sizes needs an input and an output layer");
+    check(sizes.back() > 0, "every layer needs a unit");
+    size_t n = 0;
+    for (size_t l = 0; l + 1 < sizes.size(); ++l) {
+        check(sizes[l] > 0, "every layer needs a unit");
+        n += static_cast<size_t>(sizes[l + 1]) * (static_cast<size_t>(sizes[l]) + 1);
+    }
+    return n;
+}
+
+// Called without the GIL every few dozen milliseconds; false when Ctrl-C was pressed.
+inline bool keep_going(void*) {
+    nb::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() == 0;
+}
+
+inline int64_t poll_every(size_t n_weights) {  // about 30 ms of work
+    const int64_t points = static_cast<int64_t>(30000000 / (n_weights + 100));
+    return points > 0 ? points : 1;
+}
+
+// Of the prior factors the precisions, then capacity, every, alpha and beta of MemoryArgs.
+template <typename T>
+using Memory = std::tuple<In1<T>, double, int64_t, double, double>;
+
+template <typename T>
+MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weights) {
+    if (!memory) return {nullptr, 0.0, 0, 0.0, 0.0};
+    const auto& [v_hat_nat, capacity, every, alpha, beta] = *memory;
+    check(v_hat_nat.shape(0) == n_weights, "prior precisions do not fit sizes");
+    check(capacity >= 1.0 && every >= 1, "memory must hold a point or more");
+    return {v_hat_nat.data(), capacity, every, alpha, beta};
+}
+
+template <typename T>
+const T* variances_of(const std::optional<In2<T>>& X_var, const AnyMatrix& X) {
+    if (!X_var) return nullptr;
+    check(X_var->shape(0) == X.shape(0) && X_var->shape(1) == X.shape(1),
+          "X and its variances differ in shape");
+    return X_var->data();
+}
+
+inline Matrix matrix(const AnyMatrix& a) {
+    const bool single = a.dtype() == nb::dtype<float>();
+    check(single || a.dtype() == nb::dtype<double>(), "X and y are of single or double precision");
+    check(a.shape(1) <= 1u << 30, "there are too many columns");
+    return {a.data(),    single,     static_cast<int64_t>(a.shape(0)), static_cast<int>(a.shape(1)),
+            a.stride(0), a.stride(1)};
+}
+
+// Mean and scale of every column, and how many scales from the mean an entry may lie.
+using Standardizer = std::tuple<In1<double>, In1<double>, double>;
+
+inline Scaling scaling_of(const std::optional<Standardizer>& scaling, size_t n_columns) {
+    if (!scaling) return {nullptr, nullptr, 0.0};
+    const auto& [mean, scale, largest] = *scaling;
+    check(mean.shape(0) == n_columns && scale.shape(0) == n_columns,
+          "mean and scale do not have an entry per column");
+    return {mean.data(), scale.data(), largest};
+}
+
+// The arguments of a pass, but for where its results go, its order and its poll.
+template <typename T>
+AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1<T>& v_w,
+                     const AnyMatrix& X, const std::optional<Standardizer>& X_scaling,
+                     const std::optional<In2<T>>& X_var, const AnyMatrix& y,
+                     const std::optional<Standardizer>& y_scaling, const std::string& likelihood,
+                     const In1<double>& alpha, const In1<double>& beta,
+                     const std::optional<Memory<T>>& memory) {
+    const size_t n_weights = check_sizes(sizes);
+    check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
+    check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
+    check(X.shape(0) == y.shape(0), "X and y differ in length");
+    const int index = likelihood_index(likelihood);
+    const LikelihoodInfo& info = active->likelihoods[index];
+    check_targets(info, matrix(y), sizes.back());
+    const size_t n_noise = static_cast<size_t>(info.n_noise(sizes.back()));
+    check(alpha.shape(0) == n_noise && beta.shape(0) == n_noise, "the noise does not fit sizes");
+    AdfArgs<T> args = {};
+    args.sizes = sizes.data();
+    args.n_layers = static_cast<int>(sizes.size()) - 1;
+    args.X = matrix(X);
+    args.X_scaling = scaling_of(X_scaling, X.shape(1));
+    args.X_var = variances_of(X_var, X);
+    args.y = matrix(y);
+    args.y_scaling = scaling_of(y_scaling, y.shape(1));
+    args.likelihood = index;
+    args.memory = memory_args<T>(memory, n_weights);
+    args.poll_every = poll_every(n_weights);
+    return args;
+}
+
+void define_training(nb::module_& m);   // in bindings_training.cpp
 void define_sampled(nb::module_& m);    // in bindings_sampled.cpp
 void define_for_tests(nb::module_& m);  // in bindings_for_tests.cpp
 

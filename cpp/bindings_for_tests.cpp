@@ -33,7 +33,7 @@ EvidenceReturn log_Z(const std::string& likelihood, In1<double> m, In1<double> v
     check(v.shape(0) == m.shape(0), "m and v differ in length");
     check(y.shape(0) == n_targets && alpha.shape(0) == n_noise && beta.shape(0) == n_noise,
           "the arrays differ in length");
-    check_targets(info, {y.data(), 1, static_cast<int>(n_targets)}, n);
+    check_targets(info, {y.data(), false, 1, static_cast<int>(n_targets), 0, 1}, n);
     Out1<double> d_m = new_array<double>(m.shape(0)), d_v = new_array<double>(m.shape(0));
     const EvidenceArgs args = {index,
                                {n, m.data(), v.data(), d_m.data(), d_v.data()},

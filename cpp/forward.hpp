@@ -6,21 +6,12 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// The input layer (17): x/sqrt(n) and x^2/n with n = n_features + 1, bias last.
+// Add to a point in x, x_e2 the variances of its features: variance/n, (x^2 + variance)/n.
 template <typename T>
-PROBPROP_INLINE void set_point(const T* row, int n_features, T scale, T* x, T* x2) {
-    for (int j = 0; j < n_features; ++j) x[j] = row[j] * scale;
-    x[n_features] = scale;
-    for (int j = 0; j <= n_features; ++j) x2[j] = x[j] * x[j];
-}
-
-// The same for a point whose features have variances: variance/n and (x^2 + variance)/n as well.
-template <typename T>
-PROBPROP_INLINE void set_uncertain_point(const T* row, const T* variances, int n_features, T scale,
-                                         T* x, T* x_v, T* x_e2) {
-    set_point(row, n_features, scale, x, x_e2);
+PROBPROP_INLINE void add_variances(const T* variances, int n_features, T inv_sqrt_n, T* x_v,
+                                   T* x_e2) {
     for (int j = 0; j < n_features; ++j) {
-        x_v[j] = variances[j] * scale * scale;
+        x_v[j] = variances[j] * inv_sqrt_n * inv_sqrt_n;
         x_e2[j] += x_v[j];
     }
 }
@@ -117,10 +108,10 @@ static void linear_layer(HiddenLayer<T>& layer, const LayerInputs<T>& in) {
     }
 }
 
-// Set the next point, whose features have variances, and sum (13)(14) of the first layer for it.
+// Give the next point, which is set, its variances, and sum (13)(14) of the first layer for it.
 template <typename T>
-static void uncertain_first_layer(Network<T>& net, const T* row, const T* variances, T scale) {
-    set_uncertain_point(row, variances, net.n_features, scale, net.x_next, net.x_v, net.x2_next);
+static void uncertain_first_layer(Network<T>& net, const T* variances, T inv_sqrt_n) {
+    add_variances(variances, net.n_features, inv_sqrt_n, net.x_v, net.x2_next);
     if (net.n_hidden > 0) linear_layer(net.hidden[0], {net.x_next, net.x_v, net.x2_next});
 }
 

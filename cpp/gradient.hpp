@@ -28,10 +28,12 @@ static Status gradient(const GradientArgs<T>& args) {
     Network<T> net = allocate<T>(arena, rows.sizes, rows.n_layers);
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, const_cast<T*>(rows.m_w), const_cast<T*>(rows.v_w));
+    const ReadPoint<T> read = reader_of<T>(rows.X, rows.X_scaling);
     const FlushDenormals flush;
-    for (int64_t i = 0; i < rows.n_rows; ++i) {
-        if (i % rows.poll_every == 0 && !rows.keep_going(rows.context)) return Status::interrupted;
-        forward_row<T, Activation, true>(net, rows, i);
+    for (int64_t i = 0; i < rows.X.n_rows; ++i) {
+        if ((i + 1) % rows.poll_every == 0 && !rows.keep_going(rows.context))
+            return Status::interrupted;
+        if (!forward_row<T, Activation, true>(net, rows, read, i)) return Status::too_large;
         to_features(net, 1.0, 0.0, args.dm_dx + i * net.n_features);
         to_features(net, 0.0, 1.0, args.dv_dx + i * net.n_features);
     }

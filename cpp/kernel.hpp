@@ -6,13 +6,28 @@
 
 namespace probprop {
 
-enum class Status { ok, interrupted, no_memory };
+enum class Status { ok, interrupted, no_memory, too_large };
 
-// The targets of many points.
-struct Targets {
-    const double* values;  // (n_rows, n_columns)
+// Numbers where they lie: single or double precision, rows and columns any number apart.
+struct Matrix {
+    const void* data;
+    bool single;
     int64_t n_rows;
     int n_columns;
+    int64_t row_stride, column_stride;  // in numbers
+};
+
+// What standardises a matrix, (n_columns,) each: (x - mean)/scale. Null: it is taken as it is.
+struct Scaling {
+    const double *mean, *scale;
+    double largest;  // refuse what lies farther from the mean than this many scales
+};
+
+// Which point comes t-th: entry first + t of an index of either width; or point first + t.
+struct Order {
+    const int32_t* narrow;
+    const int64_t* wide;
+    int64_t first;
 };
 
 // The outputs at one point, and the derivatives of its log Z by their moments; (n,) each.
@@ -27,7 +42,7 @@ struct LikelihoodInfo {
     const char* name;
     int (*n_targets)(int n_outputs);
     int (*n_noise)(int n_outputs);
-    const char* (*objection)(const Targets&, int n_outputs);
+    const char* (*objection)(const Matrix& y, int n_outputs);
 };
 
 // How much evidence q may hold: that of `capacity` points; see tempering.hpp.
@@ -44,16 +59,18 @@ template <typename T>
 struct AdfArgs {
     const int* sizes;  // units per layer, n_layers + 1 of them
     int n_layers;
-    T *m_w, *v_w;     // read, and written when the pass ends well
-    const T* X;       // (n, sizes[0]) row-major
-    const T* X_var;   // variances of the entries of X; null: there are none
-    const double* y;  // (n, targets of the likelihood)
-    const int64_t* order;
+    T *m_w, *v_w;  // read, and written when the pass ends well
+    Matrix X;      // (n, sizes[0])
+    Scaling X_scaling;
+    const T* X_var;  // variances of the standardised entries, row-major; null: there are none
+    Matrix y;        // (n, targets of the likelihood)
+    Scaling y_scaling;
+    Order order;
     int64_t n_points;
     double *alpha, *beta;  // of the likelihood's noise precisions; read and written
     int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
-    int64_t poll_every;  // points between two calls of keep_going
+    int64_t poll_every;  // points before each call of keep_going
     bool (*keep_going)(void*);
     void* context;
 };
@@ -68,10 +85,10 @@ struct PredictArgs {
     const int* sizes;
     int n_layers;
     const T *m_w, *v_w;
-    const T* X;
-    const T* X_var;  // null: no variances
-    int64_t n_rows;
-    double *m, *v;  // (n_rows, units of the output layer)
+    Matrix X;
+    Scaling X_scaling;
+    const T* X_var;  // of the standardised entries, row-major; null: no variances
+    double *m, *v;   // (n_rows, units of the output layer)
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;

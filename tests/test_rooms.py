@@ -26,7 +26,9 @@ ORDER = (
     ),
     tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
     ("probprop.reference", "probprop.predictive"),
-    ("probprop.inference.likelihoods", "probprop.inference.engine"),
+    tuple(
+        f"probprop.inference.{m}" for m in ("likelihoods", "engine", "native", "by_passes", "task")
+    ),
     ("probprop.inference",),  # training, and what is added beside it
     ("probprop.estimators",),
     ("probprop.table",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -47,8 +46,8 @@ def test_a_likelihood_trains_and_predicts(copied: list[ModuleType]) -> None:
     plan = Plan(likelihood, hidden=(10,), engine="reference")
     rows, targets = Inputs(X, None), likelihood.encode(y)
     fitted = training.start(plan, rows, targets, rng)
-    visits = islice(training.shuffled(plan, 200, rng), 5)
-    *_, fitted = training.train(plan, fitted, rows, targets, visits)
+    (run,) = training.train(training.begin(plan, fitted, rows, targets, rng), [5])
+    fitted = run.fitted
     predicted = predictive(plan, fitted.posterior, fitted.standardizer, rows)
     assert np.sqrt(np.mean((likelihood.point(predicted) - y) ** 2)) < 1.2
     assert likelihood.log_p(predicted, targets).mean() > -1.6  # -1.42 if all were known

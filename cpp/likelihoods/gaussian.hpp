@@ -44,7 +44,7 @@ struct Gaussian {
     static int n_noise(int n_outputs) { return n_outputs; }
     static size_t n_scratch(int n_outputs) { return static_cast<size_t>(n_outputs); }
 
-    static const char* objection(const Targets& y, int n_outputs) {
+    static const char* objection(const Matrix& y, int n_outputs) {
         return y.n_columns == n_outputs ? nullptr : "y does not have a column per output";
     }
 

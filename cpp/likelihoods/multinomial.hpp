@@ -6,6 +6,7 @@
 
 #include "../kernel.hpp"
 #include "../normal.hpp"
+#include "../points.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -209,11 +210,11 @@ struct Multinomial {
     static int n_noise(int) { return 1; }
     static size_t n_scratch(int n_outputs) { return class_scratch(n_outputs); }
 
-    static const char* objection(const Targets& y, int n_outputs) {
+    static const char* objection(const Matrix& y, int n_outputs) {
         if (!(n_outputs >= 2 && y.n_columns == 1))
             return "classes need two outputs or more and one target";
         for (int64_t i = 0; i < y.n_rows; ++i) {
-            const double c = y.values[i];
+            const double c = entry(y, i, 0);
             if (!(c >= 0.0 && c < n_outputs && c == int(c)))
                 return "a target is not the index of a class";
         }

@@ -6,6 +6,7 @@
 
 #include "../kernel.hpp"
 #include "../normal.hpp"
+#include "../points.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -41,11 +42,12 @@ struct Probit {
     static int n_noise(int) { return 1; }
     static size_t n_scratch(int) { return 0; }
 
-    static const char* objection(const Targets& y, int n_outputs) {
+    static const char* objection(const Matrix& y, int n_outputs) {
         if (y.n_columns != n_outputs) return "y does not have a column per output";
-        for (int64_t i = 0; i < y.n_rows * y.n_columns; ++i)
-            if (!(y.values[i] == 1.0 || y.values[i] == -1.0))
-                return "the targets of a probit are 1 or -1";
+        for (int64_t i = 0; i < y.n_rows; ++i)
+            for (int k = 0; k < y.n_columns; ++k)
+                if (const double label = entry(y, i, k); !(label == 1.0 || label == -1.0))
+                    return "the targets of a probit are 1 or -1";
         return nullptr;
     }
 

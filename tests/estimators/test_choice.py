@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from io import StringIO
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 
 import numpy as np
 import pytest
@@ -22,9 +22,9 @@ from probprop.estimators.choice import (
     Watched,
     best_choice,
     checked_epochs,
-    held_out_scores,
     out_of_patience,
     validation_parts,
+    watch,
 )
 from probprop.estimators.data import TrainingData
 from probprop.inference import training
@@ -151,8 +151,9 @@ def test_held_out_scores_are_those_of_separate_fits(diabetes):
     parts = validation_parts(len(y), 5)
     data = training_data(diabetes)
     plan = plan_of(auto(), data.likelihood, 3.0)
-    found = held_out_scores(plan, data, parts, [2, 5], seed=7)
-    for scores, n_epochs in zip(found, [2, 5], strict=True):
+    (found,) = watch([plan], data, parts, [2, 5], seed=7)
+    assert found.n_epochs == [2, 5]
+    for scores, n_epochs in zip(found.log_likelihood, [2, 5], strict=True):
         expected = []
         for train, held_out in parts:
             fit = PBPRegressor(5, n_epochs=n_epochs, memory=3.0, random_state=7)
@@ -307,10 +308,12 @@ def test_on_yacht_the_choice_is_far_better_than_the_usual_one(monkeypatch):
     assert model.choice_.memory is not None
 
 
-def test_training_is_without_end(diabetes):
+def test_steps_of_a_training_are_those_of_one(diabetes):
     data, random_state = training_data(diabetes), np.random.RandomState(0)
     plan = Plan(data.likelihood, hidden=(2,))
     before = training.start(plan, data.X, data.y, random_state)
-    visits = training.shuffled(plan, len(data.y), random_state)
-    states = training.train(plan, before, data.X, data.y, visits)
-    assert [state.epoch.n_iter for state in islice(states, 50)] == list(range(1, 51))
+    run = training.begin(plan, before, data.X, data.y, random_state)
+    states = training.train(run, repeat(1))
+    made = [epoch for state in islice(states, 50) for epoch in state.made]
+    assert [epoch.n_iter for epoch in made] == list(range(1, 51))
+    assert made == PBPRegressor(2, n_epochs=50, random_state=0).fit(*diabetes).history_

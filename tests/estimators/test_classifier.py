@@ -263,7 +263,7 @@ def test_ctrl_c_in_the_first_epoch_leaves_the_estimator_as_it_was(cancer, wine, 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    broken = replace(ENGINES["native"], adf_pass=interrupted)
+    broken = replace(ENGINES["native"], train=interrupted)
     with monkeypatch.context() as patch:
         patch.setitem(ENGINES, "native", broken)
         with pytest.raises(KeyboardInterrupt):

@@ -116,21 +116,28 @@ def test_threads_do_not_change_the_results(diabetes, fitted, n_jobs):
 
 
 def test_members_run_in_as_many_threads_as_asked_for(diabetes, monkeypatch):
-    used = set()
-    engine = probprop.inference.engine.ENGINES["native"]
+    used, engine = [], probprop.inference.engine.ENGINES["native"]
 
-    def adf_pass(*args, **options):
-        used.add(threading.get_ident())
-        return engine.adf_pass(*args, **options)
+    def train(tasks, n_threads):
+        used.append((len(tasks), n_threads))
+        return engine.train(tasks, n_threads)
 
-    monkeypatch.setitem(
-        probprop.inference.engine.ENGINES, "native", replace(engine, adf_pass=adf_pass)
-    )
+    monkeypatch.setitem(probprop.inference.engine.ENGINES, "native", replace(engine, train=train))
     model = PBPEnsemble(PBPRegressor((5,), n_epochs=1), 4, random_state=0)
     model.fit(*diabetes)
-    assert used == {threading.get_ident()}
     with joblib.parallel_config(n_jobs=2):
         model.fit(*diabetes)
+    assert used == [(4, 1), (4, 2)]
+
+
+def test_members_with_a_callback_run_in_as_many_threads(diabetes):
+    used = set()
+    model = PBPEnsemble(PBPRegressor((5,), n_epochs=3), 4, random_state=0)
+    model.fit(*diabetes, callback=lambda epoch: used.add(threading.get_ident()))
+    assert used == {threading.get_ident()}
+    model.set_params(n_jobs=2).fit(
+        *diabetes, callback=lambda epoch: used.add(threading.get_ident())
+    )
     assert len(used) > 1
 
 

@@ -134,13 +134,12 @@ def test_a_callback_that_returns_true_stops(diabetes):
 def test_refine_every(diabetes, monkeypatch, refine_every, n_refined):
     import probprop.inference.engine
 
-    engine, calls = probprop.inference.engine.ENGINES["native"], []
-    counting = replace(
-        engine, refine_prior=lambda *a, **k: calls.append(1) or engine.refine_prior(*a, **k)
-    )
-    monkeypatch.setitem(probprop.inference.engine.ENGINES, "native", counting)
+    engine, tasks = probprop.inference.engine.ENGINES["native"], []
+    keeping = replace(engine, train=lambda *a: tasks.extend(a[0]) or engine.train(*a))
+    monkeypatch.setitem(probprop.inference.engine.ENGINES, "native", keeping)
     PBPRegressor((3,), n_epochs=4, refine_every=refine_every).fit(*diabetes)
-    assert len(calls) == n_refined
+    (task,) = tasks
+    assert task.refine.sum() * task.n_blocks == n_refined
 
 
 def test_progress_bar(diabetes, capsys):
@@ -335,7 +334,7 @@ def test_an_error_in_the_first_epoch_leaves_the_estimator_as_it_was(diabetes, mo
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    broken = replace(probprop.inference.engine.ENGINES["native"], adf_pass=interrupted)
+    broken = replace(probprop.inference.engine.ENGINES["native"], train=interrupted)
     with monkeypatch.context() as patch:
         patch.setitem(probprop.inference.engine.ENGINES, "native", broken)
         with pytest.raises(KeyboardInterrupt):

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from itertools import islice
+from itertools import repeat
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,7 +26,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive
 from probprop.inference.standardize import Standardizer
-from probprop.inference.training import Fitted
+from probprop.inference.training import Fitted, Run
 
 Callback = Callable[[Epoch], bool | None]
 
@@ -215,27 +215,66 @@ def fit_network(
 
     Also on Ctrl-C: an epoch is whole or was not made.
     """
-    plan = plan_of(model, data.likelihood, choice.memory)
-    random_state = check_random_state(model.random_state)
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         show_noise = data.likelihood.learns_noise
         callbacks.append(progress_bar(choice.n_epochs, show_noise=show_noise))
-    fitted = before = training.start(plan, data.X, data.y, random_state)
-    visits = islice(training.shuffled(plan, len(data.y), random_state), choice.n_epochs)
+    run = _begin(model, data, choice)
+    steps = repeat(1, choice.n_epochs) if callbacks else _steps(run, choice)
     history: list[Epoch] = []
     try:
-        for fitted in training.train(plan, before, data.X, data.y, visits):
-            history.append(fitted.epoch)
-            if any([c(fitted.epoch) for c in callbacks]):  # every one of them is called
+        for run in training.train(run, steps):  # noqa: B020
+            history += run.made
+            if any([c(epoch) for epoch in run.made for c in callbacks]):  # every one is called
                 break
     finally:
-        if fitted.epoch.n_iter > 0:
-            if fitted.epoch.n_iter > len(history):  # Ctrl-C came between the two
-                history.append(fitted.epoch)
-            model.likelihood_ = data.likelihood
-            publish(model, fitted, history)
-            model.choice_ = choice
+        if run.made:
+            if run.fitted.epoch.n_iter > len(history):  # Ctrl-C came between the two
+                history += run.made
+            _publish_fit(model, data, choice, run, history)
+
+
+def fit_networks(
+    models: Sequence[PBPEstimator], data: TrainingData, choice: Choice, n_threads: int
+) -> None:
+    """Train models from the beginning, side by side in threads, and publish what they reached.
+
+    On Ctrl-C all are left as they were.
+    """
+    runs: list[Run] = []
+    for model in models:  # they have the same rows
+        runs.append(_begin(model, data, choice, runs[0] if runs else None))
+    histories: list[list[Epoch]] = [[] for _ in models]
+    for n_epochs in _steps(runs[0], choice):
+        runs, interrupt = training.advance(runs, n_epochs, n_threads)
+        if interrupt is not None:
+            raise interrupt
+        for run, history in zip(runs, histories, strict=True):
+            history += run.made
+    for model, run, history in zip(models, runs, histories, strict=True):
+        _publish_fit(model, data, choice, run, history)
+
+
+def _begin(
+    model: PBPEstimator, data: TrainingData, choice: Choice, sibling: Run | None = None
+) -> Run:
+    plan = plan_of(model, data.likelihood, choice.memory)
+    random_state = check_random_state(model.random_state)
+    standardizer = None if sibling is None else sibling.fitted.standardizer
+    before = training.start(plan, data.X, data.y, random_state, standardizer)
+    return training.begin(plan, before, data.X, data.y, random_state)
+
+
+def _steps(run: Run, choice: Choice) -> list[int]:
+    return training.steps_of(run.plan, len(run.y), choice.n_epochs)
+
+
+def _publish_fit(
+    model: PBPEstimator, data: TrainingData, choice: Choice, run: Run, history: list[Epoch]
+) -> None:
+    model.likelihood_ = data.likelihood
+    publish(model, run.fitted, history)
+    model.choice_ = choice
 
 
 def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
@@ -248,12 +287,11 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
         before = training.start(plan, data.X, data.y, random_state)
     else:
         before = state_of(model)
-    visit = training.as_given(len(data.y))
-    (fitted,) = training.train(plan, before, data.X, data.y, [visit])
+    (run,) = training.train(training.begin(plan, before, data.X, data.y), [1])
     history = [] if first else model.history_
-    history.append(fitted.epoch)  # in place: a stream may make millions of calls
+    history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood
-    publish(model, fitted, history)
+    publish(model, run.fitted, history)
     if first:
         model.choice_ = Choice(1, memory)
 

@@ -7,10 +7,10 @@ where it is clearly better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import islice
-from threading import Event
+from itertools import islice, pairwise
 
 import joblib
 import numpy as np
@@ -20,11 +20,9 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.data import TrainingData
 from probprop.estimators.progress import ChoiceBar
 from probprop.inference import training
-from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import predictive
-from probprop.inference.threads import map_in_threads
-from probprop.inference.training import Fitted
+from probprop.inference.training import Run
 
 MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
 """What ``memory="auto"`` chooses from."""
@@ -128,27 +126,11 @@ def choose(
     n_trained = sum(len(train) for train, _ in parts)
     checks = checked_epochs(n_trained) if n_epochs is None else [usual]
 
-    stopped = Event()
+    plans = [replace(plan, memory=memory) for memory in memories]
     bar = ChoiceBar(len(memories) * len(checks)) if show else None
-
-    def watch(memory: float | None) -> Watched:
-        at_least = usual if memory == memories[0] else 0
-        seen: list[FloatArray] = []
-        planned = replace(plan, memory=memory)
-        for scores in held_out_scores(planned, data, parts, checks, seed, stopped.is_set):
-            seen.append(scores)
-            if bar:
-                bar.update(1)
-            if checks[len(seen) - 1] >= at_least and out_of_patience(seen):
-                break
-        if bar:
-            bar.update(len(checks) - len(seen))
-        return Watched(memory, list(checks[: len(seen)]), np.stack(seen))
-
     try:
-        watched = map_in_threads(watch, memories, min(len(memories), joblib.effective_n_jobs(-1)))
-    finally:  # on Ctrl-C the threads end after their epoch
-        stopped.set()
+        watched = watch(plans, data, parts, checks, seed, at_least=usual, bar=bar)
+    finally:
         if bar:
             bar.close()
     return best_choice(watched, usual)
@@ -176,51 +158,86 @@ def validation_parts(n: int, seed: int) -> list[tuple[Array, Array]]:
     return list(ShuffleSplit(1, test_size=held_out, random_state=seed).split(np.zeros(n)))
 
 
-def held_out_scores(
-    plan: Plan,
+def watch(
+    plans: Sequence[Plan],
     data: TrainingData,
     parts: Sequence[tuple[Array, Array]],
     checks: Sequence[int],
     seed: int,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[FloatArray]:
-    """Train on all parts side by side; at each check, score the rows held out.
+    *,
+    at_least: int = 0,
+    bar: ChoiceBar | None = None,
+) -> list[Watched]:
+    """Train all plans on all parts side by side; at each check, score the rows held out.
 
     Parameters
     ----------
-    plan : Plan
+    plans : sequence of Plan
+        They differ in the memory.
     data : TrainingData
     parts : sequence of (rows to train on, rows held out)
     checks : sequence of int
-        The numbers of epochs to look at.
+        The numbers of epochs to look at. A plan that gets no better is not looked at any more.
     seed : int
-    stopped : callable
-        Whether to give up.
-
-    Yields
-    ------
-    ndarray of shape (n_rows,)
-        Log-likelihood of every row held out, part after part.
+    at_least : int, default=0
+        Epochs that the first plan makes in any case.
+    bar : ChoiceBar, default=None
     """
-    runs = [_epochs(plan, data.X[rows], data.y[rows], seed) for rows, _ in parts]
-    done = 0
-    for n_epochs in checks:
-        scores = []
-        for run, (_, held_out) in zip(runs, parts, strict=True):
-            for fitted in islice(run, n_epochs - done):  # noqa: B007
-                if stopped():
-                    raise KeyboardInterrupt  # nobody waits for the scores
-            predicted = predictive(plan, fitted.posterior, fitted.standardizer, data.X[held_out])
-            scores.append(plan.likelihood.log_p(predicted, data.y[held_out]))
-        done = n_epochs
-        yield np.concatenate(scores)
+    runs = _begin(plans, data, parts, seed)
+    seen: list[list[FloatArray]] = [[] for _ in plans]
+    going = list(range(len(plans)))
+    for n_before, n_epochs in pairwise([0, *checks]):
+        if not going:
+            break
+        moved = _advance([runs[i] for i in going], n_epochs - n_before)
+        for i, of_parts in zip(going, moved, strict=True):
+            runs[i] = of_parts
+            seen[i].append(_held_out_scores(of_parts, data, parts))
+        left = [
+            i for i in going if n_epochs >= (at_least if i == 0 else 0) and out_of_patience(seen[i])
+        ]
+        going = [i for i in going if i not in left]
+        if bar:
+            bar.update(len(moved) + len(left) * (len(checks) - checks.index(n_epochs) - 1))
+    return [
+        Watched(plan.memory, list(checks[: len(scores)]), np.stack(scores))
+        for plan, scores in zip(plans, seen, strict=True)
+    ]
 
 
-def _epochs(plan: Plan, X: Inputs, y: FloatArray, seed: int) -> Iterator[Fitted]:
-    """Train from the beginning, without end."""
-    random_state = RandomState(seed)
-    before = training.start(plan, X, y, random_state)
-    return training.train(plan, before, X, y, training.shuffled(plan, len(y), random_state))
+def _begin(
+    plans: Sequence[Plan], data: TrainingData, parts: Sequence[tuple[Array, Array]], seed: int
+) -> list[list[Run]]:
+    """Return the trainings of every plan on every part; those on a part begin alike."""
+    runs: list[list[Run]] = [[] for _ in plans]
+    for rows, _ in parts:
+        X, y, random_state = data.X[rows], data.y[rows], RandomState(seed)
+        before = training.start(plans[0], X, y, random_state)
+        for plan, of_parts in zip(plans, runs, strict=True):
+            of_parts.append(training.begin(plan, before, X, y, deepcopy(random_state)))
+    return runs
+
+
+def _advance(runs: Sequence[Sequence[Run]], n_epochs: int) -> list[list[Run]]:
+    """Make more epochs of all trainings, in all processors."""
+    together = [run for of_parts in runs for run in of_parts]
+    moved, interrupt = training.advance(together, n_epochs, joblib.effective_n_jobs(-1))
+    if interrupt is not None:
+        raise interrupt
+    found = iter(moved)
+    return [list(islice(found, len(of_parts))) for of_parts in runs]
+
+
+def _held_out_scores(
+    runs: Sequence[Run], data: TrainingData, parts: Sequence[tuple[Array, Array]]
+) -> FloatArray:
+    """Return the log-likelihood of every row held out, part after part, (n_rows,)."""
+    scores = []
+    for run, (_, held_out) in zip(runs, parts, strict=True):
+        fitted = run.fitted
+        predicted = predictive(run.plan, fitted.posterior, fitted.standardizer, data.X[held_out])
+        scores.append(run.plan.likelihood.log_p(predicted, data.y[held_out]))
+    return np.concatenate(scores)
 
 
 def out_of_patience(seen: Sequence[FloatArray]) -> bool:

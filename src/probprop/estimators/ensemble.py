@@ -22,13 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.base import (
-    Callback,
-    chosen,
-    fit_network,
-    go_on_with_network,
-    plan_of,
-)
+from probprop.estimators.base import Callback, chosen, go_on_with_network, plan_of
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.data import read_inputs
 from probprop.estimators.members import (
@@ -36,8 +30,8 @@ from probprop.estimators.members import (
     as_it_was_on_failure,
     branch,
     check_ensemble,
+    fit_members,
     new_members,
-    one_at_a_time,
     read_data,
 )
 from probprop.estimators.regressor import PBPRegressor
@@ -167,8 +161,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             data = read_data(self, X, y, X_std, stream=False)
             members = new_members(self)
             choice = chosen(members[0], data)
-            report = one_at_a_time(callback, failed)
-            self._each(lambda member: fit_network(member, data, choice, report), members)
+            fit_members(members, data, choice, callback, failed, self._n_threads(members))
             self.estimators_, self.likelihood_ = members, data.likelihood
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self
@@ -395,6 +388,9 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = of_member.input_tags.allow_nan
         return tags
 
+    def _n_threads(self, members: list[Member]) -> int:
+        return min(int(effective_n_jobs(self.n_jobs)), len(members))
+
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
         """Call it with every member, in threads: the engine releases the GIL."""
-        return map_in_threads(call, members, min(effective_n_jobs(self.n_jobs), len(members)))
+        return map_in_threads(call, members, self._n_threads(members))

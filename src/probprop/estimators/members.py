@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
-from probprop.estimators.base import Callback
+from probprop.estimators.base import Callback, fit_network, fit_networks
+from probprop.estimators.choice import Choice
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.data import TrainingData, read_labels, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_parameters
 from probprop.inference.posterior import Epoch
+from probprop.inference.threads import map_in_threads
 
 Member = PBPRegressor | PBPClassifier
 
@@ -94,13 +96,29 @@ def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
     return (own + drawn)[:n_members]
 
 
-def one_at_a_time(callback: Callback | None, stop: Event) -> Callback:
+def fit_members(
+    members: list[Member],
+    data: TrainingData,
+    choice: Choice,
+    callback: Callback | None,
+    stop: Event,
+    n_threads: int,
+) -> None:
+    """Fit all members in threads: those of the kernel, or our own where a callback looks on."""
+    if callback is None:
+        fit_networks(members, data, choice, n_threads)
+    else:
+        report = one_at_a_time(callback, stop)
+        map_in_threads(lambda m: fit_network(m, data, choice, report), members, n_threads)
+
+
+def one_at_a_time(callback: Callback, stop: Event) -> Callback:
     """Return a callback for members in threads, which ends all of them once `stop` is set."""
     lock = Lock()
 
     def report(epoch: Epoch) -> bool:
         with lock:
-            if callback is not None and not stop.is_set() and callback(epoch):
+            if not stop.is_set() and callback(epoch):
                 stop.set()
         return stop.is_set()
 

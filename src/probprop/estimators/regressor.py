@@ -19,7 +19,7 @@ from probprop.estimators.data import TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import standardised
+from probprop.inference.prediction import features
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
@@ -255,14 +255,15 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_one_target("predict_gradient")
         plan = plan_of(self, self.likelihood_)
-        Xs, X_var = standardised(plan, self.standardizer_, read_inputs(self, X, None))
+        entries, X_var = features(plan, self.standardizer_, read_inputs(self, X, None))
         if X_var is not None:
             raise ValueError(
                 "X contains NaN, where predict_gradient has no gradient: give rows without "
                 "missing entries."
             )
-        moments = ENGINES[self.engine].predict_gradient(self.posterior_, Xs)
-        return sensitivity(*moments, self.posterior_.noise_variance, self.standardizer_)
+        posterior, standardizer = self.posterior_, self.standardizer_
+        moments = ENGINES[self.engine].predict_gradient(posterior, entries, standardizer)
+        return sensitivity(*moments, posterior.noise_variance, standardizer)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None

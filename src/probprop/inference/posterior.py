@@ -9,15 +9,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
 
-PerTarget = float | FloatArray
-"""A number with one target, an array of shape (K,) with several."""
+
+def flat(layers: tuple[Array, ...]) -> Array:
+    """Return the arrays of all layers in one, as the kernel takes them."""
+    return np.concatenate([layer.ravel() for layer in layers])
+
+
+def cut(whole: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Cut a flat array into views shaped like these layers.
+
+    Examples
+    --------
+    >>> cut(np.arange(5.0), (np.ones((1, 2)), np.ones((1, 3))))
+    (array([[0., 1.]]), array([[2., 3., 4.]]))
+    """
+    ends = accumulate(layer.size for layer in like)  # numpy's split takes longer than a small pass
+    return tuple(
+        whole[end - layer.size : end].reshape(layer.shape)
+        for end, layer in zip(ends, like, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,6 +176,50 @@ class SweepInfo:
 
     n_skipped: int
     n_uninformative: int
+
+
+class Records(NamedTuple):
+    """What every epoch of a training observed, a row for each.
+
+    Parameters
+    ----------
+    log_Z_sums : ndarray of shape (n_epochs, n_blocks)
+        Of every block of points, standardised units.
+    counts : ndarray of shape (n_epochs, 4)
+        Updates undone, noise updates by quadrature, points skipped, prior factors skipped.
+    noise : ndarray of shape (n_epochs, 2, K)
+        Shape and rate of the Gammas of the noise precisions after the epoch.
+    prior : ndarray of shape (n_epochs, 2)
+        Shape and rate of the Gamma of the prior precision after the epoch.
+    """
+
+    log_Z_sums: FloatArray
+    counts: Array
+    noise: FloatArray
+    prior: FloatArray
+
+    @classmethod
+    def of_epoch(
+        cls, posterior: Posterior, passes: Sequence[PassInfo], sweeps: Sequence[SweepInfo]
+    ) -> Self:
+        """Return the record of one epoch that ended with this posterior."""
+        counts = (
+            sum(p.n_undone for p in passes),
+            sum(p.n_guarded for p in passes),
+            sum(p.n_skipped for p in passes),
+            sum(s.n_skipped for s in sweeps),
+        )
+        return cls(
+            log_Z_sums=np.array([[p.log_Z_sum for p in passes]]),
+            counts=np.array([counts]),
+            noise=np.array([[posterior.alpha_noise, posterior.beta_noise]]),
+            prior=np.array([[posterior.alpha_prior, posterior.beta_prior]]),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Self:
+        """Return the records of epochs one after the other."""
+        return cls(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
 
 
 class Epoch(NamedTuple):

@@ -13,27 +13,26 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
 
-_BLOCK = 1 << 16  # rows standardised at a time
+_BLOCK = 1 << 16  # rows at a time, where they have to be copied
 
 
-def standardised(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
-    """Return means and variances of the standardised features, (n, D), in the plan's dtype.
+def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, Array | None]:
+    """Return what the network sees: entries in the units of the features, and variances.
 
-    The variances are None where all are 0. A missing entry has the mean and the variance of its
-    feature in the training data.
+    The entries are those of X, not copied, but for missing ones: these have the mean and the
+    variance of their feature in the training data. The variances, standardised and (n, D) in the
+    plan's dtype, are None where all are 0.
     """
-    Xs, largest = standardizer.transform_X(X.X, plan.dtype)
-    check_magnitude("X", largest, plan.dtype)
-    X_var = None
+    entries, X_var = X.X, None
     if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
         X_var = ((X.std / standardizer.x_scale) ** 2).astype(plan.dtype)
     if plan.marginalize and (missing := X.missing()) is not None:
         known = standardizer.missing_variance
         variance = 1.0 if known is None else known
-        Xs[missing] = 0.0
+        entries = np.where(missing, standardizer.x_mean, entries)
         X_var = np.where(missing, variance, 0.0 if X_var is None else X_var).astype(plan.dtype)
-    return Xs, X_var
+    return entries, X_var
 
 
 def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
@@ -47,6 +46,8 @@ def output_moments(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
+    if X.std is None and not plan.marginalize and plan.engine == "native":
+        return _propagated(plan, posterior, standardizer, X)
     if X.std is None:
         moments, step = _propagated, _BLOCK
     else:
@@ -63,7 +64,8 @@ def _propagated(
     plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
 ) -> tuple[FloatArray, FloatArray]:
     """Return the moments by [PBP15] Eqs. (13) to (17)."""
-    return ENGINES[plan.engine].predict_moments(posterior, *standardised(plan, standardizer, X))
+    entries, X_var = features(plan, standardizer, X)
+    return ENGINES[plan.engine].predict_moments(posterior, entries, X_var, standardizer)
 
 
 def _integrated(

@@ -53,15 +53,42 @@ class Standardizer:
                 out[rows] = block
         return out, largest
 
+    def checked_X(self, X: Array, dtype: np.dtype[Any]) -> Array:
+        """Return a standardised copy of X; refuse values that the dtype could not compute with."""
+        out, largest = self.transform_X(X, dtype)
+        check_magnitude("X", largest, dtype)
+        return out
+
+    def check_X(self, X: Array, dtype: np.dtype[Any]) -> None:
+        """Refuse values that the arithmetic of the dtype could not hold, without a copy."""
+        for rows in _row_blocks(X):
+            self.checked_X(X[rows], dtype)
+
+    def check_y(self, y: Array, dtype: np.dtype[Any]) -> None:
+        """Refuse targets that the arithmetic of the dtype could not hold, without a copy."""
+        extremes = self.transform_y(np.stack([y.min(axis=0), y.max(axis=0)]))
+        check_magnitude("y", float(np.abs(extremes).max()), dtype)
+
     def largest_std(self, std: FloatArray) -> float:
         """Return the largest of the standard deviations, standardised."""
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
 
     @property
+    def finest(self) -> float:
+        """The smallest scale of a feature, in its units."""
+        return float(self.x_scale.min())
+
+    @property
     def leaves_targets(self) -> bool:
         """Whether targets are left as they are."""
-        return bool((self.y_mean == 0.0).all() and (self.y_scale == 1.0).all())
+        means, scales = self.y_mean.tolist(), self.y_scale.tolist()  # faster than arrays, if few
+        return not any(means) and all(scale == 1.0 for scale in scales)
+
+    @property
+    def log_y_scale(self) -> float:
+        """The log of the scales of all targets together: log densities are that much larger."""
+        return float(np.log(self.y_scale).sum())
 
     def transform_y(self, y: Array) -> FloatArray:
         """Return the standardised targets, shape (n,) or (n, K)."""

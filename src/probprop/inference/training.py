@@ -1,39 +1,34 @@
 """The training of a network: one loop, for `fit`, `partial_fit`, choices and ensembles alike.
 
 An epoch is an ADF pass over the likelihood ([PBP15] section 3.3), then a refinement of the prior
-factors (section 3.4). A `Plan` and data go in; the state after every epoch comes out.
+factors (section 3.4). A `Plan` and data make a `Run`; steps of one epoch or more take it further.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array, FloatArray
+from probprop._types import Array
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import (
-    Epoch,
-    PassInfo,
-    Posterior,
-    SweepInfo,
-    initial_posterior,
-)
-from probprop.inference.prediction import standardised
+from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior
+from probprop.inference.prediction import features
 from probprop.inference.standardize import (
     Standardizer,
-    check_magnitude,
     check_target_scale,
     fit_standardizer,
     identity_standardizer,
 )
+from probprop.inference.task import Task, Trained
+
+_MOST_EPOCHS, _MOST_BLOCKS = 1000, 100_000  # of a step without callbacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,36 +54,45 @@ class Fitted:
     n_samples_seen: int = 0
 
 
-class Visit(NamedTuple):
-    """The order in which an epoch absorbs its points.
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The training on one set of rows, as far as it has come.
 
     Parameters
     ----------
-    blocks : list of ndarray of int
-        Indices of points, cut where the prior factors may be refined.
-    refine : bool
-        Whether they are refined after each block.
+    plan : Plan
+    fitted : Fitted
+        Where it is.
+    X : ndarray of shape (n, n_features)
+    X_var : ndarray of shape (n, n_features), or None
+        As `prediction.features` gives them.
+    y : ndarray of shape (n,) or (n, K)
+        As the likelihood encodes them.
+    random_state : RandomState or None
+        Shuffles the rows before every epoch; None: they come in the order given.
+    made : list of Epoch
+        The epochs that the last step made.
+    new : bool
+        Whether the rows are new to the posterior: no pass over them is made yet.
     """
 
-    blocks: list[Array]
-    refine: bool
+    plan: Plan
+    fitted: Fitted
+    X: Array
+    X_var: Array | None
+    y: Array
+    random_state: RandomState | None
+    made: Sequence[Epoch] = ()
+    new: bool = True
 
 
-def shuffled(plan: Plan, n: int, random_state: RandomState) -> Iterator[Visit]:
-    """Yield the order of epoch after epoch over n points, without end."""
-    n_iter = 0
-    while True:
-        n_iter += 1
-        blocks = np.array_split(random_state.permutation(n), plan.n_blocks(n))
-        yield Visit(blocks, plan.refines(n_iter))
-
-
-def as_given(n: int) -> Visit:
-    """Return the order of a stream: every point in turn, then a refinement."""
-    return Visit([np.arange(n)], refine=True)
-
-
-def start(plan: Plan, X: Inputs, y: FloatArray, random_state: RandomState) -> Fitted:
+def start(
+    plan: Plan,
+    X: Inputs,
+    y: Array,
+    random_state: RandomState,
+    standardizer: Standardizer | None = None,
+) -> Fitted:
     """Return the state before any point: the prior absorbed, the data measured.
 
     Parameters
@@ -99,6 +103,8 @@ def start(plan: Plan, X: Inputs, y: FloatArray, random_state: RandomState) -> Fi
         As the likelihood encodes them.
     random_state : RandomState
         Draws the initial means of the weights.
+    standardizer : Standardizer, default=None
+        That of the same rows, if it was measured before.
     """
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
@@ -112,18 +118,26 @@ def start(plan: Plan, X: Inputs, y: FloatArray, random_state: RandomState) -> Fi
         random_state=random_state,
         dtype=plan.dtype,
     )
-    if plan.standardize:
+    if standardizer is not None:
+        pass
+    elif plan.standardize:
         standardizer = fit_standardizer(X.X, y if likelihood.standardises_target else None)
     else:
         standardizer = identity_standardizer(X.shape[1], n_noise)
     check_target_scale(standardizer.y_scale)
-    return Fitted(posterior, standardizer, summarize(0, posterior, standardizer, [], []))
+    records = Records.of_epoch(posterior, [], [])
+    (nothing,) = summarize(0, 0, records, standardizer)
+    return Fitted(posterior, standardizer, nothing)
 
 
-def train(
-    plan: Plan, fitted: Fitted, X: Inputs, y: FloatArray, visits: Iterable[Visit]
-) -> Iterator[Fitted]:
-    """Make one pass per visit over rows that are new to the posterior; yield the state after each.
+def begin(
+    plan: Plan,
+    fitted: Fitted,
+    X: Inputs,
+    y: Array,
+    random_state: RandomState | None = None,
+) -> Run:
+    """Return a training that goes on from a state with rows that are new to its posterior.
 
     Parameters
     ----------
@@ -133,66 +147,133 @@ def train(
     X : Inputs of shape (n, n_features)
     y : ndarray of shape (n,) or (n, K)
         As the likelihood encodes them.
-    visits : iterable of Visit
-
-    Yields
-    ------
-    Fitted
+    random_state : RandomState, default=None
+        Shuffles the rows before every epoch. None is a stream: they come in the order given, an
+        epoch is not cut, and the prior factors are refined after it.
     """
-    engine, posterior, standardizer = ENGINES[plan.engine], fitted.posterior, fitted.standardizer
-    Xs, X_var = standardised(plan, standardizer, X)
-    ys = _standardised_targets(plan, standardizer, y)
-    n_seen = fitted.n_samples_seen + len(y)
-    log_evidence = fitted.log_evidence
-    memory = plan.bound(n_seen)
-    for n_made, visit in enumerate(visits):
-        passes, sweeps = [], []
-        for order in visit.blocks:
-            posterior, passed = engine.adf_pass(
-                posterior, Xs, ys, order, likelihood=plan.likelihood, memory=memory, X_var=X_var
-            )
-            passes.append(passed)
-            if visit.refine:
-                posterior, swept = engine.refine_prior(posterior)
-                sweeps.append(swept)
-        n_iter = fitted.epoch.n_iter + n_made + 1
-        epoch = summarize(n_iter, posterior, standardizer, passes, sweeps)
-        if n_made == 0:  # the rows are new in the first pass only
-            log_evidence += epoch.sum_log_Z
-        yield Fitted(posterior, standardizer, epoch, log_evidence, n_seen)
+    entries, X_var = features(plan, fitted.standardizer, X)
+    if plan.likelihood.standardises_target:
+        fitted.standardizer.check_y(y, plan.dtype)
+    return Run(plan, fitted, entries, X_var, y, random_state)
 
 
-def _standardised_targets(plan: Plan, standardizer: Standardizer, y: FloatArray) -> FloatArray:
-    if not plan.likelihood.standardises_target:
-        return y
-    ys = standardizer.transform_y(y)
-    check_magnitude("y", float(np.abs(ys).max()), plan.dtype)
-    return ys
+def steps_of(plan: Plan, n: int, n_epochs: int) -> list[int]:
+    """Cut epochs over n points into steps whose records stay small.
+
+    Examples
+    --------
+    >>> from probprop.inference.likelihoods import Gaussian
+    >>> steps_of(Plan(Gaussian()), 500, 2300)
+    [1000, 1000, 300]
+    """
+    most = max(1, min(_MOST_EPOCHS, _MOST_BLOCKS // plan.n_blocks(n)))
+    return [min(most, n_epochs - made) for made in range(0, n_epochs, most)]
+
+
+def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
+    """Make that many epochs in each step, and yield where the training is after it.
+
+    Ctrl-C in the middle of a step yields the whole epochs it had made before it is raised.
+    """
+    for n_epochs in steps:
+        (run,), interrupt = advance([run], n_epochs)
+        if run.made:
+            yield run
+        if interrupt is not None:
+            raise interrupt
+
+
+def advance(
+    runs: Sequence[Run], n_epochs: int, n_threads: int = 1
+) -> tuple[list[Run], BaseException | None]:
+    """Make more epochs of every training, side by side in threads.
+
+    The threads do not change the results.
+
+    Returns
+    -------
+    runs : list of Run
+        Where they are now.
+    interrupt : BaseException or None
+        What ended them early. Then each has the whole epochs it had made.
+    """
+    engine = ENGINES[runs[0].plan.engine]
+    tasks = [_task(run, n_epochs) for run in runs]
+    trained, interrupt = engine.train(tasks, n_threads)
+    return [_after(run, done) for run, done in zip(runs, trained, strict=True)], interrupt
+
+
+def _task(run: Run, n_epochs: int) -> Task:
+    plan, fitted, stream = run.plan, run.fitted, run.random_state is None
+    first = fitted.epoch.n_iter + 1
+    refine = [stream or plan.refines(n_iter) for n_iter in range(first, first + n_epochs)]
+    return Task(
+        posterior=fitted.posterior,
+        X=run.X,
+        X_var=run.X_var,
+        y=run.y,
+        standardizer=fitted.standardizer,
+        likelihood=plan.likelihood,
+        memory=plan.bound(_n_seen(run)),
+        refine=np.array(refine, bool),
+        n_blocks=1 if stream else plan.n_blocks(len(run.y)),
+        random_state=run.random_state,
+    )
+
+
+def _n_seen(run: Run) -> int:
+    return run.fitted.n_samples_seen + (len(run.y) if run.new else 0)
+
+
+def _after(run: Run, trained: Trained) -> Run:
+    before = run.fitted
+    first = before.epoch.n_iter + 1
+    made = summarize(first, len(run.y), trained.records, before.standardizer)
+    if not made:
+        return replace(run, made=made)
+    # The rows are new in the first pass only.
+    gained = made[0].sum_log_Z if run.new else 0.0
+    fitted = Fitted(
+        posterior=trained.posterior,
+        standardizer=before.standardizer,
+        epoch=made[-1],
+        log_evidence=before.log_evidence + gained,
+        n_samples_seen=_n_seen(run),
+    )
+    return replace(run, fitted=fitted, made=made, new=False)
 
 
 def summarize(
-    n_iter: int,
-    posterior: Posterior,
-    standardizer: Standardizer,
-    passes: list[PassInfo],
-    sweeps: list[SweepInfo],
-) -> Epoch:
-    """Bring what an epoch observed into target units and one record."""
-    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
-    log_Z_sum = math.fsum(p.log_Z_sum for p in passes)
-    noise_variance = (posterior.noise_variance * standardizer.y_scale**2).tolist()
-    return Epoch(
-        n_iter=n_iter,
-        n_points=n_absorbed,
+    first: int, n_points: int, records: Records, standardizer: Standardizer
+) -> list[Epoch]:
+    """Bring what epochs over n points observed into target units; the first has this `n_iter`."""
+    y_scale2 = (standardizer.y_scale**2).tolist()
+    epochs = []
+    for n_iter, (log_Z_sums, counts, noise, prior) in enumerate(
+        zip(*(field.tolist() for field in records), strict=True), first
+    ):
+        undone, guarded, skipped, skipped_factors = counts
+        n_absorbed = n_points - skipped
+        noise_variance = tuple(
+            beta / (alpha - 1.0) * scale2
+            for alpha, beta, scale2 in zip(*noise, y_scale2, strict=True)
+        )
         # A density of standardised targets, divided by their scales, is one of the targets.
-        mean_log_Z=log_Z_sum / max(1, n_absorbed) - float(np.log(standardizer.y_scale).sum()),
-        noise_variance=noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
-        prior_variance=posterior.prior_variance,
-        n_undone=sum(p.n_undone for p in passes),
-        n_guarded=sum(p.n_guarded for p in passes),
-        n_skipped_points=sum(p.n_skipped for p in passes),
-        n_skipped_factors=sum(s.n_skipped for s in sweeps),
-    )
+        mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - standardizer.log_y_scale
+        epochs.append(
+            Epoch(
+                n_iter,
+                n_absorbed,
+                mean_log_Z,
+                noise_variance[0] if len(noise_variance) == 1 else noise_variance,
+                prior[1] / (prior[0] - 1.0),
+                undone,
+                guarded,
+                skipped,
+                skipped_factors,
+            )
+        )
+    return epochs
 
 
 def warn_of_counts(history: list[Epoch]) -> None:

@@ -18,7 +18,7 @@ from probprop.inference import prediction, training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Epoch, PassInfo, Posterior
+from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
 from probprop.predictive.gaussian import Predictive
 from probprop.reference.adf import backward, forward, mean_update, noise_update
 from probprop.reference.likelihoods import GAUSSIAN
@@ -126,9 +126,8 @@ class EBPRegressor(Baseline):
         for n_iter in range(1, self.n_epochs + 1):
             order = data.random_state.permutation(len(data.ys))
             posterior, info = mean_pass(posterior, data.Xs, data.ys, order)
-            history.append(
-                training.summarize(n_iter, posterior, data.standardizer, [info], sweeps=[])
-            )
+            record = Records.of_epoch(posterior, [info], sweeps=[])
+            history += training.summarize(n_iter, len(data.ys), record, data.standardizer)
         self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
         self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)
         training.warn_of_counts(history)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,14 +68,14 @@ def watch(
     random_state = RandomState(job.seed)
     start = processor_seconds()
     before_all = training.start(plan, inputs, y, random_state)
-    visits = training.shuffled(plan, len(y), random_state)
-    run = training.train(plan, before_all, inputs, y, visits)
+    run = training.begin(plan, before_all, inputs, y, random_state)
     seconds = processor_seconds() - start
     points = []
     for before, n in pairwise([0, *n_epochs]):
         start = processor_seconds()
-        *_, state = islice(run, n - before)
+        (run,) = training.train(run, [n - before])
         seconds += processor_seconds() - start
+        state = run.fitted
         predictive = prediction.predictive(
             plan, state.posterior, state.standardizer, Inputs(X_test)
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probprop._types import Array
-from probprop.inference import prediction, training
+from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
@@ -96,7 +96,7 @@ def observe(
     plan, inputs = Plan(Gaussian(), tuple(hidden)), Inputs(X)
     before = training.start(plan, inputs, y, random_state)
     posterior, standardizer = before.posterior, before.standardizer
-    Xs, _ = prediction.standardised(plan, standardizer, inputs)
+    Xs = standardizer.checked_X(X, plan.dtype)
     ys = standardizer.transform_y(y)
     seen: dict[str, list[LogZ]] = {when: [] for when in _WHEN}
     for epoch in range(n_epochs):

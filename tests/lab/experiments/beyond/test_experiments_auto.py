@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
@@ -115,11 +117,13 @@ def test_a_row_says_what_was_chosen_on_one_thread(
     monkeypatch.setattr(probprop.estimators.choice, "_LONGEST", 40)
     threads: list[int] = []
 
-    def in_turn(call: Any, items: Any, n_threads: int) -> list[Any]:
-        threads.append(n_threads)
-        return [call(item) for item in items]
+    def counted(n_jobs: int) -> int:
+        threads.append(joblib.effective_n_jobs(n_jobs))
+        return threads[-1]
 
-    monkeypatch.setattr(probprop.estimators.choice, "map_in_threads", in_turn)
+    monkeypatch.setattr(
+        probprop.estimators.choice, "joblib", SimpleNamespace(effective_n_jobs=counted)
+    )
     found = run_job(Job("auto", "yacht", 0, method, seed=3, hidden=(2,)))
     assert json.loads(json.dumps(found)) == found
     if not method.endswith("auto"):

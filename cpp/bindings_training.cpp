@@ -1,0 +1,263 @@
+// Whole trainings without the GIL, one or many, side by side in threads.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "bindings.hpp"
+#include "train.hpp"
+
+using namespace nb::literals;
+
+namespace probprop {
+namespace {
+
+template <typename T>
+using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
+// The key and the position of numpy's MT19937.
+using Generator = std::tuple<In1<uint32_t>, int64_t>;
+
+// ---- One training: its arguments, checked, with room for what it returns.
+
+template <typename T>
+class Job {
+  public:
+    Job(const std::vector<int>& sizes_, const In1<T>& m_w_, const In1<T>& v_w_,
+        const In1<double>& v_hat_nat_, const In1<double>& a_hat_nat_, const In1<double>& b_hat_nat_,
+        const In1<double>& alpha_noise_, const In1<double>& beta_noise_, double alpha_prior_,
+        double beta_prior_, double informative_ratio, AnyMatrix X_, AnyMatrix y_,
+        const std::string& likelihood, In1<bool> refine_, int64_t n_blocks,
+        std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
+        std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
+        const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_)
+        : sizes(sizes_),
+          X(X_),
+          y(y_),
+          refine(refine_),
+          X_scaling(X_scaling_),
+          y_scaling(y_scaling_),
+          X_var(X_var_),
+          memory(memory_),
+          orders(orders_),
+          m_w(copy_of(m_w_)),
+          v_w(copy_of(v_w_)),
+          v_hat_nat(copy_of(v_hat_nat_)),
+          a_hat_nat(copy_of(a_hat_nat_)),
+          b_hat_nat(copy_of(b_hat_nat_)),
+          alpha_noise(copy_of(alpha_noise_)),
+          beta_noise(copy_of(beta_noise_)),
+          alpha_prior(alpha_prior_),
+          beta_prior(beta_prior_) {
+        TrainArgs<T> args = {};
+        args.pass = pass_args<T>(sizes, m_w_, v_w_, X, X_scaling, X_var, y, y_scaling, likelihood,
+                                 alpha_noise_, beta_noise_, memory);
+        const size_t n_weights = m_w_.shape(0), n_epochs = refine.shape(0);
+        const size_t n_noise = alpha_noise_.shape(0);
+        check(v_hat_nat_.shape(0) == n_weights && a_hat_nat_.shape(0) == n_weights &&
+                  b_hat_nat_.shape(0) == n_weights,
+              "the prior factors do not fit sizes");
+        check(n_blocks >= 1, "an epoch has a block or more");
+        args.pass.m_w = m_w.data();
+        args.pass.v_w = v_w.data();
+        args.pass.alpha = alpha_noise.data();
+        args.pass.beta = beta_noise.data();
+        args.pass.n_points = static_cast<int64_t>(X.shape(0));
+        args.pass.poll_every = args.pass.poll_every / 10 + 1;  // looking at the clock is cheap
+        args.n_weights = static_cast<int64_t>(n_weights);
+        args.n_noise = static_cast<int>(n_noise);
+        args.v_hat_nat = v_hat_nat.data();
+        args.a_hat_nat = a_hat_nat.data();
+        args.b_hat_nat = b_hat_nat.data();
+        args.alpha_prior = &alpha_prior;
+        args.beta_prior = &beta_prior;
+        args.informative_ratio = informative_ratio;
+        args.n_epochs = static_cast<int64_t>(n_epochs);
+        args.n_blocks = n_blocks;
+        args.refine = refine.data();
+        if (generator) args.random = seed(*generator);
+        if (orders) args.orders = checked(*orders, n_epochs, X.shape(0));
+        log_Z_sum = new_array<double>(n_epochs, static_cast<size_t>(n_blocks));
+        counts = new_array<int64_t>(n_epochs, 4);
+        noise = new_array<double>(n_epochs * 2 * n_noise);
+        prior = new_array<double>(n_epochs, 2);
+        result = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data()};
+        training = std::make_unique<Training<T>>(args);
+    }
+    Job(const Job&) = delete;
+
+    void run(bool (*keep_going)(void*), void* context) {
+        status = training->run(kernels<T>().adf_pass, keep_going, context, result);
+    }
+
+    nb::tuple state() const {
+        return nb::make_tuple(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise,
+                              alpha_prior, beta_prior);
+    }
+    nb::tuple records() const {
+        const size_t n_epochs = refine.shape(0), n_noise = alpha_noise.shape(0);
+        const Out3<double> per_target(noise.data(), {n_epochs, 2, n_noise}, nb::find(noise));
+        return nb::make_tuple(result.n_epochs, log_Z_sum, counts, per_target, prior);
+    }
+    nb::object generator() const {
+        if (!random) return nb::none();
+        Out1<uint32_t> key = new_array<uint32_t>(Mt19937::size);
+        for (int i = 0; i < Mt19937::size; ++i) key.data()[i] = random->key[i];
+        return nb::make_tuple(key, random->position);
+    }
+
+    Status status = Status::ok;
+
+  private:
+    Mt19937* seed(const Generator& generator) {
+        const auto& [key, position] = generator;
+        check(key.shape(0) == Mt19937::size && position >= 0 && position <= Mt19937::size,
+              "the generator is no MT19937");
+        random = std::make_unique<Mt19937>();
+        for (int i = 0; i < Mt19937::size; ++i) random->key[i] = key.data()[i];
+        random->position = position;
+        return random.get();
+    }
+    static const int64_t* checked(const In2<int64_t>& orders, size_t n_epochs, size_t n) {
+        check(orders.shape(0) == n_epochs && orders.shape(1) == n, "orders do not fit X");
+        for (size_t i = 0; i < n_epochs * n; ++i)
+            check(orders.data()[i] >= 0 && static_cast<size_t>(orders.data()[i]) < n,
+                  "order points outside X");
+        return orders.data();
+    }
+
+    // What is only read, kept alive.
+    std::vector<int> sizes;
+    AnyMatrix X, y;
+    In1<bool> refine;
+    std::optional<Standardizer> X_scaling, y_scaling;
+    std::optional<In2<T>> X_var;
+    std::optional<Memory<T>> memory;
+    std::optional<In2<int64_t>> orders;
+    // The state, and what the epochs observed.
+    Out1<T> m_w, v_w;
+    Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise;
+    double alpha_prior, beta_prior;
+    std::unique_ptr<Mt19937> random;
+    Out2<double> log_Z_sum, prior;
+    Out2<int64_t> counts;
+    Out1<double> noise;
+    TrainResult result = {};
+    std::unique_ptr<Training<T>> training;
+};
+
+// ---- Many of them in threads.
+
+// Ends all threads: on Ctrl-C, which only the calling thread sees, or when a training fails.
+struct Watch {
+    std::atomic<bool> stop{false};
+    std::chrono::steady_clock::time_point looked = std::chrono::steady_clock::now();
+};
+
+constexpr auto between_looks = std::chrono::milliseconds(30);
+
+bool go_on(void* watch) { return !static_cast<Watch*>(watch)->stop; }
+
+bool go_on_unless_interrupted(void* context) {
+    Watch& watch = *static_cast<Watch*>(context);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - watch.looked > between_looks) {
+        watch.looked = now;
+        if (!keep_going(nullptr)) watch.stop = true;
+    }
+    return !watch.stop;
+}
+
+// Run all jobs in this thread and up to n_threads - 1 others, without the GIL.
+template <typename T>
+void run_all(const std::vector<Job<T>*>& jobs, int n_threads, Watch& watch) {
+    std::atomic<size_t> next{0};
+    const auto work = [&](bool (*poll)(void*)) {
+        for (size_t i = next++; i < jobs.size() && !watch.stop; i = next++) {
+            jobs[i]->run(poll, &watch);
+            if (jobs[i]->status != Status::ok) watch.stop = true;
+        }
+    };
+    std::mutex mutex;
+    std::condition_variable ended;
+    size_t n_ended = 0;
+    std::vector<std::thread> threads;
+    const size_t wanted =
+        jobs.size() < static_cast<size_t>(n_threads) ? jobs.size() : static_cast<size_t>(n_threads);
+    threads.reserve(wanted);
+    while (threads.size() + 1 < wanted) {
+        try {
+            threads.emplace_back([&] {
+                work(go_on);
+                const std::lock_guard<std::mutex> lock(mutex);
+                ++n_ended;
+                ended.notify_one();
+            });
+        } catch (const std::system_error&) {  // as many as the machine allows
+            break;
+        }
+    }
+    work(go_on_unless_interrupted);
+    {
+        std::unique_lock<std::mutex> lock(mutex);
+        while (n_ended < threads.size()) {
+            ended.wait_for(lock, between_looks);
+            lock.unlock();
+            go_on_unless_interrupted(&watch);
+            lock.lock();
+        }
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+// The exception that Ctrl-C raised, or None. Then the jobs have the epochs they had made whole.
+template <typename T>
+nb::object train(const std::vector<Job<T>*>& jobs, int n_threads) {
+    check(n_threads >= 1, "there is a thread or more");
+    Watch watch;
+    {
+        nb::gil_scoped_release no_gil;
+        run_all(jobs, n_threads, watch);
+    }
+    nb::object interrupt = nb::none();
+    if (PyErr_Occurred()) interrupt = nb::borrow(nb::python_error().value());
+    for (const Job<T>* job : jobs)
+        if (job->status != Status::interrupted) raise_unless_ok(job->status);
+    return interrupt;
+}
+
+template <typename T>
+void define_for(nb::module_& m, const char* name) {
+    nb::class_<Job<T>>(m, name, "A training from a posterior on, over the same points.")
+        .def(
+            nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
+                     const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
+                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
+                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
+                     std::optional<In2<T>>, const std::optional<Memory<T>>&,
+                     const std::optional<Generator>&, std::optional<In2<int64_t>>>(),
+            "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+            "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
+            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
+            "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
+            "generator"_a = nb::none(), "orders"_a = nb::none())
+        .def("state", &Job<T>::state,
+             "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
+             "beta_prior).")
+        .def("records", &Job<T>::records,
+             "(n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs that were made.")
+        .def("generator", &Job<T>::generator, "The generator after them, or None.");
+    m.def("train", &train<T>, "jobs"_a, "n_threads"_a = 1,
+          "Make the epochs of all jobs; returns the exception of an interrupt, or None.");
+}
+
+}  // namespace
+
+void define_training(nb::module_& m) {
+    define_for<double>(m, "Job64");
+    define_for<float>(m, "Job32");
+}
+
+}  // namespace probprop

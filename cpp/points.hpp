@@ -1,0 +1,83 @@
+// Points read where they lie, and standardised on the way: (x - mean)/scale in double precision.
+#pragma once
+
+#include "kernel.hpp"
+#include "simd.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+PROBPROP_INLINE double entry(const Matrix& a, int64_t row, int column) {
+    const int64_t i = row * a.row_stride + column * a.column_stride;
+    return a.single ? double(static_cast<const float*>(a.data)[i])
+                    : static_cast<const double*>(a.data)[i];
+}
+
+PROBPROP_INLINE int64_t point_at(const Order& order, int64_t t) {
+    t += order.first;
+    if (order.narrow != nullptr) return order.narrow[t];
+    return order.wide != nullptr ? order.wide[t] : t;
+}
+
+// The cache lines of row i, which random orders would wait for.
+PROBPROP_INLINE void prefetch_row(const Matrix& a, int64_t i) {
+    const int64_t width = a.single ? 4 : 8;
+    const char* row = static_cast<const char*>(a.data) + i * a.row_stride * width;
+    if (a.column_stride == 1) {
+        const int64_t bytes = a.n_columns * width;
+        for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
+        __builtin_prefetch(row + bytes - 1);
+    } else {
+        for (int j = 0; j < a.n_columns; ++j) __builtin_prefetch(row + j * a.column_stride * width);
+    }
+}
+
+// The targets of point i, standardised; (n_columns,).
+PROBPROP_INLINE void read_targets(const Matrix& y, const Scaling& scaling, int64_t i, double* out) {
+    for (int k = 0; k < y.n_columns; ++k) {
+        const double raw = entry(y, i, k);
+        out[k] = scaling.mean == nullptr ? raw : (raw - scaling.mean[k]) / scaling.scale[k];
+    }
+}
+
+// The input layer (17) of point i: x/sqrt(n) and x^2/n with n = n_columns + 1, bias last. False
+// where an entry is too large. `dense`: the entries of a row lie side by side.
+template <typename T, typename Source, bool dense, bool scaled>
+static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv_sqrt_n, T* x,
+                       T* x2) {
+    const Source* row = static_cast<const Source*>(X.data) + i * X.row_stride;
+    const int64_t stride = dense ? 1 : X.column_stride;
+    const double *mean = scaling.mean, *scale = scaling.scale, largest = scaling.largest;
+    const int n = X.n_columns;
+    int64_t beyond = 0;
+    for (int j = 0; j < n; ++j) {
+        if constexpr (scaled) {
+            const double z = (double(row[j * stride]) - mean[j]) / scale[j];
+            beyond |= __builtin_fabs(z) > largest;
+            x[j] = T(z) * inv_sqrt_n;
+        } else {
+            x[j] = T(row[j * stride]) * inv_sqrt_n;
+        }
+    }
+    x[n] = inv_sqrt_n;
+    for (int j = 0; j <= n; ++j) x2[j] = x[j] * x[j];
+    return beyond == 0;
+}
+
+template <typename T>
+using ReadPoint = bool (*)(const Matrix&, const Scaling&, int64_t, T, T*, T*);
+
+// The way to read these points, chosen once for all of them.
+template <typename T>
+static ReadPoint<T> reader_of(const Matrix& X, const Scaling& scaling) {
+    static constexpr ReadPoint<T> readers[] = {
+        read_point<T, double, false, false>, read_point<T, double, false, true>,
+        read_point<T, double, true, false>,  read_point<T, double, true, true>,
+        read_point<T, float, false, false>,  read_point<T, float, false, true>,
+        read_point<T, float, true, false>,   read_point<T, float, true, true>};
+    const bool dense = X.column_stride == 1 || X.n_columns == 1, scaled = scaling.mean != nullptr;
+    return readers[(X.single ? 4 : 0) + (dense ? 2 : 0) + (scaled ? 1 : 0)];
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

@@ -1,0 +1,187 @@
+// Epoch after epoch: ADF passes over blocks of points, each followed by a refinement of the prior
+// factors ([PBP15] sections 3.3 and 3.4). The readable twin is in src/probprop/inference/engine.py.
+#pragma once
+
+#include <vector>
+
+#include "kernel.hpp"
+#include "prior.hpp"
+#include "shuffle.hpp"
+
+namespace probprop {
+
+// The posterior, flat, read and written; the weights and the noise are those of `pass`.
+template <typename T>
+struct TrainArgs {
+    AdfArgs<T> pass;
+    int64_t n_weights;
+    int n_noise;
+    double *v_hat_nat, *a_hat_nat, *b_hat_nat;  // (n_weights,) each
+    double *alpha_prior, *beta_prior;
+    double informative_ratio;
+    int64_t n_epochs, n_blocks;
+    const bool* refine;     // (n_epochs,): after each block of that epoch
+    Mt19937* random;        // shuffles the points anew in every epoch; null: it does not
+    const int64_t* orders;  // (n_epochs, n): the orders themselves; null: there are none
+};
+
+// What each epoch observed; the arrays have a row for each.
+struct TrainResult {
+    int64_t n_epochs;   // whole ones that were made
+    double* log_Z_sum;  // (n_epochs, n_blocks)
+    int64_t* counts;    // (n_epochs, 4): undone, guarded, skipped points, skipped factors
+    double* noise;      // (n_epochs, 2, n_noise): alpha and beta after it
+    double* prior;      // (n_epochs, 2)
+};
+
+// What an epoch changes, as it was before: one that is broken off was not made.
+template <typename T>
+class Checkpoint {
+  public:
+    explicit Checkpoint(const TrainArgs<T>& args) : args(args) {
+        const size_t n = static_cast<size_t>(args.n_weights);
+        weights.resize(2 * n);
+        others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2);
+    }
+    void save() { copy<true>(); }
+    void restore() { copy<false>(); }
+
+  private:
+    template <bool saving, typename U>
+    static void move(U*& kept, U* state, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) (saving ? kept : state)[i] = (saving ? state : kept)[i];
+        kept += n;
+    }
+    template <bool saving>
+    void copy() {
+        T* kept = weights.data();
+        move<saving>(kept, args.pass.m_w, args.n_weights);
+        move<saving>(kept, args.pass.v_w, args.n_weights);
+        double* other = others.data();
+        for (double* a : {args.v_hat_nat, args.a_hat_nat, args.b_hat_nat})
+            move<saving>(other, a, args.n_weights);
+        for (double* a : {args.pass.alpha, args.pass.beta}) move<saving>(other, a, args.n_noise);
+        for (double* a : {args.alpha_prior, args.beta_prior}) move<saving>(other, a, 1);
+    }
+
+    const TrainArgs<T>& args;
+    std::vector<T> weights;
+    std::vector<double> others;
+};
+
+// The orders of the epochs, one at a time.
+class Orders {
+  public:
+    Orders(Mt19937* random, const int64_t* given, int64_t n) : random(random), given(given), n(n) {
+        if (random == nullptr) return;
+        if (n <= INT32_MAX)
+            narrow.resize(static_cast<size_t>(n));
+        else
+            wide.resize(static_cast<size_t>(n));
+    }
+    Order next() {
+        if (random == nullptr) {
+            const Order order = {nullptr, given, 0};
+            if (given != nullptr) given += n;
+            return order;
+        }
+        if (wide.empty()) {
+            permutation(*random, n, narrow.data());
+            return {narrow.data(), nullptr, 0};
+        }
+        permutation(*random, n, wide.data());
+        return {nullptr, wide.data(), 0};
+    }
+
+  private:
+    Mt19937* random;
+    const int64_t* given;
+    int64_t n;
+    std::vector<int32_t> narrow;
+    std::vector<int64_t> wide;
+};
+
+// Block b of n points in n_blocks nearly equal ones, as numpy.array_split cuts them: its first.
+inline int64_t first_of_block(int64_t n, int64_t n_blocks, int64_t b) {
+    const int64_t longer = n % n_blocks;
+    return b * (n / n_blocks) + (b < longer ? b : longer);
+}
+
+// Everything a training needs while it runs, so that running it allocates nothing here.
+template <typename T>
+class Training {
+  public:
+    explicit Training(const TrainArgs<T>& args)
+        : args(args), checkpoint(this->args), orders(args.random, args.orders, args.pass.n_points) {
+        if (args.pass.memory.v_hat_nat != nullptr)
+            precisions.resize(static_cast<size_t>(args.n_weights));
+    }
+
+    // Make the epochs; when it is broken off, the state is that of the last whole one.
+    template <typename Pass>
+    Status run(Pass adf_pass, bool (*keep_going)(void*), void* context, TrainResult& result) {
+        args.pass.keep_going = keep_going;
+        args.pass.context = context;
+        for (result.n_epochs = 0; result.n_epochs < args.n_epochs; ++result.n_epochs) {
+            checkpoint.save();
+            const Status status = epoch(adf_pass, result);
+            if (status != Status::ok) {
+                checkpoint.restore();
+                return status;
+            }
+        }
+        return Status::ok;
+    }
+
+  private:
+    template <typename Pass>
+    Status epoch(Pass adf_pass, TrainResult& result) {
+        const int64_t e = result.n_epochs, n = args.pass.n_points;
+        const Order order = orders.next();
+        int64_t* counts = result.counts + 4 * e;
+        for (int i = 0; i < 4; ++i) counts[i] = 0;
+        for (int64_t b = 0; b < args.n_blocks; ++b) {
+            if (!args.pass.keep_going(args.pass.context)) return Status::interrupted;
+            const int64_t first = first_of_block(n, args.n_blocks, b);
+            AdfArgs<T> pass = args.pass;
+            pass.order = {order.narrow, order.wide, first};
+            pass.n_points = first_of_block(n, args.n_blocks, b + 1) - first;
+            if (!precisions.empty()) {
+                for (size_t i = 0; i < precisions.size(); ++i)
+                    precisions[i] = static_cast<T>(args.v_hat_nat[i]);
+                pass.memory.v_hat_nat = precisions.data();
+            }
+            AdfResult passed = {};
+            const Status status = adf_pass(pass, passed);
+            if (status != Status::ok) return status;
+            result.log_Z_sum[e * args.n_blocks + b] = passed.log_Z_sum;
+            counts[0] += passed.n_undone;
+            counts[1] += passed.n_guarded;
+            counts[2] += passed.n_skipped;
+            if (args.refine[e]) counts[3] += refined();
+        }
+        for (int k = 0; k < args.n_noise; ++k) {
+            result.noise[(2 * e) * args.n_noise + k] = args.pass.alpha[k];
+            result.noise[(2 * e + 1) * args.n_noise + k] = args.pass.beta[k];
+        }
+        result.prior[2 * e] = *args.alpha_prior;
+        result.prior[2 * e + 1] = *args.beta_prior;
+        return Status::ok;
+    }
+
+    int64_t refined() {
+        const SweepResult swept = refine_prior(
+            args.pass.m_w, args.pass.v_w, args.v_hat_nat, args.a_hat_nat, args.b_hat_nat,
+            args.n_weights, *args.alpha_prior, *args.beta_prior, args.informative_ratio);
+        *args.alpha_prior = swept.alpha;
+        *args.beta_prior = swept.beta;
+        return swept.n_skipped;
+    }
+
+    TrainArgs<T> args;
+    Checkpoint<T> checkpoint;
+    Orders orders;
+    std::vector<T> precisions;
+};
+
+}  // namespace probprop

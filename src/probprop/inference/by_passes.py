@@ -1,0 +1,97 @@
+"""The reference engine on whole data: epochs as passes and refinements, rows standardised first.
+
+This is the readable form of what ``cpp/train.hpp`` and ``cpp/points.hpp`` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from probprop import reference
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
+from probprop.inference.standardize import Standardizer
+from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+
+
+def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
+    """Make the epochs of every task, one after the other."""
+    trained: list[Trained] = []
+    for task in tasks:
+        done, error = _train(task)
+        trained.append(done)
+        if error is not None:
+            rest = (Trained(task.posterior, _no_records(task)) for task in tasks[len(trained) :])
+            return [*trained, *rest], error
+    return trained, None
+
+
+def _train(task: Task) -> tuple[Trained, BaseException | None]:
+    posterior, records = task.posterior, [_no_records(task)]
+    try:
+        X = _standardised(task.X, task.standardizer, posterior.dtype)
+        y = task.standardizer.transform_y(task.y)
+        for refine in task.refine:
+            posterior, passes, sweeps = _epoch(task, posterior, X, y, refine=bool(refine))
+            records.append(Records.of_epoch(posterior, passes, sweeps))
+    except KeyboardInterrupt as interrupt:
+        return Trained(posterior, Records.joined(records)), interrupt
+    return Trained(posterior, Records.joined(records)), None
+
+
+def _epoch(
+    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool
+) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
+    """Make the passes over the blocks of one epoch, each with its refinement."""
+    passes, sweeps = [], []
+    for block in np.array_split(task.order(), task.n_blocks):
+        posterior, passed = reference.adf_pass(
+            posterior,
+            X,
+            y,
+            block,
+            likelihood=task.likelihood,
+            memory=task.memory,
+            X_var=task.X_var,
+        )
+        passes.append(passed)
+        if refine:
+            posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
+            sweeps.append(swept)
+    return posterior, passes, sweeps
+
+
+def _no_records(task: Task) -> Records:
+    n_noise = len(task.posterior.alpha_noise)
+    return Records(
+        np.zeros((0, task.n_blocks)),
+        np.zeros((0, 4), np.int64),
+        np.zeros((0, 2, n_noise)),
+        np.zeros((0, 2)),
+    )
+
+
+def predict_moments(
+    posterior: Posterior,
+    X: Array,
+    X_var: Array | None = None,
+    standardizer: Standardizer | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the outputs for every row."""
+    return reference.predict_moments(
+        posterior, _standardised(X, standardizer, posterior.dtype), X_var
+    )
+
+
+def predict_gradient(
+    posterior: Posterior, X: Array, standardizer: Standardizer | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return those moments and their derivatives by the standardised features."""
+    return reference.predict_gradient(posterior, _standardised(X, standardizer, posterior.dtype))
+
+
+def _standardised(X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> Array:
+    return X if standardizer is None else standardizer.checked_X(X, dtype)

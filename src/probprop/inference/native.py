@@ -1,0 +1,277 @@
+"""The compiled kernel (``cpp/``) as an engine; no other module imports ``probprop._kernel``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop import _kernel
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import (
+    Memory,
+    PassInfo,
+    Posterior,
+    Records,
+    SweepInfo,
+    cut,
+    flat,
+)
+from probprop.inference.standardize import LARGEST, Standardizer
+from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+from probprop.reference.likelihoods import GAUSSIAN, PointLikelihood
+
+_FINE = 1e-25  # the kernel takes single-precision numbers below 1e-38 for 0
+
+
+def cpu_level() -> str:
+    """Return the instruction set the native engine uses: v4, v3, v2 or generic.
+
+    The environment variable ``PROBPROP_CPU_LEVEL``, read at import, forces a lower one.
+    """
+    return _kernel.cpu_level()
+
+
+def cpu_levels() -> list[str]:
+    """Return the instruction sets this machine can run, fastest first."""
+    return _kernel.cpu_levels()
+
+
+class_log_probabilities = _kernel.class_log_probabilities
+
+# ---- Arrays as the kernel takes them
+
+
+class _Rows(NamedTuple):
+    """Rows as they lie, and what standardises them on the way; None: nothing does."""
+
+    X: Array
+    scaling: tuple[FloatArray, FloatArray, float] | None
+
+
+def _rows(X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> _Rows:
+    X = _readable(X)
+    if standardizer is None:
+        return _Rows(X, None)
+    if standardizer.finest < _FINE:
+        return _Rows(standardizer.checked_X(X, dtype), None)
+    return _Rows(X, (standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]))
+
+
+def _readable(a: Array) -> Array:
+    """Return numbers of either precision, a copy if the kernel cannot read them where they lie."""
+    if a.dtype not in (np.float64, np.float32):
+        return a.astype(np.float64)
+    whole = a.flags.aligned and not any(stride % a.itemsize for stride in a.strides)
+    return a if whole and a.dtype.isnative else np.array(a, a.dtype.newbyteorder("="))
+
+
+def _kernel_memory(
+    memory: Memory | None, posterior: Posterior
+) -> tuple[Array, float, int, float, float] | None:
+    if memory is None:
+        return None
+    v_hat_nat = flat(posterior.v_hat_nat).astype(posterior.dtype, copy=False)
+    return v_hat_nat, memory.capacity, memory.every, memory.noise_shape, memory.noise_rate
+
+
+def _variances(X_var: Array | None, posterior: Posterior) -> Array | None:
+    return None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype)
+
+
+# ---- Training
+
+
+def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
+    """Make the epochs of every task without the GIL, in up to as many threads.
+
+    On Ctrl-C all end soon; each task then has the epochs it had made.
+    """
+    jobs = [_job(task) for task in tasks]
+    try:
+        interrupt: Any = _kernel.train(jobs, n_threads)
+    except OverflowError:
+        for task in tasks:  # one of them says which value it is
+            task.standardizer.check_X(task.X, task.posterior.dtype)
+        raise
+    return [_trained(task, job) for task, job in zip(tasks, jobs, strict=True)], interrupt
+
+
+def _job(task: Task) -> Any:
+    posterior, standardizer = task.posterior, task.standardizer
+    rows = _rows(task.X, standardizer, posterior.dtype)
+    y = _readable(task.y)
+    leaves = standardizer.leaves_targets
+    kind = _kernel.Job64 if posterior.dtype == np.float64 else _kernel.Job32
+    return kind(
+        posterior.layer_sizes,
+        flat(posterior.m_w),
+        flat(posterior.v_w),
+        flat(posterior.v_hat_nat),
+        flat(posterior.a_hat_nat),
+        flat(posterior.b_hat_nat),
+        posterior.alpha_noise,
+        posterior.beta_noise,
+        posterior.alpha_prior,
+        posterior.beta_prior,
+        INFORMATIVE_RATIO,
+        rows.X,
+        y if y.ndim == 2 else y[:, np.newaxis],
+        task.likelihood.name,
+        task.refine,
+        task.n_blocks,
+        rows.scaling,
+        None if leaves else (standardizer.y_mean, standardizer.y_scale, np.inf),
+        _variances(task.X_var, posterior),
+        _kernel_memory(task.memory, posterior),
+        *_shuffling(task),
+    )
+
+
+def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
+    """Return the generator that the kernel shuffles with, or the orders of another kind of it."""
+    if task.random_state is None:
+        return None, None
+    generator: Any = task.random_state.get_state(legacy=False)
+    if generator["bit_generator"] != "MT19937":
+        return None, np.stack([task.order() for _ in task.refine])
+    return (generator["state"]["key"], generator["state"]["pos"]), None
+
+
+def _trained(task: Task, job: Any) -> Trained:
+    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, *prior = job.state()
+    n_epochs, *records = job.records()
+    if task.random_state is not None and (shuffled := job.generator()) is not None:
+        _set_generator(task.random_state, *shuffled)
+    like = task.posterior.m_w
+    posterior = Posterior(
+        m_w=cut(m_w, like),
+        v_w=cut(v_w, like),
+        alpha_noise=alpha_noise,
+        beta_noise=beta_noise,
+        alpha_prior=prior[0],
+        beta_prior=prior[1],
+        v_hat_nat=cut(v_hat_nat, like),
+        a_hat_nat=cut(a_hat_nat, like),
+        b_hat_nat=cut(b_hat_nat, like),
+    )
+    return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
+
+
+def _set_generator(random_state: RandomState, key: Array, position: int) -> None:
+    """Let a generator go on from where the kernel is."""
+    state: Any = random_state.get_state(legacy=False)
+    random_state.set_state(state | {"state": {"key": key, "pos": position}})
+
+
+# ---- One pass, one sweep
+
+
+def adf_pass(
+    posterior: Posterior,
+    X: Array,
+    y: Array,
+    order: Array,
+    *,
+    likelihood: PointLikelihood = GAUSSIAN,
+    memory: Memory | None = None,
+    X_var: Array | None = None,
+) -> tuple[Posterior, PassInfo]:
+    """Absorb the rows of X and y in the given order, once."""
+    m_w, v_w, observed = _kernel.adf_pass(
+        list(posterior.layer_sizes),
+        flat(posterior.m_w),
+        flat(posterior.v_w),
+        _readable(X),
+        _readable(y).reshape(len(y), -1),
+        np.ascontiguousarray(order, np.int64),
+        likelihood.name,
+        posterior.alpha_noise,
+        posterior.beta_noise,
+        _kernel_memory(memory, posterior),
+        _variances(X_var, posterior),
+    )
+    alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
+    like = posterior.m_w
+    posterior_new = replace(
+        posterior,
+        m_w=cut(m_w, like),
+        v_w=cut(v_w, like),
+        alpha_noise=alpha_noise,
+        beta_noise=beta_noise,
+    )
+    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+
+
+def refine_prior(
+    posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
+) -> tuple[Posterior, SweepInfo]:
+    """Refine every approximate prior factor once."""
+    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, observed = _kernel.refine_prior(
+        flat(posterior.m_w),
+        flat(posterior.v_w),
+        flat(posterior.v_hat_nat),
+        flat(posterior.a_hat_nat),
+        flat(posterior.b_hat_nat),
+        posterior.alpha_prior,
+        posterior.beta_prior,
+        informative_ratio,
+    )
+    alpha_prior, beta_prior, n_skipped, n_uninformative = observed
+    like = posterior.m_w
+    posterior_new = replace(
+        posterior,
+        m_w=cut(m_w, like),
+        v_w=cut(v_w, like),
+        v_hat_nat=cut(v_hat_nat, like),
+        a_hat_nat=cut(a_hat_nat, like),
+        b_hat_nat=cut(b_hat_nat, like),
+        alpha_prior=alpha_prior,
+        beta_prior=beta_prior,
+    )
+    return posterior_new, SweepInfo(n_skipped, n_uninformative)
+
+
+# ---- Prediction
+
+
+def predict_moments(
+    posterior: Posterior,
+    X: Array,
+    X_var: Array | None = None,
+    standardizer: Standardizer | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the outputs for every row."""
+    rows = _rows(X, standardizer, posterior.dtype)
+    sizes, m_w, v_w = posterior.layer_sizes, flat(posterior.m_w), flat(posterior.v_w)
+    X_var = _variances(X_var, posterior)
+    try:
+        mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows.X, X_var, rows.scaling)
+    except OverflowError:
+        _refuse(X, standardizer, posterior)
+        raise
+    if sizes[-1] == 1:
+        return mean[:, 0], variance[:, 0]
+    return mean, variance
+
+
+def predict_gradient(
+    posterior: Posterior, X: Array, standardizer: Standardizer | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return those moments and their derivatives by the standardised features."""
+    rows = _rows(X, standardizer, posterior.dtype)
+    sizes, m_w, v_w = posterior.layer_sizes, flat(posterior.m_w), flat(posterior.v_w)
+    try:
+        return _kernel.predict_gradient(sizes, m_w, v_w, rows.X, rows.scaling)
+    except OverflowError:
+        _refuse(X, standardizer, posterior)
+        raise
+
+
+def _refuse(X: Array, standardizer: Standardizer | None, posterior: Posterior) -> None:
+    """Say which value of X it was that the kernel refused."""
+    if standardizer is not None:
+        standardizer.check_X(X, posterior.dtype)

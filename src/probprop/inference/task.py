@@ -1,0 +1,76 @@
+"""What an engine is given to train a network, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array
+from probprop.inference.posterior import Memory, Posterior, Records
+from probprop.inference.standardize import Standardizer
+from probprop.reference.likelihoods import PointLikelihood
+
+INFORMATIVE_RATIO = 8.0
+"""A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Epochs to make over the same rows.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Where they begin.
+    X : ndarray of shape (n, n_features)
+        In the units of the features; finite.
+    X_var : ndarray of shape (n, n_features), or None
+        Variances of the standardised entries; None where all are 0.
+    y : ndarray of shape (n,) or (n, K)
+        As the likelihood encodes them.
+    standardizer : Standardizer
+        Of X and y.
+    likelihood : PointLikelihood
+    memory : Memory or None
+        The bound on the evidence.
+    refine : ndarray of bool, shape (n_epochs,)
+        Whether the prior factors are refined in each epoch.
+    n_blocks : int
+        Parts that an epoch is cut into; with refinement, each is followed by one.
+    random_state : RandomState or None
+        Shuffles the rows before each epoch; None: they come in the order given.
+    """
+
+    posterior: Posterior
+    X: Array
+    X_var: Array | None
+    y: Array
+    standardizer: Standardizer
+    likelihood: PointLikelihood
+    memory: Memory | None
+    refine: Array
+    n_blocks: int = 1
+    random_state: RandomState | None = None
+
+    def order(self) -> Array:
+        """Return the order of the next epoch, (n,)."""
+        n = len(self.y)
+        return np.arange(n) if self.random_state is None else self.random_state.permutation(n)
+
+
+class Trained(NamedTuple):
+    """What a task has become.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        After the last whole epoch.
+    records : Records
+        Of the whole epochs.
+    """
+
+    posterior: Posterior
+    records: Records
