@@ -37,7 +37,7 @@ PROBPROP_INLINE void activate(HiddenLayer<T>& layer) {
         const auto z = Activation::template moments<T>(load(layer.m_a + at), load(layer.v_a + at));
         Vec<T> z_m = z.m_z * inv_sqrt_n;
         Vec<T> z_v = z.v_z * inv_n;
-        Vec<T> z_e2 = (z.m_z * z.m_z + z.v_z) * inv_n;
+        Vec<T> z_e2 = z_m * z_m + z_v;
         if (i == layer.n_vec - 1) {  // the bias unit and the padding keep what was set once
             const Int<T> unit = is_unit<T>(i, layer.n_out);
             z_m = unit ? z_m : load(layer.z_m + at);

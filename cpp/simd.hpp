@@ -73,6 +73,7 @@ struct Simd<double> {
     static constexpr int tail_p_degree = sizeof(tail_p_f64) / sizeof(double) - 1;
     static constexpr const double* tail_q = tail_q_f64;
     static constexpr int tail_q_degree = sizeof(tail_q_f64) / sizeof(double) - 1;
+    static constexpr double tail_unit = 0x1p-70;  // keeps Q(x) (1 + x^2) below 1 up to exp_lowest
 };
 
 template <>
@@ -95,6 +96,7 @@ struct Simd<float> {
     static constexpr int tail_p_degree = sizeof(tail_p_f32) / sizeof(float) - 1;
     static constexpr const float* tail_q = tail_q_f32;
     static constexpr int tail_q_degree = sizeof(tail_q_f32) / sizeof(float) - 1;
+    static constexpr float tail_unit = 0x1p-35f;
 };
 
 template <typename T>
@@ -273,6 +275,14 @@ PROBPROP_INLINE Vec<T> horner(const T* coefficients, Vec<T> x) {
     return sum;
 }
 
+// p 2^k, where the low bits of `shifted`, k + round_to_int, hold k: moved to the exponent they
+// multiply p. Unsigned, for below exp_lowest, where the result is not used, the sum may overflow.
+template <typename T>
+PROBPROP_INLINE Vec<T> times_power_of_2(Vec<T> p, Vec<T> shifted) {
+    using Bits = typename Simd<T>::Unsigned;
+    return (Vec<T>)((Bits)p + ((Bits)shifted << Simd<T>::mantissa_bits));
+}
+
 // exp(x) for x <= 0; zero where the result would be subnormal.
 template <typename T>
 PROBPROP_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
@@ -281,11 +291,31 @@ PROBPROP_INLINE Vec<T> exp_nonpositive(Vec<T> x) {
     const Vec<T> k = shifted - S::round_to_int;
     const Vec<T> r = (x - k * S::ln2_high) - k * S::ln2_low;
     const Vec<T> p = horner<T, S::exp_degree>(S::exp_poly, r);
-    // The low bits of `shifted` hold k: moved to the exponent they multiply p by 2^k. Unsigned,
-    // because below exp_lowest, where the result is not used, the sum may overflow.
-    using Bits = typename S::Unsigned;
-    const Vec<T> y = (Vec<T>)((Bits)p + ((Bits)shifted << S::mantissa_bits));
-    return x < S::exp_lowest ? Vec<T>{} : y;
+    return x < S::exp_lowest ? Vec<T>{} : times_power_of_2<T>(p, shifted);
+}
+
+// The coefficients of factor p(step x), given those of p.
+template <typename T, int degree>
+struct Rescaled {
+    T coefficients[degree + 1] = {};
+    constexpr Rescaled(const T* p, T factor, T step) {
+        for (int k = 0; k <= degree; ++k, factor *= step) coefficients[k] = p[k] * factor;
+    }
+};
+template <typename T>
+static constexpr Rescaled<T, Simd<T>::exp_degree> density_poly(Simd<T>::exp_poly,
+                                                               T(0.3989422804014327), T(-0.5));
+
+// The density of the normal distribution where x^2 is x2: as exp_nonpositive, with the factors
+// 1/sqrt(2 pi) and -1/2 in the coefficients.
+template <typename T>
+PROBPROP_INLINE Vec<T> normal_density(Vec<T> x2) {
+    using S = Simd<T>;
+    const Vec<T> shifted = x2 * T(-0.7213475204444817) + S::round_to_int;
+    const Vec<T> k = shifted - S::round_to_int;
+    const Vec<T> r = (x2 + k * (T(2) * S::ln2_high)) + k * (T(2) * S::ln2_low);
+    const Vec<T> p = horner<T, S::exp_degree>(density_poly<T>.coefficients, r);
+    return x2 > T(-2) * S::exp_lowest ? Vec<T>{} : times_power_of_2<T>(p, shifted);
 }
 
 }  // namespace PROBPROP_LEVEL

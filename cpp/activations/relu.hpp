@@ -14,6 +14,14 @@ struct ReluMoments {
     Vec<T> dv_dm, dv_dv;  // dv_z/dm_a, dv_z/dv_a
 };
 
+// P and Q in a unit in which phi/(Q (1 + x^2)) does not underflow before phi does.
+template <typename T>
+static constexpr Rescaled<T, Simd<T>::tail_p_degree> tail_p(Simd<T>::tail_p, Simd<T>::tail_unit,
+                                                            T(1));
+template <typename T>
+static constexpr Rescaled<T, Simd<T>::tail_q_degree> tail_q(Simd<T>::tail_q, Simd<T>::tail_unit,
+                                                            T(1));
+
 // With I_n(x) = int_0^inf u^n exp(-u^2/2 - x u) du, x = |t|: I_0 = R is the Mills ratio,
 // I_1 = A = 1 - x R and I_2 = B = (x^2 + 1) R - x. Those differences cancel in the tail; B is
 // therefore the function that is approximated (P/Q, positive coefficients), and R and A
@@ -27,32 +35,30 @@ PROBPROP_INLINE ReluMoments<T> relu_moments(Vec<T> m_a, Vec<T> v_a) {
     const Vec<T> t = m_a * inv_s;
     // The density is zero in double beyond 38.6, so beyond 40 the tail functions don't matter.
     const Vec<T> x = min(abs<T>(t), splat<T>(T(40)));
-    const Vec<T> phi = T(0.3989422804014327) * exp_nonpositive<T>(T(-0.5) * x * x);
+    const Vec<T> x2 = x * x;
+    const Vec<T> phi = normal_density<T>(x2);
 
-    const Vec<T> p = horner<T, S::tail_p_degree>(S::tail_p, x);
-    const Vec<T> q = horner<T, S::tail_q_degree>(S::tail_q, x);
-    const Vec<T> one_x2 = x * x + T(1);
-    const Vec<T> inverse = T(1) / (q * one_x2);  // one division serves B, R and A
-    const Vec<T> B = p * one_x2 * inverse;
-    const Vec<T> inv_one_x2 = q * inverse;
-    const Vec<T> R = (x + B) * inv_one_x2;
-    const Vec<T> A = (T(1) - x * B) * inv_one_x2;
-
-    const Vec<T> tail = phi * R;  // Phi(-x)
+    const Vec<T> p = horner<T, S::tail_p_degree>(tail_p<T>.coefficients, x);
+    const Vec<T> q = horner<T, S::tail_q_degree>(tail_q<T>.coefficients, x);
+    const Vec<T> one_x2 = x2 + T(1);
+    const Vec<T> scale = phi * (T(1) / (q * one_x2));  // one division serves R, A and B = p/q
+    const Vec<T> tail = scale * (x * q + p);           // phi R = Phi(-x)
+    const Vec<T> phi_A = scale * (q - x * p);
+    const Vec<T> phi_B = scale * (p * one_x2);
     const Vec<T> body = T(1) - tail;
-    const Vec<T> phi_A = phi * A;
-    const Vec<T> phi_B = phi * B;
     const auto positive = t > T(0);
     const Vec<T> Phi = positive ? body : tail;
     const Vec<T> Phi_minus = positive ? tail : body;
+    const Vec<T> density = phi * inv_s;  // of the activation at zero
 
     ReluMoments<T> out;
-    out.m_z = s * phi_A + max(m_a, Vec<T>{});
-    out.v_z = v * (positive ? T(1) - phi_B - (T(2) * x + phi_A) * phi_A : phi_B - phi_A * phi_A);
+    out.m_z = s * phi_A + (positive ? m_a : Vec<T>{});
+    out.v_z =
+        v * ((positive ? T(1) - phi_B : phi_B) - ((positive ? x + x : Vec<T>{}) + phi_A) * phi_A);
     out.dm_dm = Phi;
-    out.dm_dv = T(0.5) * phi * inv_s;
-    out.dv_dm = T(2) * out.m_z * Phi_minus;
-    out.dv_dv = Phi - out.m_z * phi * inv_s;
+    out.dm_dv = T(0.5) * density;
+    out.dv_dm = (out.m_z + out.m_z) * Phi_minus;
+    out.dv_dv = Phi - out.m_z * density;
     return out;
 }
 
