@@ -43,24 +43,29 @@ PROBPROP_INLINE void read_targets(const Matrix& y, const Scaling& scaling, int64
 // The input layer (17) of point i: x/sqrt(n) and x^2/n with n = n_columns + 1, bias last. False
 // where an entry is too large. `dense`: the entries of a row lie side by side.
 template <typename T, typename Source, bool dense, bool scaled>
-static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv_sqrt_n, T* x,
-                       T* x2) {
-    const Source* row = static_cast<const Source*>(X.data) + i * X.row_stride;
+static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv_sqrt_n,
+                       T* __restrict x, T* __restrict x2) {
+    const Source* __restrict row = static_cast<const Source*>(X.data) + i * X.row_stride;
+    const double* __restrict mean = scaling.mean;
+    const double* __restrict scale = scaling.scale;
+    const double largest = scaling.largest;
     const int64_t stride = dense ? 1 : X.column_stride;
-    const double *mean = scaling.mean, *scale = scaling.scale, largest = scaling.largest;
     const int n = X.n_columns;
     int64_t beyond = 0;
     for (int j = 0; j < n; ++j) {
+        T z;
         if constexpr (scaled) {
-            const double z = (double(row[j * stride]) - mean[j]) / scale[j];
-            beyond |= __builtin_fabs(z) > largest;
-            x[j] = T(z) * inv_sqrt_n;
+            const double exact = (double(row[j * stride]) - mean[j]) / scale[j];
+            beyond |= __builtin_fabs(exact) > largest;
+            z = T(exact) * inv_sqrt_n;
         } else {
-            x[j] = T(row[j * stride]) * inv_sqrt_n;
+            z = T(row[j * stride]) * inv_sqrt_n;
         }
+        x[j] = z;
+        x2[j] = z * z;
     }
     x[n] = inv_sqrt_n;
-    for (int j = 0; j <= n; ++j) x2[j] = x[j] * x[j];
+    x2[n] = inv_sqrt_n * inv_sqrt_n;
     return beyond == 0;
 }
 

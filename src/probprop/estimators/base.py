@@ -127,7 +127,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _predictive(self, X: ArrayLike, X_std: ArrayLike | None) -> Any:
         """Return the predictive distribution of every row."""
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)  # raises
         inputs = read_inputs(self, X, X_std)
         plan = plan_of(self, self.likelihood_)
         return predictive(plan, self.posterior_, self.standardizer_, inputs)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from probprop._types import FloatArray
+from probprop._types import Array
 from probprop.estimators.validation import (
     check_input_std,
     check_inputs,
@@ -38,7 +38,7 @@ class TrainingData:
     """
 
     X: Inputs
-    y: FloatArray
+    y: Array
     likelihood: Likelihood
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any
+from operator import is_
+from typing import Any, TypeGuard
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,17 +20,21 @@ from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
-def check_regression_data(
-    estimator: Any, X: Any, y: Any, *, reset: bool
-) -> tuple[Array, FloatArray]:
+
+def check_regression_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
     """Return X, (n, n_features), and y, (n,) or (n, K) with K of 2 or more, as floats.
 
-    X is finite, except for missing entries where the estimator's tag allows them.
+    X is finite, except for missing entries where the estimator's tag allows them. Arrays of single
+    or double precision are not copied.
     """
+    if not reset and _is_plain(estimator, X) and _are_plain_targets(y, len(X)):
+        return X, y
     X, y = _validated(estimator, X, y, multi_output=True, y_numeric=True, reset=reset)
-    y = np.asarray(y, np.float64)  # raises where y holds text
-    return X, column_or_1d(y, warn=True) if y.shape[1:] in [(), (1,)] else y
+    if not isinstance(y, np.ndarray) or y.dtype not in _FLOATS:
+        y = np.asarray(y, np.float64)  # raises where y holds text
+    return X, column_or_1d(y, warn=True) if y.shape[1:] == (1,) else y
 
 
 def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
@@ -49,6 +57,37 @@ def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
             f"feature. Got {float(bad[0])} instead."
         )
     return known
+
+
+def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
+    """Whether scikit-learn would take X as it is: its own checks take longer than one row does."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in _FLOATS
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", 0)
+        and not hasattr(estimator, "feature_names_in_")  # X has none, which calls for a warning
+        and _has_finite_sum(X)
+    )
+
+
+def _are_plain_targets(y: Any, n: int) -> TypeGuard[Array]:
+    """Whether scikit-learn would take the values y of n rows as they are."""
+    return (
+        type(y) is np.ndarray
+        and y.dtype in _FLOATS
+        and len(y.shape) > 0
+        and len(y) == n
+        and (y.ndim == 1 or (y.ndim == 2 and y.shape[1] > 1))
+        and _has_finite_sum(y)
+    )
+
+
+def _has_finite_sum(a: Array) -> bool:
+    """Whether all entries are finite, unless the sum overflows: then it takes a closer look."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(a.sum())
 
 
 def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> Any:
@@ -124,7 +163,7 @@ def check_inputs(estimator: Any, X: Any) -> Array:
 
     X is finite, except for missing entries where the estimator's tag allows them.
     """
-    checked: Array = _validated(estimator, X, reset=False)
+    checked: Array = X if _is_plain(estimator, X) else _validated(estimator, X, reset=False)
     return checked
 
 
@@ -225,8 +264,25 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
 }
 
 
+_CHECKED: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
+"""The parameters with which an estimator passed, unless they could change in place."""
+
+
 def check_parameters(estimator: Any) -> None:
-    """Raise unless every parameter of an estimator has a valid value."""
-    for name, value in estimator.get_params(deep=False).items():
-        if name in _CHECKS:
-            _CHECKS[name](value)
+    """Refuse values that the parameters of an estimator cannot have."""
+    kind: Any = type(estimator)
+    names = _checked_names(kind)
+    values = tuple([getattr(estimator, name) for name in names])
+    before = _CHECKED.get(estimator)
+    if before is not None and all(map(is_, values, before)):
+        return
+    _CHECKED.pop(estimator, None)
+    for name, value in zip(names, values, strict=True):
+        _CHECKS[name](value)
+    if all(isinstance(value, int | float | str | tuple | None) for value in values):
+        _CHECKED[estimator] = values
+
+
+@cache
+def _checked_names(kind: Any) -> list[str]:
+    return [name for name in signature(kind).parameters if name in _CHECKS]

@@ -24,6 +24,7 @@ from probprop.inference.standardize import LARGEST, Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
 from probprop.reference.likelihoods import GAUSSIAN, PointLikelihood
 
+_FLOATS = (_FLOAT64 := np.dtype(np.float64), np.dtype(np.float32))
 _FINE = 1e-25  # the kernel takes single-precision numbers below 1e-38 for 0
 
 
@@ -56,17 +57,18 @@ def _rows(X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> 
     X = _readable(X)
     if standardizer is None:
         return _Rows(X, None)
-    if standardizer.finest < _FINE:
+    if standardizer.x_scale.min() < _FINE:
         return _Rows(standardizer.checked_X(X, dtype), None)
     return _Rows(X, (standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]))
 
 
 def _readable(a: Array) -> Array:
     """Return numbers of either precision, a copy if the kernel cannot read them where they lie."""
-    if a.dtype not in (np.float64, np.float32):
+    if a.dtype not in _FLOATS:
         return a.astype(np.float64)
-    whole = a.flags.aligned and not any(stride % a.itemsize for stride in a.strides)
-    return a if whole and a.dtype.isnative else np.array(a, a.dtype.newbyteorder("="))
+    flags = a.flags
+    regular = flags.c_contiguous or not any(stride % a.itemsize for stride in a.strides)
+    return a if regular and flags.aligned else a.copy()
 
 
 def _kernel_memory(
@@ -105,7 +107,7 @@ def _job(task: Task) -> Any:
     rows = _rows(task.X, standardizer, posterior.dtype)
     y = _readable(task.y)
     leaves = standardizer.leaves_targets
-    kind = _kernel.Job64 if posterior.dtype == np.float64 else _kernel.Job32
+    kind = _kernel.Job64 if posterior.dtype == _FLOAT64 else _kernel.Job32
     return kind(
         posterior.layer_sizes,
         flat(posterior.m_w),

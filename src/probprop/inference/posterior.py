@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,11 +30,12 @@ def cut(whole: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
     >>> cut(np.arange(5.0), (np.ones((1, 2)), np.ones((1, 3))))
     (array([[0., 1.]]), array([[2., 3., 4.]]))
     """
-    ends = accumulate(layer.size for layer in like)  # numpy's split takes longer than a small pass
-    return tuple(
-        whole[end - layer.size : end].reshape(layer.shape)
-        for end, layer in zip(ends, like, strict=True)
-    )
+    layers, start = [], 0
+    for layer in like:  # numpy's split takes longer than a small pass
+        end = start + layer.size
+        layers.append(whole[start:end].reshape(layer.shape))
+        start = end
+    return tuple(layers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -66,18 +66,13 @@ class Standardizer:
 
     def check_y(self, y: Array, dtype: np.dtype[Any]) -> None:
         """Refuse targets that the arithmetic of the dtype could not hold, without a copy."""
-        extremes = self.transform_y(np.stack([y.min(axis=0), y.max(axis=0)]))
-        check_magnitude("y", float(np.abs(extremes).max()), dtype)
+        low, high = self.transform_y(y.min(axis=0)), self.transform_y(y.max(axis=0))
+        check_magnitude("y", max(-min(low.tolist()), *high.tolist()), dtype)
 
     def largest_std(self, std: FloatArray) -> float:
         """Return the largest of the standard deviations, standardised."""
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
-
-    @property
-    def finest(self) -> float:
-        """The smallest scale of a feature, in its units."""
-        return float(self.x_scale.min())
 
     @property
     def leaves_targets(self) -> bool:

@@ -54,14 +54,14 @@ class Gaussian:
         """Shape and rate of the Gamma of [PBP15] Eq. (1)."""
         return float(self.noise_shape), float(self.noise_rate)
 
-    def encode(self, y: Array) -> FloatArray:
-        """Return targets as floats; refuse more or fewer of them in each row than before."""
+    def encode(self, y: Array) -> Array:
+        """Return the targets, floats; refuse more or fewer of them in each row than before."""
         if count_targets(y) != self.n_targets:
             raise ValueError(
                 f"y has {count_targets(y)} target(s) in each row, but the model was fitted on "
                 f"{self.n_targets}."
             )
-        return np.asarray(y, np.float64)
+        return y
 
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
@@ -89,7 +89,7 @@ class Gaussian:
             alpha_noise=posterior.alpha_noise,
         )
 
-    def log_p(self, predictive: Predictive, y: FloatArray) -> FloatArray:
+    def log_p(self, predictive: Predictive, y: Array) -> FloatArray:
         """Return the log density of the targets of each row together, (n,)."""
         log_p = predictive.logpdf(y)
         return log_p if log_p.ndim == 1 else log_p.sum(axis=1)

@@ -47,7 +47,7 @@ class Likelihood(Protocol):
     def noise_prior(self) -> tuple[float, float]:
         """Shape and rate of the Gamma prior of the noise precision."""
 
-    def encode(self, y: Array) -> FloatArray:
+    def encode(self, y: Array) -> Array:
         """Check targets and return them as numbers, (n,) or (n, K), not yet standardised."""
 
     def log_Z(
@@ -71,7 +71,7 @@ class Likelihood(Protocol):
         mean and variance are (n,), or (n, K) for several outputs, and standardised.
         """
 
-    def log_p(self, predictive: Any, y: FloatArray) -> FloatArray:
+    def log_p(self, predictive: Any, y: Array) -> FloatArray:
         """Return log p of encoded targets under their predictive distribution, (n,)."""
 
     def mixture(self, predictives: Sequence[Any]) -> Any:
