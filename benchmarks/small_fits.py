@@ -10,19 +10,21 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.agreement import check_posteriors
-from benchmarks.cases import first_posterior, made_data
+from benchmarks.cases import made_data
 from benchmarks.clock import median, say, timed
 from benchmarks.effort import Effort
 from benchmarks.outcome import Figure, Outcome, verdict
 from probprop import PBPRegressor
+from probprop.inference import training
 from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.plan import Plan
+from probprop.inference.task import Task
 
 SIZES = ((30, 5), (277, 6))  # rows and features
 _HIDDEN = (50,)
-_WIDE = (1_000,)  # the refinement of so many units minus that of _HIDDEN is kernel only
 _EPOCHS = (10, 310)
-_PASSES = (10, 210)
-_SWEEPS = 100
 _MOST_MICROSECONDS = 15.0
 
 
@@ -61,8 +63,8 @@ def run(effort: Effort) -> Outcome:
             Figure(f"Python, µs per epoch of {name}", overhead[name]) for name in names.values()
         ],
         notes=[
-            f"Epochs: fits of {_EPOCHS[1]} minus fits of {_EPOCHS[0]} epochs. Kernel: long passes",
-            "minus short ones, and refinements of many weights minus those of few.",
+            f"Epochs: fits of {_EPOCHS[1]} minus fits of {_EPOCHS[0]} epochs. Kernel: the same in",
+            "one call of the engine, which makes the orders, the passes and the refinements.",
             "Checked: fits of 5 epochs agree with the reference's.",
         ],
         measured={
@@ -104,22 +106,23 @@ def _epoch(n_rows: int, n_features: int, effort: Effort) -> float:
 
 
 def _kernel(n_rows: int, n_features: int, effort: Effort) -> float:
-    """Return the processor time of one pass and one refinement, without the calls of them."""
-    engine = ENGINES["native"]
+    """Return the processor time of an epoch of the same fit, all of them in one call."""
     X, y = made_data(n_rows, n_features)
-    narrow, wide = (first_posterior(n_features, h, "float64") for h in (_HIDDEN, _WIDE))
-    narrow = engine.adf_pass(narrow, X, y, np.arange(n_rows))[0]
-    wide = engine.adf_pass(wide, X, y, np.arange(n_rows))[0]
+    likelihood, random_state = Gaussian(), np.random.RandomState(0)
+    before = training.start(Plan(likelihood, _HIDDEN), Inputs(X), y, random_state)
 
-    def passes(n: int) -> None:
-        engine.adf_pass(narrow, X, y, np.tile(np.arange(n_rows), n))
+    def epochs(n: int) -> None:
+        task = Task(
+            posterior=before.posterior,
+            X=X,
+            X_var=None,
+            y=y,
+            standardizer=before.standardizer,
+            likelihood=likelihood,
+            memory=None,
+            refine=np.ones(n, bool),
+            random_state=np.random.RandomState(0),
+        )
+        ENGINES["native"].train([task])
 
-    def sweeps(n_weights: int) -> None:
-        posterior = narrow if n_weights == size_narrow else wide
-        for _ in range(n_sweeps):
-            engine.refine_prior(posterior)
-
-    size_narrow, size_wide = (sum(m.size for m in p.m_w) for p in (narrow, wide))
-    n_sweeps = effort.of(_SWEEPS, least=2)
-    per_weight = _per_step(sweeps, size_narrow, size_wide) / n_sweeps
-    return _per_step(passes, _PASSES[0], effort.of(_PASSES[1], least=20)) + per_weight * size_narrow
+    return _per_step(epochs, _EPOCHS[0], effort.of(_EPOCHS[1], least=20))

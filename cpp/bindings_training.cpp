@@ -83,23 +83,22 @@ class Job {
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
         prior = new_array<double>(n_epochs, 2);
-        result = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data()};
+        observed = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data()};
         training = std::make_unique<Training<T>>(args);
     }
     Job(const Job&) = delete;
 
     void run(bool (*keep_going)(void*), void* context) {
-        status = training->run(kernels<T>().adf_pass, keep_going, context, result);
+        status = training->run(kernels<T>().adf_pass, keep_going, context, observed);
     }
 
-    nb::tuple state() const {
-        return nb::make_tuple(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise,
-                              alpha_prior, beta_prior);
-    }
-    nb::tuple records() const {
+    // The posterior, then what the epochs observed.
+    nb::tuple result() const {
         const size_t n_epochs = refine.shape(0), n_noise = alpha_noise.shape(0);
         const Out3<double> per_target(noise.data(), {n_epochs, 2, n_noise}, nb::find(noise));
-        return nb::make_tuple(result.n_epochs, log_Z_sum, counts, per_target, prior);
+        return nb::make_tuple(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise,
+                              alpha_prior, beta_prior, observed.n_epochs, log_Z_sum, counts,
+                              per_target, prior);
     }
     nb::object generator() const {
         if (!random) return nb::none();
@@ -144,7 +143,7 @@ class Job {
     Out2<double> log_Z_sum, prior;
     Out2<int64_t> counts;
     Out1<double> noise;
-    TrainResult result = {};
+    TrainResult observed = {};
     std::unique_ptr<Training<T>> training;
 };
 
@@ -243,11 +242,9 @@ void define_for(nb::module_& m, const char* name) {
             "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
             "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
             "generator"_a = nb::none(), "orders"_a = nb::none())
-        .def("state", &Job<T>::state,
+        .def("result", &Job<T>::result,
              "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
-             "beta_prior).")
-        .def("records", &Job<T>::records,
-             "(n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs that were made.")
+             "beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.")
         .def("generator", &Job<T>::generator, "The generator after them, or None.");
     m.def("train", &train<T>, "jobs"_a, "n_threads"_a = 1,
           "Make the epochs of all jobs; returns the exception of an interrupt, or None.");

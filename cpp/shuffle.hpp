@@ -25,35 +25,37 @@ struct Mt19937 {
         return high << 32 | next();
     }
 
-    // A number from 0 to `most`, by rejection among those with as many bits.
-    uint64_t up_to(uint64_t most) {
-        uint64_t mask = most, found;
-        for (int shift = 1; shift < 64; shift *= 2) mask |= mask >> shift;
-        do {
-            found = (most <= 0xffffffffu ? next() : next_64()) & mask;
-        } while (found > most);
-        return found;
-    }
-
   private:
+    static uint32_t twisted(uint32_t far, uint32_t high, uint32_t low) {
+        const uint32_t y = (high & 0x80000000u) | (low & 0x7fffffffu);
+        return far ^ (y >> 1) ^ (y % 2 == 1 ? 0x9908b0dfu : 0u);
+    }
     void refill() {
-        for (int i = 0; i < size; ++i) {
-            const uint32_t y = (key[i] & 0x80000000u) | (key[(i + 1) % size] & 0x7fffffffu);
-            key[i] = key[(i + middle) % size] ^ (y >> 1) ^ (y % 2 == 1 ? 0x9908b0dfu : 0u);
-        }
+        constexpr int rest = size - middle;
+        for (int i = 0; i < rest; ++i) key[i] = twisted(key[i + middle], key[i], key[i + 1]);
+        for (int i = rest; i < size - 1; ++i) key[i] = twisted(key[i - rest], key[i], key[i + 1]);
+        key[size - 1] = twisted(key[middle - 1], key[size - 1], key[0]);
         position = 0;
     }
 };
 
-// The permutation of 0 to n - 1 that RandomState.permutation(n) gives.
+// The permutation of 0 to n - 1 that RandomState.permutation(n) gives: entry i, from the last on,
+// changes places with one drawn from 0 to i, by rejection among the numbers with as many bits.
 template <typename Index>
 void permutation(Mt19937& random, int64_t n, Index* out) {
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Index>(i);
-    for (int64_t i = n - 1; i > 0; --i) {
-        const uint64_t j = random.up_to(static_cast<uint64_t>(i));
+    uint64_t mask = 1;
+    while (static_cast<int64_t>(mask) < n - 1) mask = 2 * mask + 1;
+    for (int64_t i = n - 1; i > 0;) {
+        while (static_cast<int64_t>(mask / 2) >= i) mask /= 2;
+        const uint64_t drawn = (mask <= 0xffffffffu ? random.next() : random.next_64()) & mask;
+        // One that is rejected changes i with itself: no branch, which nobody could predict.
+        const int64_t accepted = static_cast<int64_t>(drawn) <= i ? 1 : 0;
+        const int64_t j = accepted ? static_cast<int64_t>(drawn) : i;
         const Index kept = out[i];
         out[i] = out[j];
         out[j] = kept;
+        i -= accepted;
     }
 }
 

@@ -68,14 +68,9 @@ class Job64:
 
     def __init__(self, sizes: Sequence[int], m_w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], v_w: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], v_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], a_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], b_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], alpha_noise: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], beta_noise: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], alpha_prior: float, beta_prior: float, informative_ratio: float, X: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], y: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], likelihood: str, refine: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], n_blocks: int, X_scaling: tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None = None, y_scaling: tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None = None, X_var: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, memory: tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float, int, float, float] | None = None, generator: tuple[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], int] | None = None, orders: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
-    def state(self) -> tuple:
+    def result(self) -> tuple:
         """
-        (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior).
-        """
-
-    def records(self) -> tuple:
-        """
-        (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs that were made.
+        (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.
         """
 
     def generator(self) -> object:
@@ -95,14 +90,9 @@ class Job32:
 
     def __init__(self, sizes: Sequence[int], m_w: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], v_w: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], v_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], a_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], b_hat_nat: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], alpha_noise: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], beta_noise: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], alpha_prior: float, beta_prior: float, informative_ratio: float, X: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], y: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], likelihood: str, refine: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], n_blocks: int, X_scaling: tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None = None, y_scaling: tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None = None, X_var: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, memory: tuple[Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], float, int, float, float] | None = None, generator: tuple[Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], int] | None = None, orders: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None) -> None: ...
 
-    def state(self) -> tuple:
+    def result(self) -> tuple:
         """
-        (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior).
-        """
-
-    def records(self) -> tuple:
-        """
-        (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs that were made.
+        (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.
         """
 
     def generator(self) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.random import RandomState
@@ -71,6 +72,33 @@ def _readable(a: Array) -> Array:
     return a if regular and flags.aligned else a.copy()
 
 
+class _Whole(NamedTuple):
+    """The arrays of all layers of a posterior, each flat."""
+
+    m_w: Array
+    v_w: Array
+    v_hat_nat: Array
+    a_hat_nat: Array
+    b_hat_nat: Array
+
+
+_WHOLE: WeakKeyDictionary[Posterior, _Whole] = WeakKeyDictionary()
+"""Of a posterior that the kernel has trained: the arrays whose views its layers are."""
+
+
+def _whole(posterior: Posterior) -> _Whole:
+    if (known := _WHOLE.get(posterior)) is not None:
+        return known
+    return _Whole(*(flat(getattr(posterior, name)) for name in _Whole._fields))
+
+
+def _weights(posterior: Posterior) -> tuple[Array, Array]:
+    """Return m_w and v_w, flat."""
+    if (known := _WHOLE.get(posterior)) is not None:
+        return known.m_w, known.v_w
+    return flat(posterior.m_w), flat(posterior.v_w)
+
+
 def _kernel_memory(
     memory: Memory | None, posterior: Posterior
 ) -> tuple[Array, float, int, float, float] | None:
@@ -110,11 +138,7 @@ def _job(task: Task) -> Any:
     kind = _kernel.Job64 if posterior.dtype == _FLOAT64 else _kernel.Job32
     return kind(
         posterior.layer_sizes,
-        flat(posterior.m_w),
-        flat(posterior.v_w),
-        flat(posterior.v_hat_nat),
-        flat(posterior.a_hat_nat),
-        flat(posterior.b_hat_nat),
+        *_whole(posterior),
         posterior.alpha_noise,
         posterior.beta_noise,
         posterior.alpha_prior,
@@ -144,22 +168,24 @@ def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
 
 
 def _trained(task: Task, job: Any) -> Trained:
-    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, *prior = job.state()
-    n_epochs, *records = job.records()
+    result = job.result()
+    whole = _Whole(*result[:5])
+    alpha_noise, beta_noise, alpha_prior, beta_prior, n_epochs, *records = result[5:]
     if task.random_state is not None and (shuffled := job.generator()) is not None:
         _set_generator(task.random_state, *shuffled)
-    like = task.posterior.m_w
+    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat = cut(whole, task.posterior.m_w)
     posterior = Posterior(
-        m_w=cut(m_w, like),
-        v_w=cut(v_w, like),
+        m_w=m_w,
+        v_w=v_w,
         alpha_noise=alpha_noise,
         beta_noise=beta_noise,
-        alpha_prior=prior[0],
-        beta_prior=prior[1],
-        v_hat_nat=cut(v_hat_nat, like),
-        a_hat_nat=cut(a_hat_nat, like),
-        b_hat_nat=cut(b_hat_nat, like),
+        alpha_prior=alpha_prior,
+        beta_prior=beta_prior,
+        v_hat_nat=v_hat_nat,
+        a_hat_nat=a_hat_nat,
+        b_hat_nat=b_hat_nat,
     )
+    _WHOLE[posterior] = whole
     return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
 
 
@@ -184,9 +210,8 @@ def adf_pass(
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the rows of X and y in the given order, once."""
     m_w, v_w, observed = _kernel.adf_pass(
-        list(posterior.layer_sizes),
-        flat(posterior.m_w),
-        flat(posterior.v_w),
+        posterior.layer_sizes,
+        *_weights(posterior),
         _readable(X),
         _readable(y).reshape(len(y), -1),
         np.ascontiguousarray(order, np.int64),
@@ -197,11 +222,11 @@ def adf_pass(
         _variances(X_var, posterior),
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
-    like = posterior.m_w
+    m_layers, v_layers = cut([m_w, v_w], posterior.m_w)
     posterior_new = replace(
         posterior,
-        m_w=cut(m_w, like),
-        v_w=cut(v_w, like),
+        m_w=m_layers,
+        v_w=v_layers,
         alpha_noise=alpha_noise,
         beta_noise=beta_noise,
     )
@@ -212,25 +237,18 @@ def refine_prior(
     posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
 ) -> tuple[Posterior, SweepInfo]:
     """Refine every approximate prior factor once."""
-    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, observed = _kernel.refine_prior(
-        flat(posterior.m_w),
-        flat(posterior.v_w),
-        flat(posterior.v_hat_nat),
-        flat(posterior.a_hat_nat),
-        flat(posterior.b_hat_nat),
-        posterior.alpha_prior,
-        posterior.beta_prior,
-        informative_ratio,
+    refined = _kernel.refine_prior(
+        *_whole(posterior), posterior.alpha_prior, posterior.beta_prior, informative_ratio
     )
-    alpha_prior, beta_prior, n_skipped, n_uninformative = observed
-    like = posterior.m_w
+    alpha_prior, beta_prior, n_skipped, n_uninformative = refined[5]
+    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat = cut(refined[:5], posterior.m_w)
     posterior_new = replace(
         posterior,
-        m_w=cut(m_w, like),
-        v_w=cut(v_w, like),
-        v_hat_nat=cut(v_hat_nat, like),
-        a_hat_nat=cut(a_hat_nat, like),
-        b_hat_nat=cut(b_hat_nat, like),
+        m_w=m_w,
+        v_w=v_w,
+        v_hat_nat=v_hat_nat,
+        a_hat_nat=a_hat_nat,
+        b_hat_nat=b_hat_nat,
         alpha_prior=alpha_prior,
         beta_prior=beta_prior,
     )
@@ -248,7 +266,7 @@ def predict_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs for every row."""
     rows = _rows(X, standardizer, posterior.dtype)
-    sizes, m_w, v_w = posterior.layer_sizes, flat(posterior.m_w), flat(posterior.v_w)
+    sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     X_var = _variances(X_var, posterior)
     try:
         mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows.X, X_var, rows.scaling)
@@ -265,7 +283,7 @@ def predict_gradient(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return those moments and their derivatives by the standardised features."""
     rows = _rows(X, standardizer, posterior.dtype)
-    sizes, m_w, v_w = posterior.layer_sizes, flat(posterior.m_w), flat(posterior.v_w)
+    sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     try:
         return _kernel.predict_gradient(sizes, m_w, v_w, rows.X, rows.scaling)
     except OverflowError:

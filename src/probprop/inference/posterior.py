@@ -22,20 +22,20 @@ def flat(layers: tuple[Array, ...]) -> Array:
     return np.concatenate([layer.ravel() for layer in layers])
 
 
-def cut(whole: Array, like: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Cut a flat array into views shaped like these layers.
+def cut(arrays: Sequence[Array], like: tuple[Array, ...]) -> list[tuple[Array, ...]]:
+    """Cut flat arrays, each into views shaped like these layers.
 
     Examples
     --------
-    >>> cut(np.arange(5.0), (np.ones((1, 2)), np.ones((1, 3))))
-    (array([[0., 1.]]), array([[2., 3., 4.]]))
+    >>> cut([np.arange(5.0)], (np.ones((1, 2)), np.ones((1, 3))))
+    [(array([[0., 1.]]), array([[2., 3., 4.]]))]
     """
-    layers, start = [], 0
+    places, start = [], 0
     for layer in like:  # numpy's split takes longer than a small pass
         end = start + layer.size
-        layers.append(whole[start:end].reshape(layer.shape))
+        places.append((slice(start, end), layer.shape))
         start = end
-    return tuple(layers)
+    return [tuple([whole[at].reshape(shape) for at, shape in places]) for whole in arrays]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
