@@ -65,8 +65,8 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         "## From thousands to millions of rows",
         "",
         f"Processor time of one epoch, shuffling and refinement included; medians of {n_turns} "
-        f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak above "
-        "what was in use before the fit; one working copy of the features is part of it.",
+        f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak "
+        "above what was in use before the fit; one working copy of the features is part of it.",
         "",
         _table(
             [*columns, "copy MB", "noise std learned", "std of y"],
