@@ -112,16 +112,16 @@ def test_features_in_the_smallest_units() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    X, w, one = np.zeros((3, 2)), np.zeros(4 * 3 + 5), np.ones(2)
-    good = ([2, 4, 1], w, X, one, one, 0.0, 1.0)
+    X, one, layers = np.zeros((3, 2)), np.ones(2), [np.zeros((4, 3)), np.zeros((1, 5))]
+    good = (layers, X, one, one, 0.0, 1.0)
     assert_array_equal(_kernel.sampled_outputs(*good)[0], np.zeros(3))
     for at, wrong, message in (
-        (0, [2], "an input layer and one output"),
-        (0, [2, 4, 2], "an input layer and one output"),
-        (0, [2, 0, 1], "every layer needs a unit"),
-        (1, w[1:], "weights do not fit sizes"),
-        (2, np.zeros((3, 3)), "does not have"),
-        (3, np.ones(3), "means and scales"),
+        (0, [], "the last layer needs one unit"),
+        (0, [np.zeros((2, 3))], "the last layer needs one unit"),
+        (0, [np.zeros((0, 3)), np.zeros((1, 1))], "every layer needs a unit"),
+        (0, [np.zeros((3, 3)), np.zeros((1, 5))], "the layers do not fit each other"),
+        (1, np.zeros((3, 3)), "does not have a column for every feature"),
+        (2, np.ones(3), "means and scales"),
     ):
         with pytest.raises(ValueError, match=message):
             _kernel.sampled_outputs(*good[:at], wrong, *good[at + 1 :])

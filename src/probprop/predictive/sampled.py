@@ -100,8 +100,7 @@ def _outputs(
         rows = np.array(rows, np.float64)
     standardizer = network.standardizer
     return _kernel.sampled_outputs(
-        [rows.shape[1], *(w.shape[0] for w in network.weights)],
-        np.concatenate([w.ravel() for w in network.weights]),
+        [np.ascontiguousarray(w, np.float64) for w in network.weights],
         rows,
         standardizer.x_mean,
         standardizer.x_scale,
