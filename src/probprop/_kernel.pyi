@@ -54,6 +54,15 @@ def class_log_probabilities(m: Annotated[NDArray[numpy.float64], dict(shape=(Non
     The log of the probability of every class, (n, K), from the outputs' moments.
     """
 
+@overload
+def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], X: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], x_mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], x_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y_mean: float, y_scale: float, with_gradient: bool = False) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]]: ...
+
+@overload
+def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], X: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], x_mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], x_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y_mean: float, y_scale: float, with_gradient: bool = False) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]]:
+    """
+    f, (n,), of a network with known weights, and its derivatives by the entries of X, (n, D), else (0, 0).
+    """
+
 class Job64:
     """A training from a posterior on, over the same points."""
 
@@ -98,15 +107,6 @@ class Job32:
 
     def generator(self) -> object:
         """The generator after them, or None."""
-
-@overload
-def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], X: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], x_mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], x_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y_mean: float, y_scale: float, with_gradient: bool = False) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]]: ...
-
-@overload
-def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], X: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], x_mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], x_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y_mean: float, y_scale: float, with_gradient: bool = False) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]]:
-    """
-    f, (n,), of a network with known weights, and its derivatives by the entries of X, (n, D), else (0, 0).
-    """
 
 @overload
 def relu_moments(m_a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], v_a: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(6, None), order='C')]: ...
