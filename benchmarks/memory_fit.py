@@ -54,7 +54,7 @@ def main() -> None:
     figures = {
         "resident": before,
         "peak": peak(),
-        "working_copy": X.nbytes,
+        "data": X.nbytes,
         "noise_variance": model.noise_variance_,
     }
     print(json.dumps(figures))

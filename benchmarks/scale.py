@@ -66,10 +66,10 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         "",
         f"Processor time of one epoch, shuffling and refinement included; medians of {n_turns} "
         f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak "
-        "above what was in use before the fit; one working copy of the features is part of it.",
+        "above what was in use before the fit; the features were, and are not copied.",
         "",
         _table(
-            [*columns, "copy MB", "noise std learned", "std of y"],
+            [*columns, "features MB", "noise std learned", "std of y"],
             [[*_cost(f), f"{f['noise_std']:.3g}", f"{f['y_std']:.3g}"] for f in sets],
         ),
         "",
@@ -77,7 +77,7 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         f"{NOISE_STD:g}:",
         "",
         _table(
-            [*columns, "copy MB", "noise std learned", "µs per row"],
+            [*columns, "features MB", "noise std learned", "µs per row"],
             [[*_cost(f), f"{f['noise_std']:.3g}", f"{_microseconds(f):.3f}"] for f in growth],
         ),
         "",
@@ -96,7 +96,7 @@ def _cost(f: Figures) -> list[str]:
         f"{f['seconds_per_epoch']:.3g}",
         rate(f["n"] / f["seconds_per_epoch"]),
         f"{f['peak_above'] / _MB:,.1f}",
-        f"{f['working_copy'] / _MB:,.1f}",
+        f"{f['data'] / _MB:,.1f}",
     ]
 
 

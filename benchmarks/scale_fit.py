@@ -100,7 +100,7 @@ def fit(case: Case) -> dict[str, object]:
         "n_epochs": n_epochs,
         "seconds_per_epoch": median([b - a for a, b in pairwise(times)]),
         "peak_above": peak() - before,
-        "working_copy": case.X.nbytes,
+        "data": case.X.nbytes,
         "noise_std": float(np.sqrt(model.noise_variance_)),
         "y_std": float(case.y.std()),
     }

@@ -40,17 +40,50 @@ PROBPROP_INLINE void read_targets(const Matrix& y, const Scaling& scaling, int64
     }
 }
 
+// As many numbers as a vector of doubles has, which need not be aligned.
+template <typename U>
+struct Loose {
+    typedef U Vec __attribute__((vector_size(Simd<double>::lanes * sizeof(U)), aligned(sizeof(U)),
+                                 may_alias));
+};
+template <typename U>
+PROBPROP_INLINE typename Loose<U>::Vec load_loose(const U* p) {
+    return *reinterpret_cast<const typename Loose<U>::Vec*>(p);
+}
+template <typename U>
+PROBPROP_INLINE void store_loose(U* p, typename Loose<U>::Vec a) {
+    *reinterpret_cast<typename Loose<U>::Vec*>(p) = a;
+}
+
 // The input layer (17) of point i: x/sqrt(n) and x^2/n with n = n_columns + 1, bias last. False
 // where an entry is too large. `dense`: the entries of a row lie side by side.
 template <typename T, typename Source, bool dense, bool scaled>
 static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv_sqrt_n,
                        T* __restrict x, T* __restrict x2) {
+    constexpr int lanes = Simd<double>::lanes;
     const Source* __restrict row = static_cast<const Source*>(X.data) + i * X.row_stride;
     const double* __restrict mean = scaling.mean;
     const double* __restrict scale = scaling.scale;
     const double largest = scaling.largest;
-    const int64_t stride = dense ? 1 : X.column_stride;
     const int n = X.n_columns;
+    x[n] = inv_sqrt_n;
+    x2[n] = inv_sqrt_n * inv_sqrt_n;
+    if (dense && scaled && n >= lanes) {  // the last vector may overlap the one before
+        VecI64 beyond = {};
+        for (int done = 0; done < n; done += lanes) {
+            const int j = done + lanes <= n ? done : n - lanes;
+            const VecF64 raw = __builtin_convertvector(load_loose<Source>(row + j), VecF64);
+            const VecF64 exact = (raw - load_loose(mean + j)) / load_loose(scale + j);
+            beyond |= abs<double>(exact) > largest;
+            const auto z = __builtin_convertvector(exact, typename Loose<T>::Vec) * inv_sqrt_n;
+            store_loose<T>(x + j, z);
+            store_loose<T>(x2 + j, z * z);
+        }
+        int64_t any = 0;
+        for (int k = 0; k < lanes; ++k) any |= beyond[k];
+        return any == 0;
+    }
+    const int64_t stride = dense ? 1 : X.column_stride;
     int64_t beyond = 0;
     for (int j = 0; j < n; ++j) {
         T z;
@@ -64,8 +97,6 @@ static bool read_point(const Matrix& X, const Scaling& scaling, int64_t i, T inv
         x[j] = z;
         x2[j] = z * z;
     }
-    x[n] = inv_sqrt_n;
-    x2[n] = inv_sqrt_n * inv_sqrt_n;
     return beyond == 0;
 }
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -54,8 +55,7 @@ class Fitted:
     n_samples_seen: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+class Run(NamedTuple):
     """The training on one set of rows, as far as it has come.
 
     Parameters
@@ -230,7 +230,7 @@ def _after(run: Run, trained: Trained) -> Run:
     first = before.epoch.n_iter + 1
     made = summarize(first, len(run.y), trained.records, before.standardizer)
     if not made:
-        return replace(run, made=made)
+        return run._replace(made=made)
     # The rows are new in the first pass only.
     gained = made[0].sum_log_Z if run.new else 0.0
     fitted = Fitted(
@@ -240,14 +240,14 @@ def _after(run: Run, trained: Trained) -> Run:
         log_evidence=before.log_evidence + gained,
         n_samples_seen=_n_seen(run),
     )
-    return replace(run, fitted=fitted, made=made, new=False)
+    return run._replace(fitted=fitted, made=made, new=False)
 
 
 def summarize(
     first: int, n_points: int, records: Records, standardizer: Standardizer
 ) -> list[Epoch]:
     """Bring what epochs over n points observed into target units; the first has this `n_iter`."""
-    y_scale2 = (standardizer.y_scale**2).tolist()
+    y_scale2, log_y_scale = (standardizer.y_scale**2).tolist(), standardizer.log_y_scale
     epochs = []
     for n_iter, (log_Z_sums, counts, noise, prior) in enumerate(
         zip(*(field.tolist() for field in records), strict=True), first
@@ -259,7 +259,7 @@ def summarize(
             for alpha, beta, scale2 in zip(*noise, y_scale2, strict=True)
         )
         # A density of standardised targets, divided by their scales, is one of the targets.
-        mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - standardizer.log_y_scale
+        mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
         epochs.append(
             Epoch(
                 n_iter,

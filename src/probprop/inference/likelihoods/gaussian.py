@@ -82,9 +82,15 @@ class Gaussian:
         # The reference engine has moments of its dtype. They keep it, but for several targets.
         several = self.n_targets > 1 and not standardizer.leaves_targets
         dtype = scale.dtype if several else mean.dtype
+        in_dtype = scale.astype(dtype)
+        # In place: with many rows every copy takes its time.
+        in_units = mean * in_dtype
+        in_units += location.astype(dtype)
+        std_model = np.sqrt(variance).astype(dtype, copy=False)
+        std_model *= in_dtype
         return Predictive(
-            mean=mean * scale.astype(dtype) + location.astype(dtype),
-            std_model=np.sqrt(variance) * scale.astype(dtype),
+            mean=in_units,
+            std_model=std_model,
             std_noise=np.sqrt(posterior.noise_variance) * scale,
             alpha_noise=posterior.alpha_noise,
         )
