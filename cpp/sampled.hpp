@@ -108,7 +108,8 @@ struct SampledNetwork {
 // Lay the network out in the arena (which only measures while its base is null).
 template <typename T>
 static SampledNetwork<T> lay_out_sampled(Arena& arena, const SampledArgs<T>& args) {
-    constexpr size_t batch = most_vectors * Simd<double>::lanes;
+    constexpr size_t lanes = Simd<double>::lanes, full = most_vectors * lanes;
+    const size_t batch = static_cast<size_t>(args.n_rows) < full ? lanes : full;
     const size_t n_layers = static_cast<size_t>(args.n_layers);
     SampledNetwork<T> net = {args, arena.take<SampledLayer>(n_layers), nullptr, nullptr};
     net.x = net.f = arena.take<double>(static_cast<size_t>(args.sizes[0]) * batch);

@@ -30,8 +30,9 @@ def expected(network: SampledNetwork, X: Array) -> tuple[Array, Array]:
     """f and its gradient in the units of the data, by NumPy."""
     s = network.standardizer
     Xs = (X.astype(np.float64) - s.x_mean) / s.x_scale
-    f = oracle.output(network.weights, Xs) * s.y_scale + s.y_mean
-    return f, oracle.gradient(network.weights, Xs) / s.x_scale * s.y_scale
+    f, df_dX = oracle.output_and_gradient(network.weights, Xs)
+    assert_array_equal(f, oracle.output(network.weights, Xs))
+    return f * s.y_scale + s.y_mean, df_dX / s.x_scale * s.y_scale
 
 
 def assert_equals_numpy(network: SampledNetwork, X: Array) -> None:
@@ -98,6 +99,18 @@ def test_a_row_gives_the_same_alone_and_in_any_block(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sampled, "_PRODUCTS", 1)  # blocks of 256 rows
     assert_array_equal(network.gradient(X)[1], df_dX)
     assert_array_equal(network(X), f)
+
+
+def test_a_network_beyond_the_caches_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.RandomState(0).standard_normal((600, 5))
+    network = draw([5, 11, 6, 1], 2)
+    f, df_dX = network.gradient(X)
+    monkeypatch.setattr(sampled, "_CACHED", 10)
+    monkeypatch.setattr(sampled, "_PRODUCTS", 1)
+    monkeypatch.setattr(_kernel, "sampled_outputs", None)
+    assert_allclose(network(X), f, rtol=1e-12)
+    for found, by_kernel in zip(network.gradient(X), (f, df_dX), strict=True):
+        assert_allclose(found, by_kernel, rtol=1e-11, atol=1e-12)
 
 
 def test_features_in_the_smallest_units() -> None:
