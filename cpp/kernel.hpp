@@ -105,7 +105,7 @@ template <typename T>
 struct SampledArgs {
     const int* sizes;  // units per layer, n_layers + 1 of them, the last one 1
     int n_layers;
-    const double* w;              // flat
+    const double* const* w;       // of each layer, (n_out, n_in + 1) row-major, bias last
     const T* X;                   // (n_rows, sizes[0])
     int64_t per_row, per_column;  // steps from one entry to the next, in entries
     int64_t n_rows;

@@ -53,6 +53,7 @@ PROBPROP_INLINE void sum_units(const WeightMatrix& matrix, int first, int n_sum,
             for (int i = 0; i < n_vec; ++i)
                 sum[u][i] = splat<double>(bias[(first + u) * matrix.per_u]);
     for (int k = 0; k < n_sum; ++k, w += matrix.per_k, z += n_vec * lanes) {
+        __builtin_prefetch(w + 8 * matrix.per_k);  // transposed, every step is to another page
         PROBPROP_UNROLL
         for (int u = 0; u < n_units; ++u) {
             const double weight = w[u * matrix.per_u];
@@ -107,18 +108,18 @@ struct SampledNetwork {
 // Lay the network out in the arena (which only measures while its base is null).
 template <typename T>
 static SampledNetwork<T> lay_out_sampled(Arena& arena, const SampledArgs<T>& args) {
-    constexpr size_t batch = most_vectors * Simd<double>::lanes;
+    constexpr size_t lanes = Simd<double>::lanes, full = most_vectors * lanes;
+    const size_t batch = static_cast<size_t>(args.n_rows) < full ? lanes : full;
     const size_t n_layers = static_cast<size_t>(args.n_layers);
     SampledNetwork<T> net = {args, arena.take<SampledLayer>(n_layers), nullptr, nullptr};
     net.x = net.f = arena.take<double>(static_cast<size_t>(args.sizes[0]) * batch);
-    const double* w = args.w;
     for (int l = 0; l < args.n_layers; ++l) {
         const int n_in = args.sizes[l], n_out = args.sizes[l + 1];
         double* z_out = arena.take<double>(static_cast<size_t>(n_out) * batch);
         if (arena.base != nullptr)
-            net.layers[l] = {n_in, n_out, 1.0 / __builtin_sqrt(n_in + 1.0), w, net.f, z_out};
+            net.layers[l] = {n_in,      n_out, 1.0 / __builtin_sqrt(n_in + 1.0),
+                             args.w[l], net.f, z_out};
         net.f = z_out;
-        w += static_cast<int64_t>(n_out) * (n_in + 1);
     }
     return net;
 }

@@ -30,8 +30,9 @@ def expected(network: SampledNetwork, X: Array) -> tuple[Array, Array]:
     """f and its gradient in the units of the data, by NumPy."""
     s = network.standardizer
     Xs = (X.astype(np.float64) - s.x_mean) / s.x_scale
-    f = oracle.output(network.weights, Xs) * s.y_scale + s.y_mean
-    return f, oracle.gradient(network.weights, Xs) / s.x_scale * s.y_scale
+    f, df_dX = oracle.output_and_gradient(network.weights, Xs)
+    assert_array_equal(f, oracle.output(network.weights, Xs))
+    return f * s.y_scale + s.y_mean, df_dX / s.x_scale * s.y_scale
 
 
 def assert_equals_numpy(network: SampledNetwork, X: Array) -> None:
@@ -100,6 +101,18 @@ def test_a_row_gives_the_same_alone_and_in_any_block(monkeypatch: pytest.MonkeyP
     assert_array_equal(network(X), f)
 
 
+def test_a_network_beyond_the_caches_goes_through_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.RandomState(0).standard_normal((600, 5))
+    network = draw([5, 11, 6, 1], 2)
+    f, df_dX = network.gradient(X)
+    monkeypatch.setattr(sampled, "_CACHED", 10)
+    monkeypatch.setattr(sampled, "_PRODUCTS", 1)
+    monkeypatch.setattr(_kernel, "sampled_outputs", None)
+    assert_allclose(network(X), f, rtol=1e-12)
+    for found, by_kernel in zip(network.gradient(X), (f, df_dX), strict=True):
+        assert_allclose(found, by_kernel, rtol=1e-11, atol=1e-12)
+
+
 def test_features_in_the_smallest_units() -> None:
     """Subnormal features of a subnormal scale are numbers like any other."""
     network = draw([2, 7, 1], 3)
@@ -112,16 +125,16 @@ def test_features_in_the_smallest_units() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    X, w, one = np.zeros((3, 2)), np.zeros(4 * 3 + 5), np.ones(2)
-    good = ([2, 4, 1], w, X, one, one, 0.0, 1.0)
+    X, one, layers = np.zeros((3, 2)), np.ones(2), [np.zeros((4, 3)), np.zeros((1, 5))]
+    good = (layers, X, one, one, 0.0, 1.0)
     assert_array_equal(_kernel.sampled_outputs(*good)[0], np.zeros(3))
     for at, wrong, message in (
-        (0, [2], "an input layer and one output"),
-        (0, [2, 4, 2], "an input layer and one output"),
-        (0, [2, 0, 1], "every layer needs a unit"),
-        (1, w[1:], "weights do not fit sizes"),
-        (2, np.zeros((3, 3)), "does not have"),
-        (3, np.ones(3), "means and scales"),
+        (0, [], "the last layer needs one unit"),
+        (0, [np.zeros((2, 3))], "the last layer needs one unit"),
+        (0, [np.zeros((0, 3)), np.zeros((1, 1))], "every layer needs a unit"),
+        (0, [np.zeros((3, 3)), np.zeros((1, 5))], "the layers do not fit each other"),
+        (1, np.zeros((3, 3)), "does not have a column for every feature"),
+        (2, np.ones(3), "means and scales"),
     ):
         with pytest.raises(ValueError, match=message):
             _kernel.sampled_outputs(*good[:at], wrong, *good[at + 1 :])

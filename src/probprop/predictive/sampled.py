@@ -15,9 +15,11 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.words import short_repr
+from probprop.reference import sampled as reference
 
-_PRODUCTS = 1 << 29  # of weights and rows in a block, some 50 ms; Ctrl-C is heard between blocks
+_PRODUCTS = 1 << 30  # of weights and rows in a block, some 100 ms; Ctrl-C is heard between blocks
 _LEAST_ROWS = 256
+_CACHED = 1 << 18  # weights: of more, which lie beyond the caches, BLAS makes better use
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,14 +96,15 @@ def _outputs(
 ) -> tuple[FloatArray, FloatArray]:
     """Return f and df_dX of some rows (no derivatives: (0, 0)), read where they lie.
 
-    The readable form is `probprop.reference.sampled`.
+    `probprop.reference.sampled` is the same in NumPy, and takes the networks of very many weights.
     """
+    if sum(w.size for w in network.weights) > _CACHED:
+        return _by_numpy(network, rows, with_gradient)
     if rows.dtype not in (np.float64, np.float32) or not rows.flags.aligned:
         rows = np.array(rows, np.float64)
     standardizer = network.standardizer
     return _kernel.sampled_outputs(
-        [rows.shape[1], *(w.shape[0] for w in network.weights)],
-        np.concatenate([w.ravel() for w in network.weights]),
+        [np.ascontiguousarray(w, np.float64) for w in network.weights],
         rows,
         standardizer.x_mean,
         standardizer.x_scale,
@@ -109,6 +112,19 @@ def _outputs(
         float(standardizer.y_scale[0]),
         with_gradient,
     )
+
+
+def _by_numpy(
+    network: SampledNetwork, rows: Array, with_gradient: bool
+) -> tuple[FloatArray, FloatArray]:
+    standardizer = network.standardizer
+    Xs, _ = standardizer.transform_X(rows, np.dtype(np.float64))
+    if with_gradient:
+        f, df_dX = reference.output_and_gradient(network.weights, Xs)
+    else:
+        f, df_dX = reference.output(network.weights, Xs), np.zeros((0, 0))
+    f = f * standardizer.y_scale + standardizer.y_mean
+    return f, df_dX / standardizer.x_scale[: df_dX.shape[1]] * standardizer.y_scale
 
 
 def sample_network(

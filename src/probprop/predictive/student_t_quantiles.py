@@ -45,11 +45,10 @@ def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     )
     t, x = tails.ravel(), np.maximum(ratios.ravel(), _LOWEST)
     z = np.zeros(t.shape)
-    left = np.flatnonzero(t < 0.5)
+    left: Array = np.flatnonzero(t < 0.5)
     width = 1.0
     while len(left) >= N_NODES:
-        left, alone = _in_pieces(t, x, left, width, alpha, z)
-        z[alone] = solve(t[alone], x[alone], alpha)
+        left = _in_pieces(t, x, left, width, alpha, z)
         width *= 0.5
     z[left] = solve(t[left], x[left], alpha)
     return z.reshape(tails.shape)
@@ -76,26 +75,34 @@ def solve(tail: FloatArray, log_ratio: FloatArray, alpha: float) -> FloatArray:
 
 def _in_pieces(
     tail: FloatArray, x: FloatArray, rows: Array, width: float, alpha: float, z: FloatArray
-) -> tuple[Array, Array]:
+) -> Array:
     """Read z of these rows off series on intervals of this width, where the series converge.
+
+    Rows that share an interval with few others are solved for, together with the points of the
+    series: a search for many roots costs little more than one for few.
 
     Returns
     -------
-    left, alone : ndarray of int
-        Rows whose interval must be halved, and rows that share theirs with too few others.
+    ndarray of int
+        The rows whose interval must be halved.
     """
-    place = np.floor(x[rows] / width)
-    keys = np.column_stack([tail[rows], place])
-    pieces, piece, n_rows = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    middle = (np.floor(x[rows] / width) + 0.5) * width
+    piece, first, n_rows = _groups(tail[rows], middle)
     shared = n_rows >= N_NODES
-    alone = rows[~shared[piece]]
-    number = np.cumsum(shared) - 1  # of the shared pieces
-    pieces, rows, piece = pieces[shared], rows[shared[piece]], number[piece[shared[piece]]]
+    sharing = shared[piece]
+    alone = rows[~sharing]
+    tails, middle = tail[rows][first[shared]], middle[first[shared]]  # of the shared pieces
+    rows, piece = rows[sharing], (np.cumsum(shared) - 1)[piece[sharing]]
 
-    middle = (pieces[:, 1] + 0.5) * width
     nodes = middle + 0.5 * width * _NODES[:, np.newaxis]  # (nodes, pieces)
-    tails = np.broadcast_to(pieces[:, 0], nodes.shape)
-    values = solve(tails.ravel(), nodes.ravel(), alpha).reshape(nodes.shape)
+    solved = solve(
+        np.concatenate([np.tile(tails, N_NODES), tail[alone]]),
+        np.concatenate([nodes.ravel(), x[alone]]),
+        alpha,
+    )
+    values, z[alone] = solved[: nodes.size].reshape(nodes.shape), solved[nodes.size :]
+    if not nodes.size:
+        return rows
     # Of the differences to one of them: these are small, and so is their rounding.
     series = _TO_COEFFICIENTS @ (values - values[0])  # (coefficients, pieces)
     series[0] += values[0]
@@ -108,4 +115,15 @@ def _in_pieces(
         at, of = rows[chunk][done[chunk]], piece[chunk][done[chunk]]
         local = (x[at] - middle[of]) * (2.0 / width)
         z[at] = chebval(local, series[:, of], tensor=False)
-    return rows[~done], alone
+    left: Array = rows[~done]
+    return left
+
+
+def _groups(a: FloatArray, b: FloatArray) -> tuple[Array, Array, Array]:
+    """Group equal pairs: the group of each, and of each group the place of one and the size."""
+    _, of_a = np.unique(a, return_inverse=True)
+    values, of_b = np.unique(b, return_inverse=True)
+    _, first, group, n = np.unique(
+        of_a * len(values) + of_b, return_index=True, return_inverse=True, return_counts=True
+    )
+    return group, first, n

@@ -19,8 +19,8 @@ def output(weights: Weights, X: FloatArray) -> FloatArray:
     return _forward(weights, X)[0]
 
 
-def gradient(weights: Weights, X: FloatArray) -> FloatArray:
-    """Return the derivatives of f by the features, both standardised; shape (n, D).
+def output_and_gradient(weights: Weights, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return f, (n,), and its derivatives by the features, (n, D), all standardised.
 
     Where an activation is 0 exactly, its unit counts as off.
     """
@@ -28,7 +28,7 @@ def gradient(weights: Weights, X: FloatArray) -> FloatArray:
     d_a = np.ones((len(f), 1))
     for w, units_on in zip(weights[:0:-1], on[::-1], strict=True):
         d_a = _to_inputs(w, d_a) * units_on
-    return _to_inputs(weights[0], d_a)
+    return f, _to_inputs(weights[0], d_a)
 
 
 def _forward(weights: Weights, X: FloatArray) -> tuple[FloatArray, list[Array]]:
