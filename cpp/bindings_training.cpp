@@ -32,7 +32,8 @@ class Job {
         const std::string& likelihood, In1<bool> refine_, int64_t n_blocks,
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
-        const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_)
+        const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
+        const std::optional<Weighting>& weighting_)
         : sizes(sizes_),
           X(X_),
           y(y_),
@@ -42,6 +43,7 @@ class Job {
           X_var(X_var_),
           memory(memory_),
           orders(orders_),
+          weighting(weighting_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
           v_hat_nat(copy_of(v_hat_nat_)),
@@ -53,7 +55,7 @@ class Job {
           beta_prior(beta_prior_) {
         TrainArgs<T> args = {};
         args.pass = pass_args<T>(sizes, m_w_, v_w_, X, X_scaling, X_var, y, y_scaling, likelihood,
-                                 alpha_noise_, beta_noise_, memory);
+                                 alpha_noise_, beta_noise_, memory, weighting);
         const size_t n_weights = m_w_.shape(0), n_epochs = refine.shape(0);
         const size_t n_noise = alpha_noise_.shape(0);
         check(v_hat_nat_.shape(0) == n_weights && a_hat_nat_.shape(0) == n_weights &&
@@ -135,6 +137,7 @@ class Job {
     std::optional<In2<T>> X_var;
     std::optional<Memory<T>> memory;
     std::optional<In2<int64_t>> orders;
+    std::optional<Weighting> weighting;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
     Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise;
@@ -230,18 +233,19 @@ nb::object train(const std::vector<Job<T>*>& jobs, int n_threads) {
 template <typename T>
 void define_for(nb::module_& m, const char* name) {
     nb::class_<Job<T>>(m, name, "A training from a posterior on, over the same points.")
-        .def(
-            nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
-                     const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
-                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
-                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
-                     std::optional<In2<T>>, const std::optional<Memory<T>>&,
-                     const std::optional<Generator>&, std::optional<In2<int64_t>>>(),
-            "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
-            "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
-            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
-            "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
-            "generator"_a = nb::none(), "orders"_a = nb::none())
+        .def(nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
+                      const In1<double>&, const In1<double>&, const In1<double>&,
+                      const In1<double>&, double, double, double, AnyMatrix, AnyMatrix,
+                      const std::string&, In1<bool>, int64_t, std::optional<Standardizer>,
+                      std::optional<Standardizer>, std::optional<In2<T>>,
+                      const std::optional<Memory<T>>&, const std::optional<Generator>&,
+                      std::optional<In2<int64_t>>, const std::optional<Weighting>&>(),
+             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a,
+             "informative_ratio"_a, "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a,
+             "X_scaling"_a = nb::none(), "y_scaling"_a = nb::none(), "X_var"_a = nb::none(),
+             "memory"_a = nb::none(), "generator"_a = nb::none(), "orders"_a = nb::none(),
+             "weighting"_a = nb::none())
         .def("result", &Job<T>::result,
              "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
              "beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.")

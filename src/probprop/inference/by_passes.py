@@ -56,6 +56,9 @@ def _epoch(
             likelihood=task.likelihood,
             memory=task.memory,
             X_var=task.X_var,
+            weights=task.weights,
+            y_var=task.y_var,
+            power=task.power,
         )
         passes.append(passed)
         if refine:

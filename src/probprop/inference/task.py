@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, Records
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import PointLikelihood
@@ -42,6 +42,14 @@ class Task:
         Parts that an epoch is cut into; with refinement, each is followed by one.
     random_state : RandomState or None
         Shuffles the rows before each epoch; None: they come in the order given.
+    weights : ndarray of shape (n,), or None
+        Above 0. They divide the noise variance of their rows, or are the powers of their
+        likelihoods, as the likelihood says. None: each is 1. The capacity of `memory` counts rows,
+        whatever they weigh.
+    y_var : ndarray of shape (n, K), or None
+        Known variances of the standardised targets, which add to the noise.
+    power : float
+        Multiplies the weights that are powers; a likelihood whose weights divide the noise has 1.
     """
 
     posterior: Posterior
@@ -54,6 +62,9 @@ class Task:
     refine: Array
     n_blocks: int = 1
     random_state: RandomState | None = None
+    weights: FloatArray | None = None
+    y_var: FloatArray | None = None
+    power: float = 1.0
 
     def order(self) -> Array:
         """Return the order of the next epoch, (n,)."""
