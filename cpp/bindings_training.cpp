@@ -33,7 +33,8 @@ class Job {
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
-        const std::optional<Weighting>& weighting_)
+        const std::optional<Weighting>& weighting_, const std::optional<In1<double>>& tail_,
+        std::optional<In1<double>> tail_rate_)
         : sizes(sizes_),
           X(X_),
           y(y_),
@@ -44,6 +45,7 @@ class Job {
           memory(memory_),
           orders(orders_),
           weighting(weighting_),
+          tail_rate(tail_rate_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
           v_hat_nat(copy_of(v_hat_nat_)),
@@ -66,6 +68,13 @@ class Job {
         args.pass.v_w = v_w.data();
         args.pass.alpha = alpha_noise.data();
         args.pass.beta = beta_noise.data();
+        tail = tails_of(tail_, sizes.back());
+        args.pass.tail = args.tail = tail.data();
+        args.n_tail = sizes.back();
+        if (tail_rate) {
+            check(tail_rate->shape(0) == n_epochs, "there is no rate of the tail per epoch");
+            args.tail_rate = tail_rate->data();
+        }
         args.pass.n_points = static_cast<int64_t>(X.shape(0));
         args.pass.poll_every = args.pass.poll_every / 10 + 1;  // looking at the clock is cheap
         args.n_weights = static_cast<int64_t>(n_weights);
@@ -85,7 +94,8 @@ class Job {
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
         prior = new_array<double>(n_epochs, 2);
-        observed = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data()};
+        tails = new_array<double>(n_epochs, tail.shape(0));
+        observed = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data(), tails.data()};
         training = std::make_unique<Training<T>>(args);
     }
     Job(const Job&) = delete;
@@ -99,8 +109,8 @@ class Job {
         const size_t n_epochs = refine.shape(0), n_noise = alpha_noise.shape(0);
         const Out3<double> per_target(noise.data(), {n_epochs, 2, n_noise}, nb::find(noise));
         return nb::make_tuple(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise,
-                              alpha_prior, beta_prior, observed.n_epochs, log_Z_sum, counts,
-                              per_target, prior);
+                              tail, alpha_prior, beta_prior, observed.n_epochs, log_Z_sum, counts,
+                              per_target, prior, tails);
     }
     nb::object generator() const {
         if (!random) return nb::none();
@@ -138,12 +148,13 @@ class Job {
     std::optional<Memory<T>> memory;
     std::optional<In2<int64_t>> orders;
     std::optional<Weighting> weighting;
+    std::optional<In1<double>> tail_rate;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
-    Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise;
+    Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail;
     double alpha_prior, beta_prior;
     std::unique_ptr<Mt19937> random;
-    Out2<double> log_Z_sum, prior;
+    Out2<double> log_Z_sum, prior, tails;
     Out2<int64_t> counts;
     Out1<double> noise;
     TrainResult observed = {};
@@ -239,16 +250,18 @@ void define_for(nb::module_& m, const char* name) {
                       const std::string&, In1<bool>, int64_t, std::optional<Standardizer>,
                       std::optional<Standardizer>, std::optional<In2<T>>,
                       const std::optional<Memory<T>>&, const std::optional<Generator>&,
-                      std::optional<In2<int64_t>>, const std::optional<Weighting>&>(),
+                      std::optional<In2<int64_t>>, const std::optional<Weighting>&,
+                      const std::optional<In1<double>>&, std::optional<In1<double>>>(),
              "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
              "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a,
              "informative_ratio"_a, "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a,
              "X_scaling"_a = nb::none(), "y_scaling"_a = nb::none(), "X_var"_a = nb::none(),
              "memory"_a = nb::none(), "generator"_a = nb::none(), "orders"_a = nb::none(),
-             "weighting"_a = nb::none())
+             "weighting"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
         .def("result", &Job<T>::result,
-             "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
-             "beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.")
+             "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail, "
+             "alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior, tail) of "
+             "the whole epochs.")
         .def("generator", &Job<T>::generator, "The generator after them, or None.");
     m.def("train", &train<T>, "jobs"_a, "n_threads"_a = 1,
           "Make the epochs of all jobs; returns the exception of an interrupt, or None.");

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "gaussian.hpp"
+#include "heavy.hpp"
 #include "multinomial.hpp"
 #include "probit.hpp"
 
@@ -34,7 +35,7 @@ struct LikelihoodList {
 
 }  // namespace
 
-using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial>;
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Heavy>;
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, Literal, Self
 
@@ -22,7 +23,7 @@ from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.plan import Plan
+from probprop.inference.plan import QUIET_EPOCHS, Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive
 from probprop.inference.standardize import Standardizer
@@ -259,7 +260,8 @@ def fit_networks(
 def _begin(
     model: PBPEstimator, data: TrainingData, choice: Choice, sibling: Run | None = None
 ) -> Run:
-    plan = plan_of(model, data.likelihood, choice.memory)
+    quiet = min(QUIET_EPOCHS, choice.n_epochs // 2)
+    plan = replace(plan_of(model, data.likelihood, choice.memory), quiet_epochs=quiet)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)

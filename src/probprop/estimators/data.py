@@ -16,6 +16,7 @@ from probprop.estimators.validation import (
 )
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import (
+    NOISE_TAILS,
     Gaussian,
     LabelLikelihood,
     Likelihood,
@@ -49,6 +50,7 @@ def read_values(
     X_std: ArrayLike | None,
     known: Gaussian | None,
     noise_prior: tuple[float, float],
+    noise_tail: str = "gaussian",
 ) -> TrainingData:
     """Check the rows and the values of a regression.
 
@@ -63,10 +65,12 @@ def read_values(
         The likelihood of earlier calls; None in the first.
     noise_prior : (float, float)
         Shape and rate of the Gamma of the noise precision, for the first call.
+    noise_tail : str
+        A key of `NOISE_TAILS`, for the first call.
     """
     rows, targets = check_regression_data(model, X, y, reset=known is None)
     if known is None:
-        known = Gaussian(count_targets(targets), *noise_prior)
+        known = NOISE_TAILS[noise_tail](count_targets(targets), *noise_prior)
     inputs = Inputs(rows, check_input_std(X_std, rows))
     return TrainingData(inputs, known.encode(targets), known)
 

@@ -57,7 +57,7 @@ def read_data(
     if is_classifier(estimator):
         return read_labels(ensemble, X, y, X_std, known, stream=stream, classes=classes)
     noise_prior = estimator.noise_shape, estimator.noise_rate
-    return read_values(ensemble, X, y, X_std, known, noise_prior)
+    return read_values(ensemble, X, y, X_std, known, noise_prior, estimator.noise_tail)
 
 
 def new_members(ensemble: Any) -> list[Member]:

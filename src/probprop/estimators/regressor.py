@@ -22,6 +22,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import features
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
+from probprop.predictive.heavy import HeavyPredictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
 from probprop.predictive.sensitivity import Sensitivity, sensitivity
 
@@ -54,6 +55,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     noise_shape, noise_rate : float, default=6.0
         Gamma prior of the precision of the noise, in units of the standardised target.
         The shape must exceed 1.
+    noise_tail : {"gaussian", "heavy"}, default="gaussian"
+        The noise of [PBP15], or noise with heavier tails, whose weight is learned: its variance
+        is log-normal around a common level. Wild targets then move neither the fit nor the level
+        by much; without them the fit costs more time and predicts much the same.
     refine_every : int or float, default=1
         How often the factors of the weights' prior are refined: every so many epochs, or, when
         below 1, after each such fraction of an epoch.
@@ -94,7 +99,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of targets.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of the variance of the noise, in target units squared; with several
-        targets, one for each.
+        targets, one for each. With heavy tails, the mean over the log-normal too.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -134,6 +139,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
+        noise_tail: Literal["gaussian", "heavy"] = "gaussian",
         refine_every: float = 1,
         standardize: bool = True,
         missing: Literal["error", "marginalize"] = "error",
@@ -149,6 +155,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.prior_rate = prior_rate
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
+        self.noise_tail = noise_tail
         self.refine_every = refine_every
         self.standardize = standardize
         self.missing = missing
@@ -220,7 +227,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     def predict_distribution(
         self, X: ArrayLike, *, student_t: bool = False, X_std: ArrayLike | None = None
-    ) -> Predictive:
+    ) -> Predictive | HeavyPredictive:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
         Parameters
@@ -228,16 +235,24 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
-            Gaussian with the same mean and variance.
+            Gaussian with the same mean and variance. Not for ``noise_tail="heavy"``.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
-        Predictive
+        Predictive, or HeavyPredictive
+            The latter with ``noise_tail="heavy"``.
         """
-        predicted: Predictive = self._predictive(X, X_std)
-        return replace(predicted, student_t=True) if student_t else predicted
+        predicted: Predictive | HeavyPredictive = self._predictive(X, X_std)
+        if not student_t:
+            return predicted
+        if not isinstance(predicted, Predictive):
+            raise ValueError(
+                "student_t=True is for Gaussian noise, but this model was fitted with "
+                'noise_tail="heavy", whose distribution has heavier tails already: give False.'
+            )
+        return replace(predicted, student_t=True)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
@@ -263,7 +278,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             )
         posterior, standardizer = self.posterior_, self.standardizer_
         moments = ENGINES[self.engine].predict_gradient(posterior, entries, standardizer)
-        return sensitivity(*moments, posterior.noise_variance, standardizer)
+        return sensitivity(*moments, posterior.mean_noise_variance, standardizer)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -318,7 +333,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         classes: ArrayLike | None = None,
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
-        return read_values(self, X, y, X_std, known, (self.noise_shape, self.noise_rate))
+        noise_prior = self.noise_shape, self.noise_rate
+        return read_values(self, X, y, X_std, known, noise_prior, self.noise_tail)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

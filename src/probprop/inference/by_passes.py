@@ -6,6 +6,7 @@ This is the readable form of what ``cpp/train.hpp`` and ``cpp/points.hpp`` do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+from probprop.reference.likelihoods.heavy import learned_tail
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
@@ -34,8 +36,10 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
     try:
         X = _standardised(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
-        for refine in task.refine:
+        rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
+        for refine, rate in zip(task.refine, rates, strict=True):
             posterior, passes, sweeps = _epoch(task, posterior, X, y, refine=bool(refine))
+            posterior = _with_learned_tail(posterior, passes, float(rate))
             records.append(Records.of_epoch(posterior, passes, sweeps))
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
@@ -67,6 +71,15 @@ def _epoch(
     return posterior, passes, sweeps
 
 
+def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: float) -> Posterior:
+    """Make the step of the tails that follows an epoch."""
+    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
+    if rate == 0.0 or n_absorbed == 0:
+        return posterior
+    d_tail = np.sum([p.d_tail_sum for p in passes if p.d_tail_sum], axis=0) / n_absorbed
+    return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
+
+
 def _no_records(task: Task) -> Records:
     n_noise = len(task.posterior.alpha_noise)
     return Records(
@@ -74,6 +87,7 @@ def _no_records(task: Task) -> Records:
         np.zeros((0, 4), np.int64),
         np.zeros((0, 2, n_noise)),
         np.zeros((0, 2)),
+        np.zeros((0, len(task.posterior.tail))),
     )
 
 

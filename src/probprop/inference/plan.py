@@ -10,6 +10,9 @@ import numpy as np
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
+QUIET_EPOCHS = 10
+"""The usual number of epochs before the tails of the noise are learned."""
+
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -37,6 +40,9 @@ class Plan:
         Of the weights.
     engine : str, default="native"
         A key of `probprop.inference.engine.ENGINES`.
+    quiet_epochs : int, default=10
+        Epochs of a training before the tails of the noise are learned: the first residuals are
+        those of a network that knows nothing.
     """
 
     likelihood: Likelihood
@@ -49,6 +55,7 @@ class Plan:
     marginalize: bool = False
     dtype: np.dtype[Any] = _FLOAT64
     engine: str = "native"
+    quiet_epochs: int = QUIET_EPOCHS
 
     def n_blocks(self, n: int) -> int:
         """Return the number of parts that an epoch over n rows is cut into."""

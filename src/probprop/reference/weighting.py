@@ -71,6 +71,7 @@ def weighted_evidence(
     noise_variance: FloatArray,
     weight: float = 1.0,
     power: float = 1.0,
+    tail: FloatArray | None = None,
 ) -> Evidence:
     """Evaluate log Z of a point and its derivatives by the moments of the outputs as they were.
 
@@ -83,6 +84,8 @@ def weighted_evidence(
     weight : float, default=1.0
     power : float, default=1.0
         Of a likelihood whose weight does not divide the noise; it multiplies the weight.
+    tail : ndarray, (K,), default=None
+        Of the noise. The derivatives by it and by the level are those of the point with weight 1.
 
     Examples
     --------
@@ -94,9 +97,14 @@ def weighted_evidence(
     >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4
     (-1.418939, array([1.]))
     """
-    log_Z, d_m, d_v = likelihood.log_Z(*point, noise_variance)
+    evidence = likelihood.log_Z(*point, noise_variance, tail)
+    log_Z, d_m, d_v = evidence[:3]
     if likelihood.weights_divide_noise:
         shift = 0.5 * len(d_m) * math.log(weight)
-        return Evidence(log_Z + shift, math.sqrt(weight) * d_m, weight * d_v)
+        return evidence._replace(
+            log_Z=log_Z + shift, dlogZ_dm=math.sqrt(weight) * d_m, dlogZ_dv=weight * d_v
+        )
     p = power * weight
-    return Evidence(p * log_Z, p * d_m, p * d_v + 0.5 * (p * p - p) * (d_m * d_m))
+    return evidence._replace(
+        log_Z=p * log_Z, dlogZ_dm=p * d_m, dlogZ_dv=p * d_v + 0.5 * (p * p - p) * (d_m * d_m)
+    )
