@@ -17,6 +17,7 @@
 #include "gaussian.hpp"
 #include "multinomial.hpp"
 #include "probit.hpp"
+#include "scale.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -31,7 +32,7 @@ struct LikelihoodList {
 
 }  // namespace
 
-using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial>;
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Scale>;
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop
