@@ -19,7 +19,7 @@ struct ScaleRule {
     static constexpr double step_g = 0.25, step_width = 0.5;
     static constexpr double negligible = 2.3195228302435696e-16;  // exp(-36)
     static constexpr double drop = 60.0, near = 0.3, u_narrow = 1e8;
-    static constexpr double g_end = 706.0, e_end = 4.5e306;  // exp(706), about
+    static constexpr double g_end = 706.0, e_end = 4.0917041416340054e+306;  // exp(g_end)
     static constexpr double d_far = 1e250, log_d_far = 575.6462732485115;
     static constexpr int max_steps = 200, max_vectors = 1 << 19;
 };
