@@ -78,6 +78,7 @@ struct Heavy {
     static double evidence(const Outputs& out, const double* y, const double* alpha,
                            const double* beta, double*) {
         double log_Z = 0.0;
+        bool finite = true;
         for (int k = 0; k < out.n; ++k) {
             const double d = y[k] - out.m[k], level = beta[k] / (alpha[k] - 1.0);
             const double precision = alpha[k] / beta[k];  // the quadrature's unit is the noise
@@ -88,9 +89,10 @@ struct Heavy {
             out.d_v[k] = point.d_v;
             out.d_level[k] = point.d_mu;
             out.d_tail[k] = point.d_var;
+            finite &= __builtin_isfinite(point.d_v) && __builtin_isfinite(point.d_var);
             log_Z += point.log_Z;
         }
-        return log_Z;
+        return finite ? log_Z : __builtin_nan("");
     }
 
     static int64_t learn_noise(const Outputs& out, const double* y, double* alpha, double* beta) {

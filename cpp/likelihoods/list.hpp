@@ -20,6 +20,7 @@
 #include "heavy.hpp"
 #include "multinomial.hpp"
 #include "probit.hpp"
+#include "scale.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -35,7 +36,7 @@ struct LikelihoodList {
 
 }  // namespace
 
-using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Heavy>;
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Scale, Heavy>;
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

@@ -49,7 +49,7 @@ class PointLikelihood(Protocol):
         ----------
         m, v : ndarray, (K,)
             Means and variances of the outputs.
-        y : ndarray, (K,), or (1,) for the index of a class
+        y : ndarray, (K,), or (1,) for the index of a class, or (3 K,) for residuals
         noise_variance : ndarray, (K,), or (1,) where the noise is fixed
         tail : ndarray, (K,), default=None
             Variances of the logarithm of the noise variance, where the noise has a tail; None

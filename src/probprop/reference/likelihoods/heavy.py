@@ -63,7 +63,8 @@ def log_Z_heavy(
         for d, v_k, level_k, tail_k in zip(y - m, v, level, tail, strict=True)
     ]
     log_Z, d_level, d_tail, d_m, d_v = (np.array(column) for column in zip(*points, strict=True))
-    return Evidence(float(log_Z.sum()), d_m, d_v, d_level, d_tail)
+    finite = bool(np.isfinite([d_v, d_tail]).all())
+    return Evidence(float(log_Z.sum()) if finite else math.nan, d_m, d_v, d_level, d_tail)
 
 
 def heavy_gamma_update(
