@@ -10,7 +10,7 @@ import numpy as np
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
-QUIET_EPOCHS = 10
+QUIET_EPOCHS = 20
 """The usual number of epochs before the tails of the noise are learned."""
 
 _FLOAT64 = np.dtype(np.float64)
@@ -40,7 +40,7 @@ class Plan:
         Of the weights.
     engine : str, default="native"
         A key of `probprop.inference.engine.ENGINES`.
-    quiet_epochs : int, default=10
+    quiet_epochs : int, default=20
         Epochs of a training before the tails of the noise are learned: the first residuals are
         those of a network that knows nothing.
     """

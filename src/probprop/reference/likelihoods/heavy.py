@@ -25,8 +25,8 @@ from probprop.reference.gamma import (
 from probprop.reference.likelihoods.evidence import Evidence
 from probprop.reference.scale_mixture import scale_mixture
 
-LARGEST_TAIL = 6.0
-"""No tail grows beyond this: the noise variance then has a mean e^3 times its level."""
+LARGEST_TAIL = 4.0
+"""No tail grows beyond this: the noise variance then has a mean e^2 times its level."""
 
 EXPAND_ABOVE = 40.0
 """Up to this alpha log Z is integrated at the levels of Z1 and Z2 too; above, expanded."""
