@@ -215,8 +215,10 @@ def _left_mode(f: _Integrand, u_bend: float) -> float | None:
     """
     u = -0.5 * f.sigma  # the slope is positive: L' is above -1/2
     for _ in range(_MAX_STEPS):
+        if u >= u_bend:  # possibly so far that e^g would overflow
+            return None
         at = f.at(u)
-        if at.curvature >= 0.0 or u >= u_bend:
+        if at.curvature >= 0.0:
             return None
         if at.slope * at.slope < _NEAR * _NEAR * -at.curvature:
             break

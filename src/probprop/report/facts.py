@@ -84,7 +84,8 @@ def model_facts(
     if network.choice_.curves:
         facts.append(["Epochs and memory", choice_text(network)])
     if not is_classifier(network):
-        of_targets = q.alpha_noise, q.beta_noise, network.standardizer_.y_scale
+        scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
+        of_targets = q.alpha_noise, q.beta_noise, scale
         each = zip(*map(np.atleast_1d, of_targets), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
         units = names[0]
@@ -92,6 +93,9 @@ def model_facts(
             noise = [f"{one} of {name}" for one, name in zip(noise, names, strict=True)]
             units = "each target"
         facts.append(["Noise", f"standard deviation {'; '.join(noise)}, in units of {units}"])
+        if q.tail.any():
+            tails = ", ".join(number(float(tail)) for tail in q.tail)
+            facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],
