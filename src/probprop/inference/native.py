@@ -252,9 +252,7 @@ def adf_pass(
         beta_noise=beta_noise,
     )
     of_tails = tuple(d_tail_sum.tolist()) if d_tail_sum.any() else ()
-    return posterior_new, PassInfo(
-        log_Z_sum, len(order), n_undone, n_guarded, n_skipped, of_tails
-    )
+    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped, of_tails)
 
 
 def refine_prior(
