@@ -177,17 +177,17 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Several targets share the hidden layers, and each has its own noise.
         sample_weight : array-like of shape (n_samples,), default=None
-            0 or more: a row of weight w has the noise variance `noise_variance_`/w, as the mean of
-            w measurements has. One of weight 0 is left out, before anything else is done. Features
-            and targets are standardised without the weights. None: each is 1.
+            A row of weight w has the noise variance `noise_variance_`/w, as the mean of w
+            measurements has; one of weight 0 is left out, before anything else is done. They
+            do not change how the data are standardised.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature; or what
             broadcasts to that shape. None: the entries are known.
         y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            Known standard deviations of the errors of y, in target units, 0 or more. Their squares
-            add to the noise variance, which is learned without them. None: there are none.
+            Known standard deviations of the errors of y, in target units. Their squares add to
+            the noise variance, which is learned without them.
 
         Returns
         -------
