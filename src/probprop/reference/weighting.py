@@ -13,6 +13,10 @@ Elsewhere the weight is a power p of the likelihood. Z is a Gaussian convolved w
 multiplies log Z, its slope and h:
 
     log Z -> p log Z,   d_m -> p d_m,   d_v -> p d_v + (p^2 - p)/2 d_m^2.
+
+That takes log Z for a parabola. A power above 1 can be too far for it, so it is taken in shares:
+the outputs are moved by a share of 1 or more, then log Z is evaluated again there. What all shares
+together do to the outputs, they do to the network.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.reference.likelihoods import Evidence, PointLikelihood
+
+_FAR = 0.5  # the share of its variance that an output may lose, if the share of p is above 1
+_MOST_SHARES = 1000  # ten are many
 
 
 class OnePoint(NamedTuple):
@@ -83,7 +90,8 @@ def weighted_evidence(
     noise_variance : ndarray, (K,), or (1,) where the noise is fixed
     weight : float, default=1.0
     power : float, default=1.0
-        Of a likelihood whose weight does not divide the noise; it multiplies the weight.
+        Of a likelihood whose weight does not divide the noise; it multiplies the weight. If
+        the product is above 1, the derivatives are those of the shares together.
     tail : ndarray, (K,), default=None
         Of the noise. The derivatives by it and by the level are those of the point with weight 1.
 
@@ -98,13 +106,49 @@ def weighted_evidence(
     (-1.418939, array([1.]))
     """
     evidence = likelihood.log_Z(*point, noise_variance, tail)
+    if not likelihood.weights_divide_noise:
+        return _to_the_power(likelihood, point, noise_variance, tail, power * weight, evidence)
     log_Z, d_m, d_v = evidence[:3]
-    if likelihood.weights_divide_noise:
-        shift = 0.5 * len(d_m) * math.log(weight)
-        return evidence._replace(
-            log_Z=log_Z + shift, dlogZ_dm=math.sqrt(weight) * d_m, dlogZ_dv=weight * d_v
-        )
-    p = power * weight
+    shift = 0.5 * len(d_m) * math.log(weight)
     return evidence._replace(
-        log_Z=p * log_Z, dlogZ_dm=p * d_m, dlogZ_dv=p * d_v + 0.5 * (p * p - p) * (d_m * d_m)
+        log_Z=log_Z + shift, dlogZ_dm=math.sqrt(weight) * d_m, dlogZ_dv=weight * d_v
     )
+
+
+def _to_the_power(
+    likelihood: PointLikelihood,
+    point: OnePoint,
+    noise_variance: FloatArray,
+    tail: FloatArray | None,
+    p: float,
+    first: Evidence,
+) -> Evidence:
+    """Take the evidence of a point to the power p; `first` is that of p = 1."""
+    share = _share(first, point.v, p)
+    log_Z, d_m, d_v = first[:3]
+    if share == p or not math.isfinite(log_Z):
+        d_v = p * d_v + 0.5 * (p * p - p) * (d_m * d_m)
+        return first._replace(log_Z=p * log_Z, dlogZ_dm=p * d_m, dlogZ_dv=d_v)
+    m, v, left = point.m, point.v, p - share
+    for n_left in reversed(range(_MOST_SHARES)):
+        m, v = m + v * (share * d_m), v + v * v * (share * _curvature(d_m, d_v))
+        if left == 0.0:
+            break
+        evidence = likelihood.log_Z(m, v, point.y, noise_variance, tail)
+        share = _share(evidence, v, left) if n_left > 1 else left
+        left -= share
+        _, d_m, d_v = evidence[:3]
+    slope, curvature = (m - point.m) / point.v, (v - point.v) / (point.v * point.v)
+    d_v = 0.5 * (curvature + slope * slope)
+    return first._replace(log_Z=p * log_Z, dlogZ_dm=slope, dlogZ_dv=d_v)
+
+
+def _curvature(d_m: FloatArray, d_v: FloatArray) -> FloatArray:
+    """Return the second derivative of log Z by m, (K,)."""
+    return 2.0 * d_v - d_m * d_m
+
+
+def _share(evidence: Evidence, v: FloatArray, left: float) -> float:
+    """Return how much of the power can be taken at once: 1, or more where log Z is flat."""
+    bend = float(np.max(v * np.abs(_curvature(evidence.dlogZ_dm, evidence.dlogZ_dv))))
+    return left if left <= 1.0 or bend * left <= _FAR else max(1.0, _FAR / bend)
