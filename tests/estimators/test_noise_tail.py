@@ -13,8 +13,10 @@ from numpy.testing import assert_allclose
 from finite_differences import assert_gradient, differences
 from probprop import HeavyMixture, HeavyPredictive, PBPEnsemble, PBPRegressor, load
 from probprop._types import FloatArray
+from probprop.files.networks import describe_network, rebuild_network
 from probprop.metrics import summary
 from probprop.reference.likelihoods.heavy import LARGEST_TAIL
+from probprop.report import model_facts
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -178,3 +180,38 @@ def test_the_gradient_of_the_std_knows_the_noise() -> None:
     assert_allclose(at.std, model.predict(X[:5], return_std=True)[1], rtol=1e-9)
     expected = differences(lambda Z: model.predict(Z, return_std=True)[1], X[:5], np.full(2, 1e-3))
     assert_gradient(at.dstd_dX, expected, 1e-5)
+
+
+@pytest.mark.parametrize("tail", [-0.1, LARGEST_TAIL + 0.1, float("nan"), [0.1, 0.2], None])
+def test_a_file_with_another_tail_is_refused(tail: object) -> None:
+    header, arrays = describe_network(heavy().fit(*made(30)))
+    with pytest.raises((ValueError, TypeError), match="tail"):
+        rebuild_network(header | {"tail": tail}, arrays)
+
+
+def test_files_of_gaussian_noise_have_no_tail() -> None:
+    header, arrays = describe_network(PBPRegressor((3,), n_epochs=2).fit(*made(30)))
+    assert "tail" not in header
+    assert rebuild_network(header, arrays).posterior_.tail.tolist() == [0.0]
+
+
+def test_weights_and_known_errors_with_heavy_tails() -> None:
+    X, y = made(60, wild=0.05)
+    weights = np.random.RandomState(1).uniform(0.5, 2.0, 60)
+    fits = [
+        heavy(engine=engine).fit(X, y, weights, y_std=0.1) for engine in ("native", "reference")
+    ]
+    assert_allclose(fits[0].posterior_.tail, fits[1].posterior_.tail, rtol=1e-9)
+    assert_allclose(fits[0].predict(X), fits[1].predict(X), rtol=1e-8, atol=1e-8)
+    # Weights of 4 and four times the noise variance are the same likelihood.
+    plain = heavy(noise_rate=1.5).fit(X, y)
+    same = heavy(noise_rate=6.0).fit(X, y, np.full(60, 4.0))
+    assert_allclose(same.posterior_.tail, plain.posterior_.tail, rtol=1e-6)
+    assert_allclose(same.predict(X), plain.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def test_reports_name_the_tails() -> None:
+    facts = dict(model_facts(heavy().fit(*made(60, wild=0.1)), ["a", "b"], "y"))
+    assert "log variance" in facts["Tails of the noise"]
+    facts = dict(model_facts(PBPRegressor((3,), n_epochs=2).fit(*made(30)), ["a", "b"], "y"))
+    assert "Tails of the noise" not in facts
