@@ -7,6 +7,7 @@
 #include "likelihoods/list.hpp"
 #include "points.hpp"
 #include "tempering.hpp"
+#include "watch.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -78,7 +79,10 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         finish_forward<T, Activation, true>(net, net.x2_next, net.m_out, net.v_out);
         read_targets(args.y, args.y_scaling, now, y);
         const double log_Z = L::evidence(out, y, alpha, beta, net.scratch);
-        if (PROBPROP_LIKELY(__builtin_isfinite(log_Z))) {
+        const bool finite = __builtin_isfinite(log_Z);
+        if (args.watched != nullptr)
+            record(out, y, alpha, beta, finite, args.watched + now * 3 * n_out);
+        if (PROBPROP_LIKELY(finite)) {
             result.log_Z_sum += log_Z;
             result.n_undone += output_backward<T, Weights::updated>(net, net.x2_next);
             for (int l = net.n_hidden - 1; l > 0; --l) {

@@ -20,6 +20,12 @@ using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
 // The key and the position of numpy's MT19937.
 using Generator = std::tuple<In1<uint32_t>, int64_t>;
 
+// The network of the noise: its layers, means and variances of its weights, the power of its
+// likelihood in every epoch, and the bound on its evidence.
+template <typename T>
+using NoiseNetwork =
+    std::tuple<std::vector<int>, In1<T>, In1<T>, In1<double>, std::optional<Memory<T>>>;
+
 // ---- One training: its arguments, checked, with room for what it returns.
 
 template <typename T>
@@ -32,7 +38,8 @@ class Job {
         const std::string& likelihood, In1<bool> refine_, int64_t n_blocks,
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
-        const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_)
+        const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
+        const std::optional<NoiseNetwork<T>>& noise_network_)
         : sizes(sizes_),
           X(X_),
           y(y_),
@@ -42,6 +49,7 @@ class Job {
           X_var(X_var_),
           memory(memory_),
           orders(orders_),
+          noise_network(noise_network_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
           v_hat_nat(copy_of(v_hat_nat_)),
@@ -79,6 +87,7 @@ class Job {
         args.refine = refine.data();
         if (generator) args.random = seed(*generator);
         if (orders) args.orders = checked(*orders, n_epochs, X.shape(0));
+        if (noise_network) add_watcher(args);
         log_Z_sum = new_array<double>(n_epochs, static_cast<size_t>(n_blocks));
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
@@ -107,9 +116,41 @@ class Job {
         return nb::make_tuple(key, random->position);
     }
 
+    // Means and variances of the weights of the network of the noise, or None.
+    nb::object noise_weights() const {
+        if (!noise_network) return nb::none();
+        return nb::make_tuple(noise_m_w, noise_v_w);
+    }
+
     Status status = Status::ok;
 
   private:
+    // Let the network of the noise watch the residuals of the passes.
+    void add_watcher(TrainArgs<T>& args) {
+        const auto& [layers, m, v, power, noise_memory] = *noise_network;
+        const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
+        check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
+              "the likelihood learns no noise that could be watched");
+        check(power.shape(0) == refine.shape(0), "the power does not have an entry per epoch");
+        seen.resize(n * 3 * n_outputs);
+        noise_m_w = copy_of(m);
+        noise_v_w = copy_of(v);
+        const size_t shape[2] = {n, 3 * n_outputs};
+        const AnyMatrix targets(seen.data(), 2, shape, nb::handle(), nullptr, nb::dtype<double>());
+        AdfArgs<T> pass = pass_args<T>(layers, m, v, X, X_scaling, X_var, targets, {}, "scale",
+                                       no_noise(unit_alpha), no_noise(unit_beta), noise_memory);
+        pass.m_w = noise_m_w.data();
+        pass.v_w = noise_v_w.data();
+        pass.alpha = &unit_alpha;
+        pass.beta = &unit_beta;
+        pass.poll_every = pass.poll_every / 10 + 1;
+        args.pass.watched = seen.data();
+        args.watcher = {pass, static_cast<int64_t>(m.shape(0)), power.data()};
+    }
+    static In1<double> no_noise(const double& value) {
+        const size_t shape[1] = {1};
+        return In1<double>(&value, 1, shape, nb::handle());
+    }
     Mt19937* seed(const Generator& generator) {
         const auto& [key, position] = generator;
         check(key.shape(0) == Mt19937::size && position >= 0 && position <= Mt19937::size,
@@ -135,10 +176,14 @@ class Job {
     std::optional<In2<T>> X_var;
     std::optional<Memory<T>> memory;
     std::optional<In2<int64_t>> orders;
+    std::optional<NoiseNetwork<T>> noise_network;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
     Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise;
     double alpha_prior, beta_prior;
+    Out1<T> noise_m_w, noise_v_w;
+    double unit_alpha = 2.0, unit_beta = 1.0;  // a scale has no noise of its own
+    std::vector<double> seen;                  // by the network of the noise; (n, 3, outputs)
     std::unique_ptr<Mt19937> random;
     Out2<double> log_Z_sum, prior;
     Out2<int64_t> counts;
@@ -236,12 +281,16 @@ void define_for(nb::module_& m, const char* name) {
                      double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
                      int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
                      std::optional<In2<T>>, const std::optional<Memory<T>>&,
-                     const std::optional<Generator>&, std::optional<In2<int64_t>>>(),
+                     const std::optional<Generator>&, std::optional<In2<int64_t>>,
+                     const std::optional<NoiseNetwork<T>>&>(),
             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
             "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
             "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
-            "generator"_a = nb::none(), "orders"_a = nb::none())
+            "generator"_a = nb::none(), "orders"_a = nb::none(),
+            "noise_network"_a = nb::none())
+        .def("noise_weights", &Job<T>::noise_weights,
+             "Means and variances of the weights of the network of the noise, or None.")
         .def("result", &Job<T>::result,
              "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
              "beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.")

@@ -70,6 +70,7 @@ struct AdfArgs {
     double *alpha, *beta;  // of the likelihood's noise precisions; read and written
     int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
+    double* watched;     // (n, 3, outputs), written: see watch.hpp; null: nobody watches
     int64_t poll_every;  // points before each call of keep_going
     bool (*keep_going)(void*);
     void* context;

@@ -248,7 +248,8 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
         stds = [show("noise std", std) for std in last.noise_std]
         if len(stds) > 1:
             stds = [f"{std} ({target})" for std, target in zip(stds, new.targets, strict=True)]
-        noise = f"; noise std {', '.join(stds)}"
+        varies = first_network(new.estimator).posterior_.noise_network is not None
+        noise = f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
     terminal_of(context).say(
         f"updated {model} with {plural(len(frame), 'row')}: {new.estimator.n_samples_seen_:,} rows "
         f"seen in {first_network(new.estimator).n_iter_:,} passes{noise}"

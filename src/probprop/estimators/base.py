@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, Literal, Self
 
@@ -49,6 +50,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     engine: Literal["native", "reference"]
     random_state: int | RandomState | None
     verbose: int
+    noise: Literal["constant", "input"] = "constant"
+    noise_layer_sizes: int | Sequence[int] = ()
 
     likelihood_: Likelihood
     posterior_: Posterior
@@ -183,6 +186,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     return Plan(
         likelihood=likelihood,
         hidden=tuple(check_layer_sizes(model.hidden_layer_sizes)),
+        noise_hidden=_noise_hidden(model),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
@@ -192,6 +196,12 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
         dtype=np.dtype(model.dtype),
         engine=model.engine,
     )
+
+
+def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
+    if model.noise == "constant":
+        return None
+    return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 
 def chosen(model: PBPEstimator, data: TrainingData) -> Choice:
@@ -206,6 +216,8 @@ def chosen(model: PBPEstimator, data: TrainingData) -> Choice:
         plan, any_memory = plan_of(model, likelihood, likelihood.usual_memory), True
     else:
         plan, any_memory = plan_of(model, likelihood, model.memory), False
+    # The network of the noise changes nothing about the mean, and is left out of the search.
+    plan = replace(plan, noise_hidden=None)
     return choose(plan, data, n_epochs, seed, any_memory=any_memory, show=bool(model.verbose))
 
 
@@ -263,7 +275,7 @@ def _begin(
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)
-    return training.begin(plan, before, data.X, data.y, random_state)
+    return training.begin(plan, before, data.X, data.y, random_state, choice.n_epochs)
 
 
 def _steps(run: Run, choice: Choice) -> list[int]:

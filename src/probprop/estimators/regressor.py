@@ -19,6 +19,7 @@ from probprop.estimators.data import TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian
+from probprop.inference.noise import Noise
 from probprop.inference.prediction import features
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
@@ -54,6 +55,12 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     noise_shape, noise_rate : float, default=6.0
         Gamma prior of the precision of the noise, in units of the standardised target.
         The shape must exceed 1.
+    noise : {"constant", "input"}, default="constant"
+        Whether the noise is the same everywhere, [PBP15], or depends on the inputs. With "input"
+        a second, small network learns the logarithm of its variance from the residuals of the
+        first, whose predictions of the mean stay exactly the same.
+    noise_layer_sizes : int or sequence of int, default=(20,)
+        Units in each hidden layer of the network of the noise.
     refine_every : int or float, default=1
         How often the factors of the weights' prior are refined: every so many epochs, or, when
         below 1, after each such fraction of an epoch.
@@ -94,7 +101,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of targets.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of the variance of the noise, in target units squared; with several
-        targets, one for each.
+        targets, one for each. Where the noise depends on the inputs, the level it varies around:
+        ``predict_distribution(X).var_noise`` has that of each row.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -134,6 +142,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
+        noise: Literal["constant", "input"] = "constant",
+        noise_layer_sizes: int | Sequence[int] = (20,),
         refine_every: float = 1,
         standardize: bool = True,
         missing: Literal["error", "marginalize"] = "error",
@@ -149,6 +159,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.prior_rate = prior_rate
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
+        self.noise = noise
+        self.noise_layer_sizes = noise_layer_sizes
         self.refine_every = refine_every
         self.standardize = standardize
         self.missing = missing
@@ -254,16 +266,23 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_one_target("predict_gradient")
-        plan = plan_of(self, self.likelihood_)
-        entries, X_var = features(plan, self.standardizer_, read_inputs(self, X, None))
+        plan, inputs = plan_of(self, self.likelihood_), read_inputs(self, X, None)
+        entries, X_var = features(plan, self.standardizer_, inputs)
         if X_var is not None:
             raise ValueError(
                 "X contains NaN, where predict_gradient has no gradient: give rows without "
                 "missing entries."
             )
         posterior, standardizer = self.posterior_, self.standardizer_
-        moments = ENGINES[self.engine].predict_gradient(posterior, entries, standardizer)
-        return sensitivity(*moments, posterior.noise_variance, standardizer)
+        gradient = ENGINES[self.engine].predict_gradient
+        moments = gradient(posterior, entries, standardizer)
+        noise, dlog_dX = Noise(posterior.noise_variance), np.zeros(1)
+        if posterior.noise_network is not None:
+            m_log, v_log, dm_log_dX, dv_log_dX = gradient(
+                posterior.noise_network, entries, standardizer
+            )
+            noise, dlog_dX = noise._replace(m_log=m_log, v_log=v_log), dm_log_dX + 0.5 * dv_log_dX
+        return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None

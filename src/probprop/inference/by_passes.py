@@ -6,6 +6,7 @@ This is the readable form of what ``cpp/train.hpp`` and ``cpp/points.hpp`` do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+from probprop.reference.likelihoods import SCALE
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
@@ -34,8 +36,11 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
     try:
         X = _standardised(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
-        for refine in task.refine:
-            posterior, passes, sweeps = _epoch(task, posterior, X, y, refine=bool(refine))
+        for e, refine in enumerate(task.refine):
+            power = 0.0 if task.watch is None else float(task.watch.power[e])
+            posterior, passes, sweeps = _epoch(
+                task, posterior, X, y, refine=bool(refine), watch_power=power
+            )
             records.append(Records.of_epoch(posterior, passes, sweeps))
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
@@ -43,10 +48,11 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 
 def _epoch(
-    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool
+    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool, watch_power: float
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
     """Make the passes over the blocks of one epoch, each with its refinement."""
     passes, sweeps = [], []
+    seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if watch_power > 0.0 else None
     for block in np.array_split(task.order(), task.n_blocks):
         posterior, passed = reference.adf_pass(
             posterior,
@@ -56,12 +62,45 @@ def _epoch(
             likelihood=task.likelihood,
             memory=task.memory,
             X_var=task.X_var,
+            seen=seen,
         )
+        if seen is not None:
+            posterior, passed = _watched(task, posterior, X, seen, block, watch_power, passed)
         passes.append(passed)
         if refine:
             posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
             sweeps.append(swept)
     return posterior, passes, sweeps
+
+
+def _watched(
+    task: Task,
+    posterior: Posterior,
+    X: Array,
+    seen: FloatArray,
+    block: Array,
+    power: float,
+    passed: PassInfo,
+) -> tuple[Posterior, PassInfo]:
+    """Let the network of the noise absorb what it saw; its counts join those of the pass."""
+    assert posterior.noise_network is not None
+    assert task.watch is not None
+    network, info = reference.adf_pass(
+        posterior.noise_network,
+        X,
+        seen,
+        block,
+        likelihood=SCALE,
+        memory=task.watch.memory,
+        X_var=task.X_var,
+        power=power,
+    )
+    counted = replace(
+        passed,
+        n_undone=passed.n_undone + info.n_undone,
+        n_skipped=max(passed.n_skipped, info.n_skipped),  # it skips what was skipped
+    )
+    return replace(posterior, noise_network=network), counted
 
 
 def _no_records(task: Task) -> Records:

@@ -154,7 +154,17 @@ def _job(task: Task) -> Any:
         _variances(task.X_var, posterior),
         _kernel_memory(task.memory, posterior),
         *_shuffling(task),
+        _watching(task),
     )
+
+
+def _watching(task: Task) -> tuple[Any, ...] | None:
+    """Return the network of the noise and how it learns, if there is one."""
+    network, watch = task.posterior.noise_network, task.watch
+    if network is None or watch is None:
+        return None
+    memory = _kernel_memory(watch.memory, network)
+    return network.layer_sizes, *_weights(network), watch.power, memory
 
 
 def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
@@ -184,9 +194,18 @@ def _trained(task: Task, job: Any) -> Trained:
         v_hat_nat=v_hat_nat,
         a_hat_nat=a_hat_nat,
         b_hat_nat=b_hat_nat,
+        noise_network=_noise_network(task, job),
     )
     _WHOLE[posterior] = whole
     return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
+
+
+def _noise_network(task: Task, job: Any) -> Posterior | None:
+    before, weights = task.posterior.noise_network, job.noise_weights()
+    if before is None or weights is None:
+        return before
+    m_w, v_w = cut(weights, before.m_w)
+    return replace(before, m_w=m_w, v_w=v_w)
 
 
 def _set_generator(random_state: RandomState, key: Array, position: int) -> None:

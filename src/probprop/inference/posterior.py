@@ -60,6 +60,9 @@ class Posterior:
     a_hat_nat, b_hat_nat : tuple of ndarray
         Natural parameters of the Gamma part of each approximate prior factor:
         shape minus one, and minus the rate; float64.
+    noise_network : Posterior or None, default=None
+        The network of the noise, where it depends on the inputs: its outputs, one per target,
+        are the logarithms of the noise variances in units of `noise_variance`.
     """
 
     m_w: tuple[Array, ...]
@@ -71,6 +74,7 @@ class Posterior:
     v_hat_nat: tuple[FloatArray, ...]
     a_hat_nat: tuple[FloatArray, ...]
     b_hat_nat: tuple[FloatArray, ...]
+    noise_network: Posterior | None = None
 
     def __post_init__(self) -> None:
         for name in ("alpha_noise", "beta_noise"):  # a number stands for one target
@@ -97,7 +101,10 @@ class Posterior:
 
     @property
     def noise_variance(self) -> FloatArray:
-        """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared."""
+        """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared.
+
+        Where the noise depends on the inputs, it is the level that it varies around.
+        """
         return self.beta_noise / (self.alpha_noise - 1.0)
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
+from probprop.inference.noise import Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
@@ -38,8 +39,17 @@ def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, 
 def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
+    noise = noise_at(plan, posterior, standardizer, X)
     engine = ENGINES[plan.engine]
-    return plan.likelihood.predictive(mean, variance, posterior, standardizer, engine)
+    return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
+
+
+def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Noise:
+    """Return the noise of every row, standardised."""
+    level, network = posterior.noise_variance, posterior.noise_network
+    if network is None:
+        return Noise(level)
+    return Noise(level, *output_moments(plan, network, standardizer, X))
 
 
 def output_moments(

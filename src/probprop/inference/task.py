@@ -8,13 +8,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, Records
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import PointLikelihood
 
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
+
+
+class Watch(NamedTuple):
+    """How the network of the noise learns from the residuals of that of the mean.
+
+    Parameters
+    ----------
+    power : ndarray of shape (n_epochs,)
+        Of its likelihood, at most 1; where it is 0 the network is left alone.
+    memory : Memory or None
+        The bound on its evidence.
+    """
+
+    power: FloatArray
+    memory: Memory | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +57,8 @@ class Task:
         Parts that an epoch is cut into; with refinement, each is followed by one.
     random_state : RandomState or None
         Shuffles the rows before each epoch; None: they come in the order given.
+    watch : Watch or None
+        If the posterior has a network of the noise.
     """
 
     posterior: Posterior
@@ -54,6 +71,7 @@ class Task:
     refine: Array
     n_blocks: int = 1
     random_state: RandomState | None = None
+    watch: Watch | None = None
 
     def order(self) -> Array:
         """Return the order of the next epoch, (n,)."""

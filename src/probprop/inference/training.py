@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.random import RandomState
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
+from probprop.inference.noise import start_noise_network, watch
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior
 from probprop.inference.prediction import features
@@ -70,6 +71,8 @@ class Run(NamedTuple):
         As the likelihood encodes them.
     random_state : RandomState or None
         Shuffles the rows before every epoch; None: they come in the order given.
+    n_epochs : int or None
+        All epochs there will be; None: a stream has no end.
     made : list of Epoch
         The epochs that the last step made.
     new : bool
@@ -82,6 +85,7 @@ class Run(NamedTuple):
     X_var: Array | None
     y: Array
     random_state: RandomState | None
+    n_epochs: int | None = None
     made: Sequence[Epoch] = ()
     new: bool = True
 
@@ -109,6 +113,11 @@ def start(
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
+    network = None
+    if plan.noise_hidden is not None:
+        network = start_noise_network(
+            X.shape[1], plan.noise_hidden, n_noise, random_state, plan.dtype
+        )
     posterior = initial_posterior(
         [X.shape[1], *plan.hidden, likelihood.n_outputs],
         noise_shape=noise_shape,
@@ -127,7 +136,7 @@ def start(
     check_target_scale(standardizer.y_scale)
     records = Records.of_epoch(posterior, [], [])
     (nothing,) = summarize(0, 0, records, standardizer)
-    return Fitted(posterior, standardizer, nothing)
+    return Fitted(replace(posterior, noise_network=network), standardizer, nothing)
 
 
 def begin(
@@ -136,6 +145,7 @@ def begin(
     X: Inputs,
     y: Array,
     random_state: RandomState | None = None,
+    n_epochs: int | None = None,
 ) -> Run:
     """Return a training that goes on from a state with rows that are new to its posterior.
 
@@ -150,11 +160,13 @@ def begin(
     random_state : RandomState, default=None
         Shuffles the rows before every epoch. None is a stream: they come in the order given, an
         epoch is not cut, and the prior factors are refined after it.
+    n_epochs : int, default=None
+        All epochs there will be, where rows are shuffled.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
         fitted.standardizer.check_y(y, plan.dtype)
-    return Run(plan, fitted, entries, X_var, y, random_state)
+    return Run(plan, fitted, entries, X_var, y, random_state, n_epochs)
 
 
 def steps_of(plan: Plan, n: int, n_epochs: int) -> list[int]:
@@ -206,7 +218,11 @@ def advance(
 def _task(run: Run, n_epochs: int) -> Task:
     plan, fitted, stream = run.plan, run.fitted, run.random_state is None
     first = fitted.epoch.n_iter + 1
-    refine = [stream or plan.refines(n_iter) for n_iter in range(first, first + n_epochs)]
+    n_iters = range(first, first + n_epochs)
+    refine = [stream or plan.refines(n_iter) for n_iter in n_iters]
+    watching = None
+    if fitted.posterior.noise_network is not None:
+        watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run))
     return Task(
         posterior=fitted.posterior,
         X=run.X,
@@ -218,6 +234,7 @@ def _task(run: Run, n_epochs: int) -> Task:
         refine=np.array(refine, bool),
         n_blocks=1 if stream else plan.n_blocks(len(run.y)),
         random_state=run.random_state,
+        watch=watching,
     )
 
 

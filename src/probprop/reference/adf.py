@@ -307,6 +307,7 @@ def adf_pass(
     likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
+    seen: FloatArray | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
 
@@ -325,18 +326,18 @@ def adf_pass(
         is the algorithm of [PBP15].
     X_var : ndarray, (n, D), default=None
         Variances of the entries of X; None: they are known.
+    seen : ndarray, (n, 3 K), default=None
+        Takes what a network of the noise sees of every point; see `watched`.
     """
     infos = []
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
             posterior = temper(posterior, memory, min(memory.every, len(order) - t))
-        posterior, info = absorb(
-            posterior,
-            X[i],
-            y[i],
-            likelihood=likelihood,
-            x_var=None if X_var is None else X_var[i],
-        )
+        x_var = None if X_var is None else X_var[i]
+        before = posterior
+        posterior, info = absorb(before, X[i], y[i], likelihood=likelihood, x_var=x_var)
+        if seen is not None:
+            seen[i] = watched(before, X[i], y[i], x_var) if info.n_skipped == 0 else np.nan
         infos.append(info)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
@@ -345,6 +346,18 @@ def adf_pass(
         n_guarded=sum(info.n_guarded for info in infos),
         n_skipped=sum(info.n_skipped for info in infos),
     )
+
+
+def watched(
+    posterior: Posterior, x: Array, y: float | Array, x_var: Array | None = None
+) -> FloatArray:
+    """Return what a network of the noise sees of a point before it is absorbed, (3 K,).
+
+    These are the residuals, the variances of the outputs and the levels of the noise: targets of
+    the likelihood `SCALE`.
+    """
+    passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, x, x_var))
+    return np.concatenate([y - passed.m_out, passed.v_out, posterior.noise_variance])
 
 
 def predict_moments(
