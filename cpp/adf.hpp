@@ -8,6 +8,7 @@
 #include "points.hpp"
 #include "tempering.hpp"
 #include "watch.hpp"
+#include "weighting.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -34,7 +35,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
 
     const int n_features = net.n_features;
     const T x_scale = T(1) / T(__builtin_sqrt(double(n_features + 1)));
-    const bool certain = args.X_var == nullptr;
+    const bool certain = args.X_var == nullptr, weighted = is_weighted(args);
     const int n_noise = L::n_noise(n_out);
     double* y = net.scratch + n_scratch;  // the targets of the point
     const Outputs out = {n_out, net.m_out, net.v_out, net.d_m_out, net.d_v_out};
@@ -78,7 +79,10 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         swap(net.x, net.x_next);
         finish_forward<T, Activation, true>(net, net.x2_next, net.m_out, net.v_out);
         read_targets(args.y, args.y_scaling, now, y);
-        const double log_Z = L::evidence(out, y, alpha, beta, net.scratch);
+        const double log_Z = PROBPROP_LIKELY(!weighted)
+                                 ? L::evidence(out, y, alpha, beta, net.scratch)
+                                 : weighted_evidence<L>(args, now, net.m_out, net.v_out, out, y,
+                                                        alpha, beta, net.scratch);
         const bool finite = __builtin_isfinite(log_Z);
         if (args.watched != nullptr)
             record(out, y, alpha, beta, finite, args.watched + now * 3 * n_out);

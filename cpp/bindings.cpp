@@ -21,9 +21,10 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
                                                  In1<int64_t> order, const std::string& likelihood,
                                                  In1<double> alpha, In1<double> beta,
                                                  const std::optional<Memory<T>>& memory,
-                                                 const std::optional<In2<T>>& X_var) {
-    AdfArgs<T> args =
-        pass_args<T>(sizes, m_w, v_w, X, {}, X_var, y, {}, likelihood, alpha, beta, memory);
+                                                 const std::optional<In2<T>>& X_var,
+                                                 const std::optional<Weighting>& weighting) {
+    AdfArgs<T> args = pass_args<T>(sizes, m_w, v_w, X, {}, X_var, y, {}, likelihood, alpha, beta,
+                                   memory, weighting);
     for (size_t i = 0; i < order.shape(0); ++i)
         check(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < X.shape(0),
               "order points outside X");
@@ -139,6 +140,7 @@ template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a,
           "likelihood"_a, "alpha"_a, "beta"_a, "memory"_a = nb::none(), "X_var"_a = nb::none(),
+          "weighting"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
           "n_skipped)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,

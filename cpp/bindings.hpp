@@ -8,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -137,6 +138,35 @@ MemoryArgs<T> memory_args(const std::optional<Memory<T>>& memory, size_t n_weigh
     return {v_hat_nat.data(), capacity, every, alpha, beta};
 }
 
+// Of AdfArgs the weights, the variances of the targets, and the power.
+using Weighting = std::tuple<std::optional<In1<double>>, std::optional<In2<double>>, double>;
+
+template <typename T>
+void set_weighting(AdfArgs<T>& args, const std::optional<Weighting>& weighting, size_t n,
+                   const LikelihoodInfo& likelihood) {
+    args.power = 1.0;
+    if (!weighting) return;
+    const auto& [weights, y_var, power] = *weighting;
+    if (weights) {
+        check(weights->shape(0) == n, "X and the weights differ in length");
+        for (size_t i = 0; i < n; ++i)
+            check(weights->data()[i] > 0.0 && weights->data()[i] < HUGE_VAL,
+                  "a weight is not above 0 and finite");
+        args.weights = weights->data();
+    }
+    if (y_var) {
+        check(y_var->shape(0) == n && y_var->shape(1) == size_t(args.sizes[args.n_layers]),
+              "the variances of the targets are not (rows, outputs)");
+        for (size_t i = 0; i < y_var->size(); ++i)
+            check(y_var->data()[i] >= 0.0 && y_var->data()[i] < HUGE_VAL,
+                  "a variance of a target is negative or not finite");
+        args.y_var = y_var->data();
+    }
+    check(power > 0.0 && power < HUGE_VAL, "the power is not above 0 and finite");
+    check(power == 1.0 || !likelihood.weights_divide_noise, "this likelihood has no power");
+    args.power = power;
+}
+
 template <typename T>
 const T* variances_of(const std::optional<In2<T>>& X_var, const AnyMatrix& X) {
     if (!X_var) return nullptr;
@@ -171,7 +201,8 @@ AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1
                      const std::optional<In2<T>>& X_var, const AnyMatrix& y,
                      const std::optional<Standardizer>& y_scaling, const std::string& likelihood,
                      const In1<double>& alpha, const In1<double>& beta,
-                     const std::optional<Memory<T>>& memory) {
+                     const std::optional<Memory<T>>& memory,
+                     const std::optional<Weighting>& weighting) {
     const size_t n_weights = check_sizes(sizes);
     check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights, "weights do not fit sizes");
     check(X.shape(1) == static_cast<size_t>(sizes[0]), "X does not have sizes[0] columns");
@@ -191,6 +222,7 @@ AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1
     args.y_scaling = scaling_of(y_scaling, y.shape(1));
     args.likelihood = index;
     args.memory = memory_args<T>(memory, n_weights);
+    set_weighting(args, weighting, X.shape(0), info);
     args.poll_every = poll_every(n_weights);
     return args;
 }

@@ -39,6 +39,7 @@ class Job {
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
+        const std::optional<Weighting>& weighting_,
         const std::optional<NoiseNetwork<T>>& noise_network_)
         : sizes(sizes_),
           X(X_),
@@ -49,6 +50,7 @@ class Job {
           X_var(X_var_),
           memory(memory_),
           orders(orders_),
+          weighting(weighting_),
           noise_network(noise_network_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
@@ -61,7 +63,7 @@ class Job {
           beta_prior(beta_prior_) {
         TrainArgs<T> args = {};
         args.pass = pass_args<T>(sizes, m_w_, v_w_, X, X_scaling, X_var, y, y_scaling, likelihood,
-                                 alpha_noise_, beta_noise_, memory);
+                                 alpha_noise_, beta_noise_, memory, weighting);
         const size_t n_weights = m_w_.shape(0), n_epochs = refine.shape(0);
         const size_t n_noise = alpha_noise_.shape(0);
         check(v_hat_nat_.shape(0) == n_weights && a_hat_nat_.shape(0) == n_weights &&
@@ -176,6 +178,7 @@ class Job {
     std::optional<In2<T>> X_var;
     std::optional<Memory<T>> memory;
     std::optional<In2<int64_t>> orders;
+    std::optional<Weighting> weighting;
     std::optional<NoiseNetwork<T>> noise_network;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
@@ -275,20 +278,20 @@ nb::object train(const std::vector<Job<T>*>& jobs, int n_threads) {
 template <typename T>
 void define_for(nb::module_& m, const char* name) {
     nb::class_<Job<T>>(m, name, "A training from a posterior on, over the same points.")
-        .def(
-            nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
-                     const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
-                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
-                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
-                     std::optional<In2<T>>, const std::optional<Memory<T>>&,
-                     const std::optional<Generator>&, std::optional<In2<int64_t>>,
-                     const std::optional<NoiseNetwork<T>>&>(),
-            "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
-            "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
-            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
-            "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
-            "generator"_a = nb::none(), "orders"_a = nb::none(),
-            "noise_network"_a = nb::none())
+        .def(nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
+                      const In1<double>&, const In1<double>&, const In1<double>&,
+                      const In1<double>&, double, double, double, AnyMatrix, AnyMatrix,
+                      const std::string&, In1<bool>, int64_t, std::optional<Standardizer>,
+                      std::optional<Standardizer>, std::optional<In2<T>>,
+                      const std::optional<Memory<T>>&, const std::optional<Generator>&,
+                      std::optional<In2<int64_t>>, const std::optional<Weighting>&,
+                      const std::optional<NoiseNetwork<T>>&>(),
+             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a,
+             "informative_ratio"_a, "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a,
+             "X_scaling"_a = nb::none(), "y_scaling"_a = nb::none(), "X_var"_a = nb::none(),
+             "memory"_a = nb::none(), "generator"_a = nb::none(), "orders"_a = nb::none(),
+             "weighting"_a = nb::none(), "noise_network"_a = nb::none())
         .def("noise_weights", &Job<T>::noise_weights,
              "Means and variances of the weights of the network of the noise, or None.")
         .def("result", &Job<T>::result,

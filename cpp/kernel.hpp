@@ -42,6 +42,7 @@ struct LikelihoodInfo {
     const char* name;
     int (*n_targets)(int n_outputs);
     int (*n_noise)(int n_outputs);
+    bool weights_divide_noise;
     const char* (*objection)(const Matrix& y, int n_outputs);
 };
 
@@ -65,6 +66,10 @@ struct AdfArgs {
     const T* X_var;  // variances of the standardised entries, row-major; null: there are none
     Matrix y;        // (n, targets of the likelihood)
     Scaling y_scaling;
+    const double* weights;  // (n,), above 0; null: each is 1
+    const double* y_var;    // known variances of the standardised targets, (n, units of the
+                            // output layer) row-major; null: there are none
+    double power;           // of the likelihoods whose weights do not divide the noise
     Order order;
     int64_t n_points;
     double *alpha, *beta;  // of the likelihood's noise precisions; read and written

@@ -7,7 +7,8 @@
 namespace probprop {
 namespace PROBPROP_LEVEL {
 
-// Of a point, before its update: residuals, variances of the outputs, levels of the noise; the
+// Of a point, before its update: residuals, variances of the outputs, levels of the noise, all in
+// the units in which its noise has the weight 1 (see weighting.hpp), which h does not feel; the
 // targets of the likelihood `scale`. NaN if the point is left out. `seen` is (3, outputs).
 static void record(const Outputs& out, const double* y, const double* alpha, const double* beta,
                    bool absorbed, double* seen) {

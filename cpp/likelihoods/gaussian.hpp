@@ -42,6 +42,7 @@ struct Gaussian {
     static constexpr const char* name = "gaussian";
     static int n_targets(int n_outputs) { return n_outputs; }
     static int n_noise(int n_outputs) { return n_outputs; }
+    static constexpr bool weights_divide_noise = true;
     static size_t n_scratch(int n_outputs) { return static_cast<size_t>(n_outputs); }
 
     static const char* objection(const Matrix& y, int n_outputs) {

@@ -4,6 +4,8 @@
 //   name                                  as Python calls it
 //   n_targets(n_outputs)                  columns of y
 //   n_noise(n_outputs)                    Gammas of noise precisions, learned or fixed
+//   weights_divide_noise                  whether a point of weight w has the noise variance over
+//                                         w; else w is the power of its likelihood
 //   n_scratch(n_outputs)                  doubles that `evidence` works in
 //   objection(targets, n_outputs)         why these targets cannot be its own; null if they can
 //   evidence(out, y, alpha, beta, scratch)
@@ -25,7 +27,8 @@ namespace {
 
 template <typename... L>
 struct LikelihoodList {
-    static constexpr LikelihoodInfo info[] = {{L::name, L::n_targets, L::n_noise, L::objection}...};
+    static constexpr LikelihoodInfo info[] = {
+        {L::name, L::n_targets, L::n_noise, L::weights_divide_noise, L::objection}...};
     static constexpr int size = sizeof...(L);
 };
 

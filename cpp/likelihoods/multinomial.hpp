@@ -208,6 +208,7 @@ struct Multinomial {
     static constexpr const char* name = "multinomial";
     static int n_targets(int) { return 1; }
     static int n_noise(int) { return 1; }
+    static constexpr bool weights_divide_noise = false;
     static size_t n_scratch(int n_outputs) { return class_scratch(n_outputs); }
 
     static const char* objection(const Matrix& y, int n_outputs) {

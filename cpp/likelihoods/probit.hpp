@@ -40,6 +40,7 @@ struct Probit {
     static constexpr const char* name = "probit";
     static int n_targets(int n_outputs) { return n_outputs; }
     static int n_noise(int) { return 1; }
+    static constexpr bool weights_divide_noise = false;
     static size_t n_scratch(int) { return 0; }
 
     static const char* objection(const Matrix& y, int n_outputs) {

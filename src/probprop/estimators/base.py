@@ -275,7 +275,7 @@ def _begin(
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)
-    return training.begin(plan, before, data.X, data.y, random_state, choice.n_epochs)
+    return training.begin(plan, before, data.X, data.y, random_state, n_epochs=choice.n_epochs)
 
 
 def _steps(run: Run, choice: Choice) -> list[int]:

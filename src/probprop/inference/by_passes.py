@@ -63,6 +63,9 @@ def _epoch(
             memory=task.memory,
             X_var=task.X_var,
             seen=seen,
+            weights=task.weights,
+            y_var=task.y_var,
+            power=task.power,
         )
         if seen is not None:
             posterior, passed = _watched(task, posterior, X, seen, block, watch_power, passed)

@@ -28,7 +28,8 @@ class AdfPass(Protocol):
     """Absorb the rows of X and y in the given order, once.
 
     y is (n,), or (n, K) for Gaussians or probits of several outputs. With a `memory` q gives
-    evidence back as it absorbs more. `X_var`, (n, D), has the variances of the entries of X.
+    evidence back as it absorbs more. `X_var`, (n, D), has the variances of the entries of X. How
+    the rows count, `weights`, (n,), `y_var`, (n, K), and `power`, is as in a `Task`.
     """
 
     def __call__(
@@ -41,6 +42,9 @@ class AdfPass(Protocol):
         likelihood: PointLikelihood = GAUSSIAN,
         memory: Memory | None = None,
         X_var: Array | None = None,
+        weights: FloatArray | None = None,
+        y_var: FloatArray | None = None,
+        power: float = 1.0,
     ) -> tuple[Posterior, PassInfo]: ...
 
 

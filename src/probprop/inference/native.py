@@ -112,6 +112,18 @@ def _variances(X_var: Array | None, posterior: Posterior) -> Array | None:
     return None if X_var is None else np.ascontiguousarray(X_var, posterior.dtype)
 
 
+def _weighting(
+    weights: FloatArray | None, y_var: FloatArray | None, power: float
+) -> tuple[FloatArray | None, FloatArray | None, float] | None:
+    if weights is None and y_var is None and power == 1.0:
+        return None
+    return _contiguous(weights), _contiguous(y_var), power
+
+
+def _contiguous(a: FloatArray | None) -> FloatArray | None:
+    return None if a is None else np.ascontiguousarray(a, np.float64)
+
+
 # ---- Training
 
 
@@ -154,6 +166,7 @@ def _job(task: Task) -> Any:
         _variances(task.X_var, posterior),
         _kernel_memory(task.memory, posterior),
         *_shuffling(task),
+        _weighting(task.weights, task.y_var, task.power),
         _watching(task),
     )
 
@@ -226,6 +239,9 @@ def adf_pass(
     likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
+    weights: FloatArray | None = None,
+    y_var: FloatArray | None = None,
+    power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the rows of X and y in the given order, once."""
     m_w, v_w, observed = _kernel.adf_pass(
@@ -239,6 +255,7 @@ def adf_pass(
         posterior.beta_noise,
         _kernel_memory(memory, posterior),
         _variances(X_var, posterior),
+        _weighting(weights, y_var, power),
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
     m_layers, v_layers = cut([m_w, v_w], posterior.m_w)

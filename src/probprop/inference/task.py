@@ -59,6 +59,14 @@ class Task:
         Shuffles the rows before each epoch; None: they come in the order given.
     watch : Watch or None
         If the posterior has a network of the noise.
+    weights : ndarray of shape (n,), or None
+        Above 0. They divide the noise variance of their rows, or are the powers of their
+        likelihoods, as the likelihood says. None: each is 1. The capacity of `memory` counts rows,
+        whatever they weigh.
+    y_var : ndarray of shape (n, K), or None
+        Known variances of the standardised targets, which add to the noise.
+    power : float
+        Multiplies the weights that are powers; a likelihood whose weights divide the noise has 1.
     """
 
     posterior: Posterior
@@ -72,6 +80,9 @@ class Task:
     n_blocks: int = 1
     random_state: RandomState | None = None
     watch: Watch | None = None
+    weights: FloatArray | None = None
+    y_var: FloatArray | None = None
+    power: float = 1.0
 
     def order(self) -> Array:
         """Return the order of the next epoch, (n,)."""

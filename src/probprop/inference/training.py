@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.noise import start_noise_network, watch
@@ -24,6 +24,7 @@ from probprop.inference.posterior import Epoch, Posterior, Records, initial_post
 from probprop.inference.prediction import features
 from probprop.inference.standardize import (
     Standardizer,
+    check_magnitude,
     check_target_scale,
     fit_standardizer,
     identity_standardizer,
@@ -77,6 +78,10 @@ class Run(NamedTuple):
         The epochs that the last step made.
     new : bool
         Whether the rows are new to the posterior: no pass over them is made yet.
+    weights : ndarray of shape (n,), or None
+    y_var : ndarray of shape (n, K), or None
+    power : float
+        How the rows count, as in a `Task`.
     """
 
     plan: Plan
@@ -88,6 +93,9 @@ class Run(NamedTuple):
     n_epochs: int | None = None
     made: Sequence[Epoch] = ()
     new: bool = True
+    weights: FloatArray | None = None
+    y_var: FloatArray | None = None
+    power: float = 1.0
 
 
 def start(
@@ -145,7 +153,11 @@ def begin(
     X: Inputs,
     y: Array,
     random_state: RandomState | None = None,
+    *,
     n_epochs: int | None = None,
+    weights: FloatArray | None = None,
+    y_std: FloatArray | None = None,
+    power: float = 1.0,
 ) -> Run:
     """Return a training that goes on from a state with rows that are new to its posterior.
 
@@ -162,11 +174,38 @@ def begin(
         epoch is not cut, and the prior factors are refined after it.
     n_epochs : int, default=None
         All epochs there will be, where rows are shuffled.
+    weights : ndarray of shape (n,), default=None
+        Above 0. They divide the noise variance of their rows, or are the powers of their
+        likelihoods, as the likelihood says.
+    y_std : ndarray of shape (n,) or (n, K), default=None
+        Known errors of the targets, in their units.
+    power : float, default=1.0
+        Multiplies the weights that are powers.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
         fitted.standardizer.check_y(y, plan.dtype)
-    return Run(plan, fitted, entries, X_var, y, random_state, n_epochs)
+    y_var = None if y_std is None else _target_variance(plan, fitted.standardizer, y_std)
+    return Run(
+        plan,
+        fitted,
+        entries,
+        X_var,
+        y,
+        random_state,
+        n_epochs,
+        weights=weights,
+        y_var=y_var,
+        power=power,
+    )
+
+
+def _target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -> FloatArray:
+    """Return the variances of standardised targets, (n, K)."""
+    with np.errstate(over="ignore"):  # what is too large is refused
+        std: FloatArray = y_std.reshape(len(y_std), -1) / standardizer.y_scale
+    check_magnitude("y_std", float(std.max()), plan.dtype)
+    return std**2
 
 
 def steps_of(plan: Plan, n: int, n_epochs: int) -> list[int]:
@@ -235,6 +274,9 @@ def _task(run: Run, n_epochs: int) -> Task:
         n_blocks=1 if stream else plan.n_blocks(len(run.y)),
         random_state=run.random_state,
         watch=watching,
+        weights=run.weights,
+        y_var=run.y_var,
+        power=run.power,
     )
 
 

@@ -19,6 +19,7 @@ from probprop.reference.activations.relu import ReluMoments, relu_moments
 from probprop.reference.gamma import gamma_update
 from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
 from probprop.reference.tempering import temper
+from probprop.reference.weighting import rescaled, weighted_evidence
 
 _V_MIN = 1e-100  # a new weight variance must be above this
 
@@ -70,24 +71,6 @@ def forward(
     m_out, v_out = linear_moments(m_w[-1], v_w[-1], m_z, v_z)
     means, variances = zip(*inputs, strict=True)
     return Forward(means, variances, tuple(relu), m_out, v_out)
-
-
-def log_Z(
-    likelihood: PointLikelihood, passed: Forward, y: float | Array, noise_variance: FloatArray
-) -> Evidence:
-    """Evaluate log Z of one point for a likelihood; [PBP15] Eq. (12) is the Gaussian one.
-
-    Parameters
-    ----------
-    likelihood : PointLikelihood
-    passed : Forward
-        Of one point.
-    y : float, or ndarray of shape (K,)
-        The target, as the likelihood takes it.
-    noise_variance : ndarray, (K,), or (1,) where the noise is fixed
-    """
-    m, v = np.asarray(passed.m_out, np.float64), np.asarray(passed.v_out, np.float64)
-    return likelihood.log_Z(m, v, np.atleast_1d(y), noise_variance)
 
 
 def to_inputs(
@@ -154,6 +137,10 @@ def gradients(
     y: float | Array,
     likelihood: PointLikelihood = GAUSSIAN,
     x_var: Array | None = None,
+    *,
+    weight: float = 1.0,
+    y_var: Array | None = None,
+    power: float = 1.0,
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
@@ -165,6 +152,8 @@ def gradients(
     likelihood : PointLikelihood, default=GAUSSIAN
     x_var : ndarray, (D,), default=None
         Variances of the entries of x.
+    weight, y_var, power
+        How the point counts, as in `absorb`.
 
     Returns
     -------
@@ -173,7 +162,8 @@ def gradients(
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-    evidence = log_Z(likelihood, passed, y, posterior.noise_variance)
+    point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
+    evidence = weighted_evidence(likelihood, point, posterior.noise_variance, weight, power)
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
@@ -217,6 +207,9 @@ def absorb(
     *,
     likelihood: PointLikelihood = GAUSSIAN,
     x_var: Array | None = None,
+    weight: float = 1.0,
+    y_var: Array | None = None,
+    power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
@@ -229,6 +222,12 @@ def absorb(
     likelihood : PointLikelihood, default=GAUSSIAN
     x_var : ndarray, (D,), default=None
         Variances of the entries of x.
+    weight : float, default=1.0
+        Divides the noise variance of the point, or is the power of its likelihood.
+    y_var : ndarray, (K,), default=None
+        Known variances of the target, which add to the noise.
+    power : float, default=1.0
+        Multiplies the weights that are powers.
 
     Returns
     -------
@@ -240,10 +239,11 @@ def absorb(
     alpha_noise, beta_noise = posterior.alpha_noise, posterior.beta_noise
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
         passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
-        evidence = log_Z(likelihood, passed, y, posterior.noise_variance)
+        point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
+        evidence = weighted_evidence(likelihood, point, posterior.noise_variance, weight, power)
         finite = math.isfinite(evidence.log_Z)
         if likelihood.learns_noise:
-            d2, v_out = (y - passed.m_out) ** 2, passed.v_out
+            d2, v_out = (point.y - point.m) ** 2, point.v
             # In units of the noise, as the quadrature needs them.
             precision = alpha_noise / beta_noise
             finite &= bool(np.isfinite([d2 * precision, v_out * precision]).all())
@@ -307,6 +307,9 @@ def adf_pass(
     likelihood: PointLikelihood = GAUSSIAN,
     memory: Memory | None = None,
     X_var: Array | None = None,
+    weights: Array | None = None,
+    y_var: Array | None = None,
+    power: float = 1.0,
     seen: FloatArray | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
@@ -326,18 +329,28 @@ def adf_pass(
         is the algorithm of [PBP15].
     X_var : ndarray, (n, D), default=None
         Variances of the entries of X; None: they are known.
+    weights : ndarray, (n,), default=None
+    y_var : ndarray, (n, K), default=None
+    power : float, default=1.0
+        How the points count, as in `absorb`.
     seen : ndarray, (n, 3 K), default=None
-        Takes what a network of the noise sees of every point; see `watched`.
+        Takes what a network of the noise sees of every point, as `watched` gives it; NaN of one
+        that was left out.
     """
     infos = []
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
             posterior = temper(posterior, memory, min(memory.every, len(order) - t))
-        x_var = None if X_var is None else X_var[i]
         before = posterior
-        posterior, info = absorb(before, X[i], y[i], likelihood=likelihood, x_var=x_var)
+        point: Any = {
+            "likelihood": likelihood,
+            "x_var": None if X_var is None else X_var[i],
+            "weight": 1.0 if weights is None else float(weights[i]),
+            "y_var": None if y_var is None else y_var[i],
+        }
+        posterior, info = absorb(before, X[i], y[i], power=power, **point)
         if seen is not None:
-            seen[i] = watched(before, X[i], y[i], x_var) if info.n_skipped == 0 else np.nan
+            seen[i] = watched(before, X[i], y[i], **point) if info.n_skipped == 0 else np.nan
         infos.append(info)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
@@ -349,15 +362,23 @@ def adf_pass(
 
 
 def watched(
-    posterior: Posterior, x: Array, y: float | Array, x_var: Array | None = None
+    posterior: Posterior,
+    x: Array,
+    y: float | Array,
+    *,
+    likelihood: PointLikelihood = GAUSSIAN,
+    x_var: Array | None = None,
+    weight: float = 1.0,
+    y_var: Array | None = None,
 ) -> FloatArray:
     """Return what a network of the noise sees of a point before it is absorbed, (3 K,).
 
     These are the residuals, the variances of the outputs and the levels of the noise: targets of
-    the likelihood `SCALE`.
+    the likelihood `SCALE`, in the units in which the weight is 1. Parameters are those of `absorb`.
     """
     passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, x, x_var))
-    return np.concatenate([y - passed.m_out, passed.v_out, posterior.noise_variance])
+    point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
+    return np.concatenate([point.y - point.m, point.v, posterior.noise_variance])
 
 
 def predict_moments(

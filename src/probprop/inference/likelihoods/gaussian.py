@@ -43,6 +43,7 @@ class Gaussian:
     task = "regression"
     usual_memory: ClassVar[float | None] = None
     learns_noise = True
+    weights_divide_noise = True
     standardises_target = True
 
     @property

@@ -44,6 +44,7 @@ class Probit:
     task = "classification"
     usual_memory: ClassVar[float | None] = 10.0
     learns_noise = False
+    weights_divide_noise = False
     standardises_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
     noise_prior = (2.0, 1.0)

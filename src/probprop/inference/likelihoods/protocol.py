@@ -33,6 +33,10 @@ class Likelihood(Protocol):
         """Whether points update a Gamma of the noise precision of each output."""
 
     @property
+    def weights_divide_noise(self) -> bool:
+        """Whether a point of weight w has the noise variance over w; else w is its power."""
+
+    @property
     def standardises_target(self) -> bool:
         """Whether the targets are brought to zero mean and unit variance."""
 

@@ -26,6 +26,10 @@ class PointLikelihood(Protocol):
     def learns_noise(self) -> bool:
         """Whether points update the Gammas of the noise precisions."""
 
+    @property
+    def weights_divide_noise(self) -> bool:
+        """Whether a point of weight w has the noise variance over w; else w is its power."""
+
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
     ) -> Evidence:

@@ -49,6 +49,7 @@ def log_Z_gaussian(
 class _Gaussian:
     name: str = "gaussian"
     learns_noise: bool = True
+    weights_divide_noise: bool = True
 
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray

@@ -166,6 +166,7 @@ def _nodes(m: FloatArray, s: FloatArray, c: int) -> tuple[FloatArray, FloatArray
 class _Multinomial:
     name: str = "multinomial"
     learns_noise: bool = False
+    weights_divide_noise: bool = False
 
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray

@@ -44,6 +44,7 @@ def log_Z_probit(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
 class _Probit:
     name: str = "probit"
     learns_noise: bool = False
+    weights_divide_noise: bool = False
 
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray

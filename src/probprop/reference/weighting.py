@@ -1,0 +1,102 @@
+"""Points that count otherwise than once: weights, known errors of the targets, a power of Z.
+
+Where weights divide the noise, the target of a point of weight w, known up to the variance e^2,
+has the variance v + e^2 + noise/w. Times sqrt(w) that is a point of weight 1: with
+m' = sqrt(w) m, v' = w (v + e^2) and y' = sqrt(w) y
+
+    log Z = log Z' + K/2 log w,   dlogZ/dm = sqrt(w) dlogZ'/dm',   dlogZ/dv = w dlogZ'/dv',
+
+and the noise learns from (y' - m')^2 and v'. All of it is exact.
+
+Elsewhere the weight is a power p of the likelihood. Z is a Gaussian convolved with something, so
+2 dlogZ/dv = h + (dlogZ/dm)^2, where h is the second derivative of log Z by m. The power
+multiplies log Z, its slope and h:
+
+    log Z -> p log Z,   d_m -> p d_m,   d_v -> p d_v + (p^2 - p)/2 d_m^2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.reference.likelihoods import Evidence, PointLikelihood
+
+
+class OnePoint(NamedTuple):
+    """A target beside the moments of its outputs, in units in which its weight is 1."""
+
+    m: FloatArray  # (K,)
+    v: FloatArray  # (K,)
+    y: FloatArray  # (K,), or (1,) for the index of a class
+
+
+def rescaled(
+    likelihood: PointLikelihood,
+    m: Array,
+    v: Array,
+    y: float | Array,
+    weight: float = 1.0,
+    y_var: Array | None = None,
+) -> OnePoint:
+    """Add what is known of the target's error; where the weight divides the noise, scale by it.
+
+    Parameters
+    ----------
+    likelihood : PointLikelihood
+    m, v : ndarray, (K,)
+        Means and variances of the outputs.
+    y : float, or ndarray of shape (K,)
+        The target, as the likelihood takes it.
+    weight : float, default=1.0
+    y_var : ndarray, (K,), default=None
+        Known variances of the target.
+    """
+    m, v = np.asarray(m, np.float64), np.asarray(v, np.float64)
+    target = np.atleast_1d(np.asarray(y, np.float64))
+    if y_var is not None:
+        v = v + y_var
+    if not likelihood.weights_divide_noise:
+        return OnePoint(m, v, target)
+    root = math.sqrt(weight)
+    return OnePoint(root * m, weight * v, root * target)
+
+
+def weighted_evidence(
+    likelihood: PointLikelihood,
+    point: OnePoint,
+    noise_variance: FloatArray,
+    weight: float = 1.0,
+    power: float = 1.0,
+) -> Evidence:
+    """Evaluate log Z of a point and its derivatives by the moments of the outputs as they were.
+
+    Parameters
+    ----------
+    likelihood : PointLikelihood
+    point : OnePoint
+        As `rescaled` gives it with the same weight.
+    noise_variance : ndarray, (K,), or (1,) where the noise is fixed
+    weight : float, default=1.0
+    power : float, default=1.0
+        Of a likelihood whose weight does not divide the noise; it multiplies the weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop.reference.likelihoods import GAUSSIAN
+    >>> from probprop.reference.weighting import rescaled, weighted_evidence
+    >>> point = rescaled(GAUSSIAN, np.zeros(1), np.array([0.5]), 1.0, weight=4.0)
+    >>> evidence = weighted_evidence(GAUSSIAN, point, np.array([2.0]), weight=4.0)
+    >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4
+    (-1.418939, array([1.]))
+    """
+    log_Z, d_m, d_v = likelihood.log_Z(*point, noise_variance)
+    if likelihood.weights_divide_noise:
+        shift = 0.5 * len(d_m) * math.log(weight)
+        return Evidence(log_Z + shift, math.sqrt(weight) * d_m, weight * d_v)
+    p = power * weight
+    return Evidence(p * log_Z, p * d_m, p * d_v + 0.5 * (p * p - p) * (d_m * d_m))
