@@ -304,9 +304,7 @@ def test_uncertain_and_missing_inputs():
     at = model.predict_distribution(X[3:6], X_std=0.2)
     certain = model.predict_distribution(X[3:6], X_std=0.0)
     assert not np.allclose(at.std_noise, certain.std_noise)
-    assert_allclose(
-        certain.std_noise, model.predict_distribution(X[3:6]).std_noise, rtol=1e-10
-    )
+    assert_allclose(certain.std_noise, model.predict_distribution(X[3:6]).std_noise, rtol=1e-10)
 
 
 def test_a_wild_target_is_absorbed():

@@ -16,7 +16,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, PassInfo, Posterior
 from probprop.reference.activations.relu import ReluMoments, relu_moments
-from probprop.reference.gamma import gamma_update
+from probprop.reference.gamma import noise_update
 from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
 from probprop.reference.tempering import temper
 from probprop.reference.weighting import rescaled, weighted_evidence
@@ -266,32 +266,6 @@ def absorb(
         ),
         PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, n_skipped=0),
     )
-
-
-def noise_update(
-    alpha: FloatArray, beta: FloatArray, d2: Array, v: Array
-) -> tuple[tuple[FloatArray, FloatArray], int]:
-    """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
-
-    The outputs are independent under q, so each target has its own Z.
-
-    Parameters
-    ----------
-    alpha, beta : ndarray, (K,)
-    d2, v : ndarray, (K,)
-        Squared residuals and variances of the outputs.
-
-    Returns
-    -------
-    alpha_new, beta_new : ndarray, (K,)
-    n_guarded : int
-        Number of updates by quadrature.
-    """
-    targets = zip(alpha, beta, d2, v, strict=True)
-    alphas, betas, guarded = zip(
-        *(gamma_update(*map(float, target)) for target in targets), strict=True
-    )
-    return (np.array(alphas), np.array(betas)), sum(guarded)
 
 
 def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:

@@ -20,7 +20,8 @@ from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
 from probprop.predictive.gaussian import Predictive
-from probprop.reference.adf import backward, forward, mean_update, noise_update
+from probprop.reference.adf import backward, forward, mean_update
+from probprop.reference.gamma import noise_update
 from probprop.reference.likelihoods import GAUSSIAN
 from probprop_lab.baselines.base import Baseline, scalar, training_data
 
