@@ -308,7 +308,7 @@ def test_uncertain_and_missing_inputs():
 
 
 def test_a_wild_target_is_absorbed():
-    X, y, std = trumpet(300)
+    X, y, _ = trumpet(300)
     y[7] = 1000.0 * y.std()
     with pytest.warns(RuntimeWarning, match="quadrature"):
         model = PBPRegressor(noise="input", random_state=0).fit(X, y)

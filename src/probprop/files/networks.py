@@ -226,7 +226,7 @@ def _rebuild_noise_sizes(
     """Return the layers of the network of the noise, none if there is no such network."""
     if "noise_layer_sizes_" not in header:
         return []
-    found = field(header, "noise_layer_sizes_", list)
+    found: list[int] = field(header, "noise_layer_sizes_", list)
     if not 2 <= len(found) <= len(arrays) or [found[0], found[-1]] != [sizes[0], sizes[-1]]:
         raise ValueError("the layers of the network of the noise do not fit those of the mean")
     return found

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 _N_BISECTIONS = 64  # halves 30 nats down to the rounding of log gamma
