@@ -45,6 +45,21 @@ EvidenceReturn log_Z(const std::string& likelihood, In1<double> m, In1<double> v
     return {value, d_m, d_v};
 }
 
+using Mixtures = nb::ndarray<nb::numpy, double, nb::shape<5, -1>, nb::c_contig>;
+
+Mixtures scale_mixture(In1<double> d, In1<double> v, In1<double> mu, In1<double> var) {
+    const size_t n = d.shape(0);
+    check(v.shape(0) == n && mu.shape(0) == n && var.shape(0) == n, "the arrays differ in length");
+    double* data = new double[5 * n + 1];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
+    {
+        nb::gil_scoped_release release;
+        active->scale_mixtures(
+            {d.data(), v.data(), mu.data(), var.data(), static_cast<int64_t>(n), data});
+    }
+    return Mixtures(data, {5, n}, owner);
+}
+
 std::tuple<double, double> as_tuple(GammaShapeRate g) { return {g.alpha, g.beta}; }
 
 template <typename T>
@@ -61,6 +76,10 @@ void define_for_tests(nb::module_& m) {
     m.def("log_Z", &log_Z, "likelihood"_a, "m"_a, "v"_a, "y"_a, "alpha"_a, "beta"_a,
           "log Z of one point, and its derivatives by m and by v, (K,) each; alpha and beta are "
           "those of the noise precisions.");
+    m.def(
+        "scale_mixture", &scale_mixture, "d"_a, "v"_a, "mu"_a, "var"_a,
+        "Rows log Z and its derivatives by mu, var, the mean and v, of residuals d whose noise has "
+        "a log-normal variance.");
     m.def(
         "gamma_increments",
         [](double alpha, double beta, double d2, double v) {

@@ -139,6 +139,13 @@ struct EvidenceArgs {
     const double *alpha, *beta;  // of its noise precisions
 };
 
+// Residuals with a log-normal noise variance, and where log Z and its derivatives go.
+struct ScaleArgs {
+    const double *d, *v, *mu, *var;  // (n,) each
+    int64_t n;
+    double* out;  // (5, n): log Z, then by mu, var, m and v
+};
+
 // The kernels for weights of one type.
 template <typename T>
 struct Kernels {
@@ -159,6 +166,7 @@ struct Level {
     int n_likelihoods;
     Status (*log_Z)(const EvidenceArgs&, double&);
     Status (*class_log_probabilities)(const ClassArgs&);
+    void (*scale_mixtures)(const ScaleArgs&);
 };
 
 // The levels this machine can run, fastest first; returns how many.

@@ -45,6 +45,14 @@ static Status log_Z(const EvidenceArgs& args, double& log_Z) {
     return log_Z_of(Likelihoods{}, args, log_Z);
 }
 
+static void scale_mixtures(const ScaleArgs& a) {
+    for (int64_t i = 0; i < a.n; ++i) {
+        const ScaleMixture z = scale_mixture(a.d[i], a.v[i], a.mu[i], a.var[i]);
+        const double all[5] = {z.log_Z, z.d_mu, z.d_var, z.d_m, z.d_v};
+        for (int f = 0; f < 5; ++f) a.out[f * a.n + i] = all[f];
+    }
+}
+
 template <typename T, typename Activation>
 static constexpr Kernels<T> kernels = {adf_pass<T, Activation>, predict<T, Activation>,
                                        gradient<T, Activation>, sampled<T>, relu_moments_many<T>};
@@ -58,7 +66,8 @@ const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      Likelihoods::info,
                      Likelihoods::size,
                      log_Z,
-                     class_log_probabilities};
+                     class_log_probabilities,
+                     scale_mixtures};
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

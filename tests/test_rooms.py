@@ -41,7 +41,7 @@ ORDER = (
     ("probprop_lab",),
 )
 LEVELS = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-LIKELIHOODS = {"gaussian", "probit", "multinomial"}
+LIKELIHOODS = {"gaussian", "probit", "multinomial", "scale"}
 LIKELIHOOD_ROOMS = ("probprop.inference.likelihoods", "probprop.reference.likelihoods")
 # The public methods of a named tuple, which begin with an underscore so as not to be a field.
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}

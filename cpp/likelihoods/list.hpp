@@ -19,6 +19,7 @@
 #include "gaussian.hpp"
 #include "multinomial.hpp"
 #include "probit.hpp"
+#include "scale.hpp"
 
 namespace probprop {
 namespace PROBPROP_LEVEL {
@@ -34,7 +35,7 @@ struct LikelihoodList {
 
 }  // namespace
 
-using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial>;
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Scale>;
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

@@ -110,6 +110,11 @@ def log_Z(likelihood: str, m: Annotated[NDArray[numpy.float64], dict(shape=(None
     log Z of one point, and its derivatives by m and by v, (K,) each; alpha and beta are those of the noise precisions.
     """
 
+def scale_mixture(d: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], mu: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], var: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(5, None), order='C')]:
+    """
+    Rows log Z and its derivatives by mu, var, the mean and v, of residuals d whose noise has a log-normal variance.
+    """
+
 def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[float, float]:
     """What Eq. (9)(10) add to alpha and beta."""
 

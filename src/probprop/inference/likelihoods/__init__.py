@@ -11,13 +11,16 @@ from probprop.inference.likelihoods.labels import check_classes, check_same_clas
 from probprop.inference.likelihoods.multinomial import Multinomial
 from probprop.inference.likelihoods.probit import Probit
 from probprop.inference.likelihoods.protocol import Likelihood
+from probprop.inference.likelihoods.scale import LogScale, Scale
 
 __all__ = [
     "Gaussian",
     "LabelLikelihood",
     "Likelihood",
+    "LogScale",
     "Multinomial",
     "Probit",
+    "Scale",
     "check_same_classes",
     "of_classes",
     "of_labels",

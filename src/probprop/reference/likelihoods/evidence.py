@@ -39,6 +39,6 @@ class PointLikelihood(Protocol):
         ----------
         m, v : ndarray, (K,)
             Means and variances of the outputs.
-        y : ndarray, (K,), or (1,) for the index of a class
+        y : ndarray, (K,), or (1,) for the index of a class, or (3 K,) for residuals
         noise_variance : ndarray, (K,), or (1,) where the noise is fixed
         """
