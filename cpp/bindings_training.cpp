@@ -134,7 +134,7 @@ class Job {
         check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
               "the likelihood learns no noise that could be watched");
         check(power.shape(0) == refine.shape(0), "the power does not have an entry per epoch");
-        seen.resize(n * 3 * n_outputs);
+        seen.assign(n * 3 * n_outputs, 1.0);
         noise_m_w = copy_of(m);
         noise_v_w = copy_of(v);
         const size_t shape[2] = {n, 3 * n_outputs};

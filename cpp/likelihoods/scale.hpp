@@ -28,6 +28,7 @@ namespace {
 
 struct Scale {
     static constexpr const char* name = "scale";
+    static constexpr bool weights_divide_noise = false;
     static int n_targets(int n_outputs) { return 3 * n_outputs; }
     static int n_noise(int) { return 1; }
     static size_t n_scratch(int) { return 0; }

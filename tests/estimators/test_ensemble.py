@@ -24,6 +24,7 @@ import uci
 from model_files import assert_same
 from probprop import PBPEnsemble, PBPRegressor
 from probprop.estimators.members import member_seeds
+from sklearn_checks import expected_failures
 
 SMALL = PBPRegressor((5,), n_epochs=3)
 
@@ -43,7 +44,8 @@ def fitted(diabetes: tuple[np.ndarray, np.ndarray]) -> PBPEnsemble:
     [
         PBPEnsemble(PBPRegressor(n_epochs=20), n_members=2),
         PBPEnsemble(PBPRegressor((10, 10), dtype="float32", n_epochs=20), n_members=2, n_jobs=2),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop.estimators.choice import Choice, choose
-from probprop.estimators.data import TrainingData, read_inputs
+from probprop.estimators.data import Given, TrainingData, begin_from, read_inputs
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
@@ -64,9 +64,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def _read(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_std: ArrayLike | None,
+        given: Given,
         *,
         stream: bool,
         classes: ArrayLike | None = None,
@@ -79,6 +77,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         X: ArrayLike,
         y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
@@ -89,9 +88,11 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            For a regressor values; several targets share the hidden layers, and each has its
-            own noise. For a classifier classes, as numbers, strings or bools; or a matrix of 0
-            and 1, with a column per label.
+            Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Powers of the likelihoods of the rows, 0 or more: a row of weight 2 says as much as two
+            like it, but at once. One of weight 0 is left out, before anything else is done.
+            The features are standardised without the weights. None: each is 1.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
@@ -107,24 +108,26 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Ctrl-C stops within half a second and leaves the estimator as it was after the last
         whole epoch; when there was none, as it was before the call.
         """
+        self._start_afresh(Given(X, y, sample_weight, X_std), callback)
+        training.warn_of_counts(self.history_)
+        return self
+
+    def _start_afresh(self, given: Given, callback: Callback | None) -> None:
+        """Do what `fit` does, but for the warning, which names the caller's line."""
         check_parameters(self)
         before = vars(self).copy()
         try:
-            data = self._read(X, y, X_std, stream=False)
+            data = self._read(given, stream=False)
             fit_network(self, data, chosen(self, data), callback)
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                 self.__dict__ = before
             raise
-        training.warn_of_counts(self.history_)
-        return self
 
-    def _go_on(
-        self, X: ArrayLike, y: ArrayLike, X_std: ArrayLike | None, classes: ArrayLike | None
-    ) -> None:
+    def _go_on(self, given: Given, classes: ArrayLike | None = None) -> None:
         """Do what `partial_fit` does."""
         check_parameters(self)
-        go_on_with_network(self, self._read(X, y, X_std, stream=True, classes=classes))
+        go_on_with_network(self, self._read(given, stream=True, classes=classes))
 
     # ---- Prediction
 
@@ -275,7 +278,7 @@ def _begin(
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)
-    return training.begin(plan, before, data.X, data.y, random_state, n_epochs=choice.n_epochs)
+    return begin_from(plan, before, data, random_state, choice.n_epochs)
 
 
 def _steps(run: Run, choice: Choice) -> list[int]:
@@ -300,7 +303,7 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
         before = training.start(plan, data.X, data.y, random_state)
     else:
         before = state_of(model)
-    (run,) = training.train(training.begin(plan, before, data.X, data.y), [1])
+    (run,) = training.train(begin_from(plan, before, data), [1])
     history = [] if first else model.history_
     history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.data import TrainingData
+from probprop.estimators.data import TrainingData, begin_from
 from probprop.estimators.progress import ChoiceBar
 from probprop.inference import training
 from probprop.inference.plan import Plan
-from probprop.inference.prediction import predictive
+from probprop.inference.prediction import predictive, weighted_log_p
 from probprop.inference.training import Run
 
 MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
@@ -211,10 +211,10 @@ def _begin(
     """Return the trainings of every plan on every part; those on a part begin alike."""
     runs: list[list[Run]] = [[] for _ in plans]
     for rows, _ in parts:
-        X, y, random_state = data.X[rows], data.y[rows], RandomState(seed)
-        before = training.start(plans[0], X, y, random_state)
+        part, random_state = data[rows], RandomState(seed)
+        before = training.start(plans[0], part.X, part.y, random_state)
         for plan, of_parts in zip(plans, runs, strict=True):
-            of_parts.append(training.begin(plan, before, X, y, deepcopy(random_state)))
+            of_parts.append(begin_from(plan, before, part, deepcopy(random_state)))
     return runs
 
 
@@ -234,9 +234,11 @@ def _held_out_scores(
     """Return the log-likelihood of every row held out, part after part, (n_rows,)."""
     scores = []
     for run, (_, held_out) in zip(runs, parts, strict=True):
-        fitted = run.fitted
-        predicted = predictive(run.plan, fitted.posterior, fitted.standardizer, data.X[held_out])
-        scores.append(run.plan.likelihood.log_p(predicted, data.y[held_out]))
+        fitted, rest = run.fitted, data[held_out]
+        predicted = predictive(run.plan, fitted.posterior, fitted.standardizer, rest.X)
+        scores.append(
+            weighted_log_p(run.plan.likelihood, predicted, rest.y, rest.weights, rest.y_std)
+        )
     return np.concatenate(scores)
 
 

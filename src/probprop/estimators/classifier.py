@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import PBPEstimator
-from probprop.estimators.data import TrainingData, read_labels
+from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.classes import ClassPredictive
@@ -137,6 +137,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         X: ArrayLike,
         y: ArrayLike,
         classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         X_std: ArrayLike | None = None,
     ) -> Self:
@@ -153,14 +154,14 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), default=None
             All classes there will be. The first call needs them, unless y is a matrix of
             labels; later calls may leave them out.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        sample_weight, X_std : array-like, default=None
+            As in `fit`.
 
         Returns
         -------
         self
         """
-        self._go_on(X, y, X_std, classes)
+        self._go_on(Given(X, y, sample_weight, X_std), classes)
         warn_of_counts(self.history_[-1:])
         return self
 
@@ -248,15 +249,13 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     def _read(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_std: ArrayLike | None,
+        given: Given,
         *,
         stream: bool,
         classes: ArrayLike | None = None,
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
-        return read_labels(self, X, y, X_std, known, stream=stream, classes=classes)
+        return read_labels(self, given, known, stream=stream, classes=classes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

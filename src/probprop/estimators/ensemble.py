@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar, cast, overload
 
-import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -23,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import Callback, chosen, go_on_with_network, plan_of
-from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.data import read_inputs
+from probprop.estimators.data import Given, read_inputs
 from probprop.estimators.members import (
+    FromMembers,
     Member,
     as_it_was_on_failure,
     branch,
@@ -47,7 +46,7 @@ from probprop.predictive.sampled import SampledNetwork
 T = TypeVar("T")
 
 
-class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
+class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
     Another seed starts from other weights and takes the points in another order, and ends in
@@ -108,7 +107,6 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
     (5, 3)
     """
 
-    estimators_: list[Member]
     likelihood_: Likelihood
     n_features_in_: int
 
@@ -131,9 +129,11 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         self,
         X: ArrayLike,
         y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Start afresh and fit every member.
 
@@ -145,8 +145,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         callback : callable, default=None
             Called with the `Epoch` after each pass of each member, one call at a time;
             returning True stops every member after the pass it is making.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        sample_weight, X_std, y_std : array-like, default=None
+            As in `fit` of the members; `y_std` is for regressors.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         check_ensemble(self)
         with as_it_was_on_failure(self) as failed:
-            data = read_data(self, X, y, X_std, stream=False)
+            data = read_data(self, Given(X, y, sample_weight, X_std, y_std), stream=False)
             members = new_members(self)
             choice = chosen(members[0], data)
             fit_members(members, data, choice, callback, failed, self._n_threads(members))
@@ -171,8 +171,10 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         X: ArrayLike,
         y: ArrayLike,
         classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         X_std: ArrayLike | None = None,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Go on with one pass over these rows in every member, in the order given.
 
@@ -185,8 +187,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
             labels
         classes : array-like of shape (n_classes,), default=None
             All classes there will be, for classifiers: see `PBPClassifier.partial_fit`.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        sample_weight, X_std, y_std : array-like, default=None
+            As in `fit` of the members; `y_std` is for regressors.
 
         Returns
         -------
@@ -198,7 +200,8 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         check_ensemble(self)
         with as_it_was_on_failure(self):
-            data = read_data(self, X, y, X_std, stream=True, classes=classes)
+            given = Given(X, y, sample_weight, X_std, y_std)
+            data = read_data(self, given, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: go_on_with_network(member, data), members)
@@ -332,36 +335,6 @@ class PBPEnsemble(BaseEstimator):  # type: ignore[misc]
         drawn = rng.randint(len(self.estimators_), size=n)
         members = cast(list[PBPRegressor], self.estimators_)
         return [members[i].sample_functions(1, rng)[0] for i in drawn]
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets; ensembles of classifiers have no such attribute."""
-        return cast(PBPRegressor, self.estimators_[0]).n_outputs_
-
-    @property
-    def noise_variance_(self) -> float | FloatArray:
-        """Mean over the members of the variance of the noise, in target units squared.
-
-        Ensembles of classifiers have no such attribute.
-        """
-        members = cast(list[PBPRegressor], self.estimators_)
-        mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
-        return mean if mean.ndim else float(mean)
-
-    @property
-    def classes_(self) -> Array:
-        """The classes, sorted; ensembles of regressors have no such attribute."""
-        return cast(PBPClassifier, self.estimators_[0]).classes_
-
-    @property
-    def multilabel_(self) -> bool:
-        """Whether y was a matrix of labels; ensembles of regressors have no such attribute."""
-        return cast(PBPClassifier, self.estimators_[0]).multilabel_
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows given to `fit` and `partial_fit`, each counted once."""
-        return self.estimators_[0].n_samples_seen_
 
     # ---- Saving
 

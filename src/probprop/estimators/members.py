@@ -7,23 +7,61 @@ from contextlib import contextmanager
 from copy import copy
 from numbers import Integral
 from threading import Event, Lock
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
+from probprop._types import Array, FloatArray
 from probprop.estimators.base import Callback, fit_network, fit_networks
 from probprop.estimators.choice import Choice
 from probprop.estimators.classifier import PBPClassifier
-from probprop.estimators.data import TrainingData, read_labels, read_values
+from probprop.estimators.data import Given, TrainingData, read_labels, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_parameters
 from probprop.inference.posterior import Epoch
 from probprop.inference.threads import map_in_threads
 
 Member = PBPRegressor | PBPClassifier
+
+
+class FromMembers:
+    """The attributes of an ensemble that follow from its members."""
+
+    estimators_: list[Member]
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets; ensembles of classifiers have no such attribute."""
+        return cast(PBPRegressor, self.estimators_[0]).n_outputs_
+
+    @property
+    def noise_variance_(self) -> float | FloatArray:
+        """Mean over the members of the variance of the noise, in target units squared.
+
+        Ensembles of classifiers have no such attribute.
+        """
+        members = cast(list[PBPRegressor], self.estimators_)
+        mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
+        return mean if mean.ndim else float(mean)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).classes_
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).multilabel_
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows given to `fit` and `partial_fit`, each counted once."""
+        return self.estimators_[0].n_samples_seen_
 
 
 def member_kind(ensemble: Any) -> Member:
@@ -44,9 +82,7 @@ def check_ensemble(ensemble: Any) -> None:
 
 def read_data(
     ensemble: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    X_std: ArrayLike | None,
+    given: Given,
     *,
     stream: bool,
     classes: ArrayLike | None = None,
@@ -55,9 +91,9 @@ def read_data(
     known: Any = getattr(ensemble, "likelihood_", None) if stream else None
     estimator: Any = member_kind(ensemble)
     if is_classifier(estimator):
-        return read_labels(ensemble, X, y, X_std, known, stream=stream, classes=classes)
+        return read_labels(ensemble, given, known, stream=stream, classes=classes)
     noise_prior = estimator.noise_shape, estimator.noise_rate
-    return read_values(ensemble, X, y, X_std, known, noise_prior)
+    return read_values(ensemble, given, known, noise_prior)
 
 
 def new_members(ensemble: Any) -> list[Member]:

@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.estimators.base import PBPEstimator, plan_of
-from probprop.estimators.data import TrainingData, read_inputs, read_values
+from probprop.estimators.base import Callback, PBPEstimator, plan_of
+from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian
@@ -171,7 +171,60 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     # ---- Training
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, *, X_std: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        callback: Callback | None = None,
+        X_std: ArrayLike | None = None,
+        y_std: ArrayLike | None = None,
+    ) -> Self:
+        """Start afresh and make `n_epochs` passes over the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Several targets share the hidden layers, and each has its own noise.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A row of weight w has the noise variance `noise_variance_`/w, as the mean of w
+            measurements has; one of weight 0 is left out, before anything else is done. They
+            do not change how the data are standardised.
+        callback : callable, default=None
+            Called with the `Epoch` after each pass; returning True stops the fit there.
+        X_std : array-like of shape (n_samples, n_features), default=None
+            Standard deviations of the entries of X, in the units of each feature; or what
+            broadcasts to that shape. None: the entries are known.
+        y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Known standard deviations of the errors of y, in target units. Their squares add to
+            the noise variance, which is learned without them.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Predictions have the noise of a new row of weight 1 without a known error.
+
+        Ctrl-C stops within half a second and leaves the estimator as it was after the last
+        whole epoch; when there was none, as it was before the call.
+        """
+        self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback)
+        warn_of_counts(self.history_)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_std: ArrayLike | None = None,
+        y_std: ArrayLike | None = None,
+    ) -> Self:
         """Go on with one pass over these rows, in the order given, and refine the prior.
 
         The first call standardises by its own rows and every later call by those same means
@@ -182,14 +235,14 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        sample_weight, X_std, y_std : array-like, default=None
+            As in `fit`.
 
         Returns
         -------
         self
         """
-        self._go_on(X, y, X_std, classes=None)
+        self._go_on(Given(X, y, sample_weight, X_std, y_std))
         warn_of_counts(self.history_[-1:])
         return self
 
@@ -329,15 +382,13 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     def _read(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_std: ArrayLike | None,
+        given: Given,
         *,
         stream: bool,
         classes: ArrayLike | None = None,
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
-        return read_values(self, X, y, X_std, known, (self.noise_shape, self.noise_rate))
+        return read_values(self, given, known, (self.noise_shape, self.noise_rate))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import get_tags
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
@@ -57,6 +57,57 @@ def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
             f"feature. Got {float(bad[0])} instead."
         )
     return known
+
+
+def check_target_std(y_std: Any, y: Array) -> FloatArray | None:
+    """Return the known errors of the targets, of the shape of y, or None."""
+    if y_std is None:
+        return None
+    std = np.asarray(y_std, np.float64)
+    if std.shape == (len(y),) != y.shape:
+        std = std[:, np.newaxis]  # one per row, for all targets
+    try:
+        std = np.broadcast_to(std.reshape(y.shape) if std.size == y.size else std, y.shape)
+    except ValueError:
+        raise ValueError(
+            f"y_std must have the shape of y, {y.shape}, or one that broadcasts to it, such as "
+            f"({len(y)},). Got {np.shape(y_std)} instead."
+        ) from None
+    bad = std[~((std >= 0.0) & (std < np.inf))]
+    if bad.size:
+        raise ValueError(
+            "y_std must be an array with values in the range [0.0, inf), in the units of the "
+            f"target. Got {float(bad[0])} instead."
+        )
+    return std
+
+
+def check_sample_weight(sample_weight: Any, X: Array) -> FloatArray | None:
+    """Return the weights of the rows, (n,), or None: finite, 0 or more, not all of them 0."""
+    if sample_weight is None:
+        return None
+    n = len(X)
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(n, sample_weight)
+    weights: FloatArray = check_array(
+        sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+    )
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be a number or have a weight for each row, the shape ({n},). Got "
+            f"the shape {weights.shape} instead."
+        )
+    if (weights < 0.0).any():
+        raise ValueError(
+            "Negative values in data passed to `sample_weight`, which must be in the range "
+            f"[0.0, inf). Got {float(weights.min())} instead."
+        )
+    if not weights.any():
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number: rows of weight 0 are left "
+            "out, and none would be left."
+        )
+    return weights
 
 
 def _is_plain(estimator: Any, X: Any) -> TypeGuard[Array]:
@@ -114,7 +165,7 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
             'missing="marginalize", or fill them, for example with sklearn.impute.SimpleImputer.'
         ) from error
     if gaps and reset:
-        _check_columns(found[0])
+        check_columns(found[0])
     return found
 
 
@@ -136,7 +187,7 @@ def _has_text(cells: Array) -> bool:
     return False
 
 
-def _check_columns(X: Array) -> None:
+def check_columns(X: Array) -> None:
     """Raise if a column has no value at all to learn from."""
     if len(empty := np.flatnonzero(np.isnan(X).all(axis=0))):
         raise ValueError(

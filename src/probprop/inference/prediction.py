@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
 from probprop.inference.noise import Noise
+from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
@@ -50,6 +52,38 @@ def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: In
     if network is None:
         return Noise(level)
     return Noise(level, *output_moments(plan, network, standardizer, X))
+
+
+def weighted_log_p(
+    likelihood: Likelihood,
+    predicted: Any,
+    y: Array,
+    weights: FloatArray | None = None,
+    y_std: FloatArray | None = None,
+) -> FloatArray:
+    """Return log p of encoded targets that count as in training, (n,).
+
+    The noise of a row has the variance noise/weight + y_std^2, or the weight is a power.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    predicted : predictive distribution of the rows
+    y : ndarray of shape (n,) or (n, K)
+    weights : ndarray of shape (n,), default=None
+    y_std : ndarray of the shape of y, default=None
+    """
+    if not likelihood.weights_divide_noise:
+        log_p = likelihood.log_p(predicted, y)
+        return log_p if weights is None else weights * log_p
+    if weights is None and y_std is None:
+        return likelihood.log_p(predicted, y)
+    weight = np.ones(len(y)) if weights is None else weights
+    root = np.sqrt(weight).reshape(-1, *[1] * (y.ndim - 1))
+    std = predicted.std_model if y_std is None else np.hypot(predicted.std_model, y_std)
+    # Times sqrt(w), as in `probprop.reference.weighting`: whatever the noise is, it stays so.
+    scaled = replace(predicted, mean=root * predicted.mean, std_model=root * std)
+    return likelihood.log_p(scaled, root * y) + 0.5 * likelihood.n_outputs * np.log(weight)
 
 
 def output_moments(

@@ -11,6 +11,7 @@ import numpy as np
 from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import SCALE, Evidence
@@ -64,6 +65,7 @@ class Scale:
     task = "regression"
     usual_memory: ClassVar[float | None] = None
     learns_noise = False
+    weights_divide_noise = False
     standardises_target = False
     noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
 
@@ -94,6 +96,7 @@ class Scale:
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,

@@ -53,6 +53,7 @@ def log_Z_scale(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
 class _Scale:
     name: str = "scale"
     learns_noise: bool = False
+    weights_divide_noise: bool = False
 
     def log_Z(
         self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray

@@ -1,0 +1,295 @@
+"""sample_weight and y_std of the estimators: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.random import RandomState
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.estimators.choice import validation_parts
+from probprop.inference.likelihoods import Gaussian, Probit
+from probprop.inference.prediction import weighted_log_p
+from probprop.predictive.classes import ClassPredictive
+from probprop.predictive.gaussian import Predictive
+
+RANDOM = RandomState(0)
+N = 60
+X = RANDOM.standard_normal((N, 3))
+Y = 10.0 + 5.0 * np.sin(X[:, 0]) + RANDOM.standard_normal(N)
+LABELS = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+W = RANDOM.uniform(0.2, 2.0, N)
+SMALL: dict[str, Any] = {"hidden_layer_sizes": (6,), "n_epochs": 4, "random_state": 0}
+
+
+def regressor(**parameters: Any) -> PBPRegressor:
+    return PBPRegressor(**SMALL | parameters)
+
+
+def classifier(**parameters: Any) -> PBPClassifier:
+    return PBPClassifier(**SMALL | parameters)
+
+
+MODELS = {
+    "regressor": (regressor(), Y),
+    "float32, memory": (regressor(dtype="float32", memory=3.0), Y),
+    "two targets": (regressor(), np.column_stack([Y, -X[:, 1]])),
+    "three classes": (classifier(), LABELS),
+    "two classes": (classifier(), LABELS == "a"),
+    "labels": (classifier(), np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(int)),
+    "ensemble": (PBPEnsemble(regressor(), 2), Y),
+    "ensemble of classifiers": (PBPEnsemble(classifier(), 2), LABELS),
+}
+
+
+def outcome(model: Any) -> list[np.ndarray]:
+    """All that a fit leaves, as arrays."""
+    networks = getattr(model, "estimators_", [model])
+    return [
+        np.asarray(a)
+        for network in networks
+        for a in (
+            *network.posterior_.m_w,
+            *network.posterior_.v_w,
+            network.posterior_.beta_noise,
+            network.standardizer_.y_scale,
+            network.log_evidence_,
+            network.n_samples_seen_,
+            [epoch.mean_log_Z for epoch in network.history_],
+        )
+    ]
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(map(np.array_equal, outcome(a), outcome(b)))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_weights_of_one_change_nothing(kind: str) -> None:
+    model, y = MODELS[kind]
+    plain = outcome(model.fit(X, y))
+    for weights in (np.ones(N), 1, np.ones(N, int).tolist()):
+        assert all(map(np.array_equal, plain, outcome(model.fit(X, y, weights))))
+    assert not all(map(np.array_equal, plain, outcome(model.fit(X, y, W))))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_rows_of_weight_zero_are_as_if_they_were_not_there(kind: str) -> None:
+    model, y = MODELS[kind]
+    weights = np.where(np.arange(N) % 3 == 0, 0.0, W)
+    counts = weights > 0
+    wild = np.where(counts[:, None], X, 1e6)  # would change the standardiser
+    found = outcome(model.fit(wild, y, weights))
+    expected = outcome(model.fit(X[counts], y[counts], weights[counts]))
+    for a, b in zip(found, expected, strict=True):
+        assert_array_equal(a, b)
+
+
+def test_a_class_of_weight_zero_is_no_class() -> None:
+    model = classifier().fit(X, LABELS, (LABELS != "b").astype(float))
+    assert model.classes_.tolist() == ["a", "c"]
+
+
+def test_a_column_that_only_rows_of_weight_zero_have_is_refused() -> None:
+    gaps = X.copy()
+    gaps[1:, 2] = np.nan
+    model, weights = regressor(missing="marginalize"), np.r_[0.0, np.ones(N - 1)]
+    with pytest.raises(ValueError, match=r"no value at all in the column\(s\) \[2\]"):
+        model.fit(gaps, Y, weights)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_stream_has_weights_too(kind: str) -> None:
+    model, y = MODELS[kind]
+    weights = np.where(np.arange(N) % 3 == 0, 0.0, W)
+    counts = weights > 0
+    model.fit(X, y)
+    first = outcome(model)
+    model.partial_fit(X, y, sample_weight=weights)
+    weighted = outcome(model)
+    model.fit(X, y).partial_fit(X[counts], y[counts], sample_weight=weights[counts])
+    for a, b in zip(weighted, outcome(model), strict=True):
+        assert_array_equal(a, b)
+    model.fit(X, y).partial_fit(X[counts], y[counts])
+    assert not all(map(np.array_equal, weighted, outcome(model)))
+    assert not all(map(np.array_equal, weighted, first))
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_the_engines_agree(make: Any) -> None:
+    y = Y if make is regressor else LABELS
+    a, b = (make(engine=engine).fit(X, y, W) for engine in ("native", "reference"))
+    for one, other in zip(outcome(a), outcome(b), strict=True):
+        assert_allclose(one, other, rtol=1e-8, atol=1e-9)
+
+
+def test_members_share_the_weights() -> None:
+    ensemble = PBPEnsemble(regressor(), 2, random_state=3).fit(X, Y, W, y_std=0.5)
+    assert same(ensemble.estimators_[0], regressor(random_state=3).fit(X, Y, W, y_std=0.5))
+
+
+def test_a_callback_sees_the_same_fit() -> None:
+    seen: list[float] = []
+    watched = regressor().fit(X, Y, W, callback=lambda epoch: seen.append(epoch.mean_log_Z))
+    assert same(watched, regressor().fit(X, Y, W))
+    assert len(seen) == 4
+
+
+# ---- What they mean
+
+
+def test_equal_weights_are_another_unit_of_the_noise() -> None:
+    weighted = regressor(noise_rate=6.0).fit(X, Y, np.full(N, 4.0))
+    scaled = regressor(noise_rate=1.5).fit(X, Y)
+    assert_allclose(weighted.predict(X), scaled.predict(X), rtol=1e-9)
+    assert weighted.noise_variance_ == pytest.approx(4.0 * scaled.noise_variance_, rel=1e-9)
+    assert weighted.log_evidence_ == pytest.approx(scaled.log_evidence_, rel=1e-9)
+
+
+def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
+    # The noise of one measurement is learned from means of 1 to 16 of them.
+    random = RandomState(1)
+    n, n_measured = 1500, random.choice([1, 4, 16], 1500)
+    x = random.uniform(-2.0, 2.0, (n, 1))
+    y = np.sin(2.0 * x[:, 0]) + 0.8 * random.standard_normal(n) / np.sqrt(n_measured)
+    weighted = PBPRegressor((20,), random_state=0).fit(x, y, n_measured)
+    assert np.sqrt(weighted.noise_variance_) == pytest.approx(0.8, rel=0.05)
+    plain = PBPRegressor((20,), random_state=0).fit(x, y)
+    grid = np.linspace(-1.8, 1.8, 50)[:, None]
+    errors = [
+        np.sqrt(np.mean((m.predict(grid) - np.sin(2.0 * grid[:, 0])) ** 2))
+        for m in (weighted, plain)
+    ]
+    assert errors[0] < 0.1
+    assert plain.noise_variance_ < 0.5 * weighted.noise_variance_
+
+
+def test_known_errors_are_no_noise() -> None:
+    random = RandomState(2)
+    n = 1500
+    x, y_std = random.uniform(-2.0, 2.0, (n, 1)), random.choice([0.0, 0.5, 2.0], n)
+    clean, draws = 30.0 + 4.0 * x[:, 0], random.standard_normal(n)
+    y = clean + np.hypot(0.5, y_std) * draws
+    without = PBPRegressor((20,), random_state=0).fit(x, clean + 0.5 * draws)
+    known = PBPRegressor((20,), random_state=0).fit(x, y, y_std=y_std)
+    assert known.noise_variance_ == pytest.approx(without.noise_variance_, rel=0.2)
+    unknown = PBPRegressor((20,), random_state=0).fit(x, y)
+    assert np.sqrt(unknown.noise_variance_) == pytest.approx(np.sqrt(0.25 + np.mean(y_std**2)), 0.1)
+    assert known.log_evidence_ > unknown.log_evidence_ + 100.0
+    # A prediction has the noise of a row without a known error.
+    assert known.predict_distribution(x[:3]).std_noise == pytest.approx(
+        np.sqrt(known.noise_variance_)
+    )
+
+
+def test_errors_are_in_target_units_for_each_target() -> None:
+    two = np.column_stack([Y, -X[:, 1]])
+    stds = RANDOM.uniform(0.1, 1.0, (N, 2))
+    given = regressor().fit(X, two * [1.0, 1024.0], y_std=stds * [1.0, 1024.0])
+    other = regressor().fit(X, two, y_std=stds)
+    assert_allclose(given.predict(X), other.predict(X) * [1.0, 1024.0], rtol=1e-9)
+    same_for_both = regressor().fit(X, two, y_std=stds[:, 0])
+    assert same(same_for_both, regressor().fit(X, two, y_std=stds[:, [0, 0]]))
+    assert same(
+        regressor().fit(X, two, y_std=[0.3, 0.1]),
+        regressor().fit(X, two, y_std=np.tile([0.3, 0.1], (N, 1))),
+    )
+
+
+def test_zero_errors_change_nothing() -> None:
+    assert same(regressor().fit(X, Y, y_std=0.0), regressor().fit(X, Y))
+
+
+def test_small_powers_keep_a_classifier_near_its_prior() -> None:
+    sure, unsure = (classifier().fit(X, LABELS, w).predict_proba(X) for w in (None, 0.01))
+    assert unsure.max(axis=1).mean() < 0.6 < sure.max(axis=1).mean()
+
+
+# ---- The choice
+
+
+def test_held_out_rows_have_their_own_noise() -> None:
+    predicted = Predictive([0.0, 1.0], [3.0, 0.0], std_noise=[4.0, 2.0], alpha_noise=6.0)
+    y, weights, y_std = np.array([1.0, 2.0]), np.array([4.0, 0.25]), np.array([0.0, 3.0])
+    std = np.sqrt(predicted.std_model**2 + predicted.std_noise**2 / weights + y_std**2)
+    expected = Predictive(predicted.mean, 0.0 * std, std, 6.0).logpdf(y)
+    assert_allclose(weighted_log_p(Gaussian(), predicted, y, weights, y_std), expected, rtol=1e-13)
+    two = Predictive(np.ones((2, 2)), np.ones((2, 2)), std_noise=[4.0, 2.0], alpha_noise=6.0)
+    wide = Predictive(two.mean, two.std_model, two.std_noise / np.array([[2.0], [0.5]]), 6.0)
+    y2 = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert_allclose(
+        weighted_log_p(Gaussian(2), two, y2, weights), wide.logpdf(y2).sum(axis=1), rtol=1e-13
+    )
+    classes = ClassPredictive(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
+    found = weighted_log_p(Probit(np.arange(2)), classes, np.array([1.0, -1.0]), weights)
+    assert_allclose(found, weights * np.log(0.5))
+
+
+def test_the_choice_takes_weights_and_errors() -> None:
+    auto = regressor(memory="auto").fit(X, Y, W, y_std=np.linspace(0.0, 2.0, N))
+    assert auto.choice_.n_rows == N
+    plain = regressor(memory="auto").fit(X, Y)
+    assert auto.choice_.curves != plain.choice_.curves
+    same_weights = regressor(memory="auto").fit(X, Y, np.ones(N), y_std=0.0)
+    for a, b in zip(same_weights.choice_.curves, plain.choice_.curves, strict=True):
+        assert_allclose(a.log_likelihood, b.log_likelihood, rtol=1e-12)
+    assert len(validation_parts(N, 0)) == 5
+    labels = classifier(memory="auto").fit(X, LABELS, W)
+    assert labels.choice_.n_rows == N
+
+
+# ---- What is refused
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(N - 1), rf"sample_weight must be .* the shape \({N},\). Got the shape \({N - 1},"),
+        (np.ones((N, 2)), "sample_weight must be"),
+        (-np.ones(N), "Negative values in data passed to `sample_weight`.* Got -1.0 instead"),
+        (np.zeros(N), "at least one non-zero number"),
+        (0.0, "at least one non-zero number"),
+        (np.full(N, np.nan), "sample_weight contains NaN"),
+        (np.full(N, np.inf), "sample_weight contains infinity"),
+        (float("inf"), "sample_weight contains infinity"),
+        (["heavy"] * N, "could not convert string"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["regressor", "three classes", "ensemble"])
+def test_bad_weights_are_refused(kind: str, weights: Any, message: str) -> None:
+    model, y = MODELS[kind]
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, weights)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y).partial_fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("y_std", "message"),
+    [
+        (np.ones(N - 1), rf"y_std must have the shape of y, \({N},\).* Got \({N - 1},\) instead"),
+        (-1.0, r"range \[0.0, inf\), in the units of the target. Got -1.0 instead"),
+        (np.nan, "Got nan instead"),
+        (np.inf, "Got inf instead"),
+        (1e40, "y_std contains a value too large for dtype float64"),
+    ],
+)
+def test_bad_errors_are_refused(y_std: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        regressor().fit(X, Y, y_std=y_std)
+
+
+def test_classes_have_no_error() -> None:
+    with pytest.raises(ValueError, match="y_std is for regressors"):
+        PBPEnsemble(classifier(), 2).fit(X, LABELS, y_std=1.0)
+    with pytest.raises(TypeError, match="y_std"):
+        classifier().fit(X, LABELS, y_std=1.0)  # type: ignore[call-arg]
+
+
+def test_a_series_of_weights_is_taken_by_position() -> None:
+    weights = pd.Series(W, index=range(N)[::-1])
+    assert same(regressor().fit(X, Y, weights), regressor().fit(X, Y, W))
