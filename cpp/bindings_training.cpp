@@ -140,7 +140,7 @@ class Job {
         const size_t shape[2] = {n, 3 * n_outputs};
         const AnyMatrix targets(seen.data(), 2, shape, nb::handle(), nullptr, nb::dtype<double>());
         AdfArgs<T> pass = pass_args<T>(layers, m, v, X, X_scaling, X_var, targets, {}, "scale",
-                                       no_noise(unit_alpha), no_noise(unit_beta), noise_memory);
+                                       no_noise(unit_alpha), no_noise(unit_beta), noise_memory, {});
         pass.m_w = noise_m_w.data();
         pass.v_w = noise_v_w.data();
         pass.alpha = &unit_alpha;

@@ -22,6 +22,9 @@ _PRIOR_SHAPE, _PRIOR_RATE = 6.0, 6.0  # variance 1.2; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
+FEW_ROWS = 300
+"""With fewer rows it is less, by the square of their share of this: residuals of rows that were
+learned from say little about the noise where rows are few."""
 _LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
 _LARGEST_LOG = 200.0  # exp of it, squared, is a float
 
@@ -91,14 +94,15 @@ def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: i
 
     Examples
     --------
-    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=100).power.round(3)
+    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000).power.round(3)
     array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
         power = np.ones(len(n_iters))
     else:
         left_alone = int(_LEFT_ALONE * n_planned)
-        each = min(1.0, PASSES / (n_planned - left_alone))
+        passes = PASSES * min(1.0, n_seen / FEW_ROWS) ** 2
+        each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
     if memory is None or not power.any():
         return Watch(power, None)
