@@ -80,6 +80,7 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
         const double log_Z = L::evidence(out, y, alpha, beta, net.scratch);
         if (PROBPROP_LIKELY(__builtin_isfinite(log_Z))) {
             result.log_Z_sum += log_Z;
+            result.n_guarded += L::learn_noise(out, y, alpha, beta);
             result.n_undone += output_backward<T, Weights::updated>(net, net.x2_next);
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
@@ -91,7 +92,6 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
                 through_activation<T, false>(net, net.hidden[0]);
                 result.n_undone += middle_backward<T, Weights::updated>(net, 0, net.x2_next);
             }
-            result.n_guarded += L::learn_noise(out, y, alpha, beta);
         } else {  // the point is left out whole
             result.n_skipped += 1;
             if (net.n_hidden > 0 && certain) {

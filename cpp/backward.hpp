@@ -151,8 +151,7 @@ template <typename T, Weights weights, bool add>
 PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<T>& in, T* out_m,
                                              T* out_v, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
-    const T inv_n = T(1) / T(net.out_n_in);
-    const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
+    const T inv_n = net.out_inv_n, inv_sqrt_n = net.out_inv_sqrt_n;
     const T d_v2 = T(2) * d_v;
     int64_t undone = 0;
     for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
