@@ -46,8 +46,8 @@ template <typename T>
 struct Network {
     int n_hidden, n_features;
     HiddenLayer<T>* hidden;
-    int n_out;                  // units of the output layer
-    int out_n_in, out_n_vec;    // inputs of an output unit (bias included), in vectors
+    int n_out;                // units of the output layer
+    int out_n_in, out_n_vec;  // inputs of an output unit (bias included), in vectors
     T out_inv_n, out_inv_sqrt_n;
     T *out_m, *out_v;           // (n_out, out_n_vec * lanes)
     double *m_out, *v_out;      // the output's moments, (n_out,)
