@@ -180,9 +180,10 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     memory : float or None, default=None
         In passes over the data. Predictions do not need it.
     """
+    sizes = model.hidden_layer_sizes
     return Plan(
         likelihood=likelihood,
-        hidden=tuple(check_layer_sizes(model.hidden_layer_sizes)),
+        hidden=tuple(check_layer_sizes(sizes)) if type(sizes) is not tuple else sizes,
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
