@@ -183,7 +183,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     sizes = model.hidden_layer_sizes
     return Plan(
         likelihood=likelihood,
-        hidden=tuple(check_layer_sizes(sizes)) if type(sizes) is not tuple else sizes,
+        hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
