@@ -186,9 +186,10 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     memory : float or None, default=None
         In passes over the data. Predictions do not need it.
     """
+    sizes = model.hidden_layer_sizes
     return Plan(
         likelihood=likelihood,
-        hidden=tuple(check_layer_sizes(model.hidden_layer_sizes)),
+        hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
         noise_hidden=_noise_hidden(model),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,

@@ -313,10 +313,10 @@ def summarize(
     ):
         undone, guarded, skipped, skipped_factors = counts
         n_absorbed = n_points - skipped
-        noise_variance = tuple(
+        noise_variance = [
             beta / (alpha - 1.0) * scale2
             for alpha, beta, scale2 in zip(*noise, y_scale2, strict=True)
-        )
+        ]
         # A density of standardised targets, divided by their scales, is one of the targets.
         mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
         epochs.append(
@@ -324,7 +324,7 @@ def summarize(
                 n_iter,
                 n_absorbed,
                 mean_log_Z,
-                noise_variance[0] if len(noise_variance) == 1 else noise_variance,
+                noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
                 prior[1] / (prior[0] - 1.0),
                 undone,
                 guarded,
