@@ -80,7 +80,7 @@ def scale_mixture(d: float, v: float, mu: float, var: float) -> ScaleMixture:
     (-1.418939, 1.0)
     >>> heavy = scale_mixture(d=10.0, v=0.75, mu=-1.3862943611198906, var=2.0)
     >>> round(heavy.log_Z, 6), round(heavy.dlogZ_dm, 6)
-    (-8.850305, 0.261432)
+    (-10.490182, 0.564623)
     """
     if not _in_range(d, v, mu, var):
         return REFUSED
