@@ -7,6 +7,7 @@
 #include "likelihoods/list.hpp"
 #include "points.hpp"
 #include "tempering.hpp"
+#include "watch.hpp"
 #include "weighting.hpp"
 
 namespace probprop {
@@ -88,22 +89,28 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
                                  ? L::evidence(out, y, alpha, beta, net.scratch)
                                  : weighted_evidence<L>(args, now, net.m_out, net.v_out, out, y,
                                                         alpha, beta, net.scratch);
-        if (PROBPROP_LIKELY(__builtin_isfinite(log_Z))) {
+        const bool finite = __builtin_isfinite(log_Z);
+        if (args.watched != nullptr)
+            record(out, y, alpha, beta, finite, args.watched + now * 3 * n_out);
+        if (PROBPROP_LIKELY(finite)) {
             result.log_Z_sum += log_Z;
             if (args.d_tail_sum != nullptr)
                 for (int k = 0; k < n_out; ++k) args.d_tail_sum[k] += d_tail[k];
-            result.n_undone += output_backward<T, Weights::updated>(net, net.x2_next);
+            result.n_guarded += L::learn_noise(out, y, alpha, beta);
+            const bool shallow = certain && net.n_hidden == 1;
+            result.n_undone +=
+                shallow ? output_backward<T, Weights::updated, Below::first>(net, net.x2_next)
+                        : output_backward<T, Weights::updated>(net, net.x2_next);
             for (int l = net.n_hidden - 1; l > 0; --l) {
                 through_activation<T, false>(net, net.hidden[l]);
                 result.n_undone += middle_backward<T, Weights::updated>(net, l, net.x2_next);
             }
-            if (net.n_hidden > 0 && certain) {
+            if (net.n_hidden > 1 && certain) {
                 through_activation<T, true>(net, net.hidden[0]);
-            } else if (net.n_hidden > 0) {
+            } else if (net.n_hidden > 0 && !certain) {
                 through_activation<T, false>(net, net.hidden[0]);
                 result.n_undone += middle_backward<T, Weights::updated>(net, 0, net.x2_next);
             }
-            result.n_guarded += L::learn_noise(out, y, alpha, beta);
         } else {  // the point is left out whole
             result.n_skipped += 1;
             if (net.n_hidden > 0 && certain) {

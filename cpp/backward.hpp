@@ -126,38 +126,58 @@ static int64_t first_layer(Network<T>& net) {
 
 // ---- The output unit and the layers between.
 
-// Gradients with respect to the outputs z of a layer become those of its activations, S(15)(16).
+// Gradients with respect to the outputs z of a layer become those of its activations, S(15)(16):
+// those of vector i.
+template <typename T, bool first>
+PROBPROP_INLINE void through_activation(HiddenLayer<T>& layer, int i, Vec<T> d_z_m, Vec<T> d_z_v) {
+    const int at = i * Simd<T>::lanes;
+    Vec<T> d_m = d_z_m * load(layer.dm_dm + at) + d_z_v * load(layer.dv_dm + at);
+    Vec<T> d_v = d_z_m * load(layer.dm_dv + at) + d_z_v * load(layer.dv_dv + at);
+    if (i == layer.n_vec - 1) {
+        const Int<T> unit = is_unit<T>(i, layer.n_out);
+        d_m = unit ? d_m : Vec<T>{};
+        d_v = unit ? d_v : Vec<T>{};
+    }
+    store(layer.d_m + at, d_m);
+    store(layer.d_v + at, first ? d_m * d_m - T(2) * d_v : d_v);
+}
 template <typename T, bool first>
 PROBPROP_INLINE void through_activation(const Network<T>& net, HiddenLayer<T>& layer) {
-    constexpr int lanes = Simd<T>::lanes;
-    for (int i = 0; i < layer.n_vec; ++i) {
-        const int at = i * lanes;
-        const Vec<T> d_z_m = load(net.d_z_m + at), d_z_v = load(net.d_z_v + at);
-        Vec<T> d_m = d_z_m * load(layer.dm_dm + at) + d_z_v * load(layer.dv_dm + at);
-        Vec<T> d_v = d_z_m * load(layer.dm_dv + at) + d_z_v * load(layer.dv_dv + at);
-        if (i == layer.n_vec - 1) {
-            const Int<T> unit = is_unit<T>(i, layer.n_out);
-            d_m = unit ? d_m : Vec<T>{};
-            d_v = unit ? d_v : Vec<T>{};
-        }
-        store(layer.d_m + at, d_m);
-        store(layer.d_v + at, first ? d_m * d_m - T(2) * d_v : d_v);
-    }
+    for (int i = 0; i < layer.n_vec; ++i)
+        through_activation<T, first>(layer, i, load(net.d_z_m + i * Simd<T>::lanes),
+                                     load(net.d_z_v + i * Simd<T>::lanes));
 }
+
+// What follows on dlogZ/dm_z, dlogZ/dv_z of an output unit's inputs: they are left for the next
+// unit, or, after the last, go through the activation of the layer below if that is the first.
+enum class Below { waits, first };
 
 // Update one output unit's weights, if asked; leave dlogZ/dm_z, dlogZ/dv_z of its inputs, or add
 // to them.
-template <typename T, Weights weights, bool add>
+template <typename T, Weights weights, bool add, Below below>
 PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<T>& in, T* out_m,
                                              T* out_v, T d_m, T d_v) {
     constexpr int lanes = Simd<T>::lanes;
-    const T inv_n = T(1) / T(net.out_n_in);
-    const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
+    const T inv_n = net.out_inv_n, inv_sqrt_n = net.out_inv_sqrt_n;
     const T d_v2 = T(2) * d_v;
     int64_t undone = 0;
-    for (int at = 0; at < net.out_n_vec * lanes; at += lanes) {
+    for (int i = 0; i < net.out_n_vec; ++i) {
+        const int at = i * lanes;
         const Vec<T> m = load(out_m + at), v = load(out_v + at);
         const Vec<T> z_m = load(in.z_m + at);
+        Vec<T> d_z_m = (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n;
+        Vec<T> d_z_v = d_v * (m * m + v) * inv_n;
+        if constexpr (add) {
+            d_z_m += load(net.d_z_m + at);
+            d_z_v += load(net.d_z_v + at);
+        }
+        if constexpr (below == Below::first) {
+            if (i < net.hidden[0].n_vec)
+                through_activation<T, true>(net.hidden[0], i, d_z_m, d_z_v);
+        } else {
+            store(net.d_z_m + at, d_z_m);
+            store(net.d_z_v + at, d_z_v);
+        }
         if constexpr (weights == Weights::updated) {
             const Vec<T> p = v * (d_m * z_m + (d_v2 * m) * load(in.z_v + at));  // v dlogZ_dm_w
             Vec<T> m_new = m + p;
@@ -166,30 +186,28 @@ PROBPROP_INLINE int64_t output_unit_backward(Network<T>& net, const LayerInputs<
             store(out_v + at, v_new);
             store(out_m + at, m_new);
         }
-        Vec<T> d_z_m = (d_m * m + (d_v2 * z_m) * v) * inv_sqrt_n;
-        Vec<T> d_z_v = d_v * (m * m + v) * inv_n;
-        if constexpr (add) {
-            d_z_m += load(net.d_z_m + at);
-            d_z_v += load(net.d_z_v + at);
-        }
-        store(net.d_z_m + at, d_z_m);
-        store(net.d_z_v + at, d_z_v);
     }
     return undone;
 }
 
 // The whole output layer, with the derivatives in d_m_out and d_v_out.
-template <typename T, Weights weights>
+template <typename T, Weights weights, Below below = Below::waits>
 PROBPROP_INLINE int64_t output_backward(Network<T>& net, const T* x2) {
     const LayerInputs<T> in = inputs_of(net, net.n_hidden, x2);
-    int64_t undone = output_unit_backward<T, weights, false>(net, in, net.out_m, net.out_v,
-                                                             T(net.d_m_out[0]), T(net.d_v_out[0]));
-    const int stride = net.out_n_vec * Simd<T>::lanes;
-    for (int k = 1; k < net.n_out; ++k)
-        undone += output_unit_backward<T, weights, true>(net, in, net.out_m + k * stride,
-                                                         net.out_v + k * stride, T(net.d_m_out[k]),
-                                                         T(net.d_v_out[k]));
-    return undone;
+    const int stride = net.out_n_vec * Simd<T>::lanes, last = net.n_out - 1;
+    const auto d_m = [&](int k) { return T(net.d_m_out[k]); };
+    const auto d_v = [&](int k) { return T(net.d_v_out[k]); };
+    if (last == 0)
+        return output_unit_backward<T, weights, false, below>(net, in, net.out_m, net.out_v, d_m(0),
+                                                              d_v(0));
+    int64_t undone = output_unit_backward<T, weights, false, Below::waits>(
+        net, in, net.out_m, net.out_v, d_m(0), d_v(0));
+    for (int k = 1; k < last; ++k)
+        undone += output_unit_backward<T, weights, true, Below::waits>(
+            net, in, net.out_m + k * stride, net.out_v + k * stride, d_m(k), d_v(k));
+    return undone +
+           output_unit_backward<T, weights, true, below>(
+               net, in, net.out_m + last * stride, net.out_v + last * stride, d_m(last), d_v(last));
 }
 
 // Lane r of the result is the sum over the lanes of the vector at rows + r * lanes.

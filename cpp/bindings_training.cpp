@@ -20,6 +20,12 @@ using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
 // The key and the position of numpy's MT19937.
 using Generator = std::tuple<In1<uint32_t>, int64_t>;
 
+// The network of the noise: its layers, means and variances of its weights, the power of its
+// likelihood in every epoch, and the bound on its evidence.
+template <typename T>
+using NoiseNetwork =
+    std::tuple<std::vector<int>, In1<T>, In1<T>, In1<double>, std::optional<Memory<T>>>;
+
 // ---- One training: its arguments, checked, with room for what it returns.
 
 template <typename T>
@@ -33,8 +39,9 @@ class Job {
         std::optional<Standardizer> X_scaling_, std::optional<Standardizer> y_scaling_,
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
-        const std::optional<Weighting>& weighting_, const std::optional<In1<double>>& tail_,
-        std::optional<In1<double>> tail_rate_)
+        const std::optional<Weighting>& weighting_,
+        const std::optional<NoiseNetwork<T>>& noise_network_,
+        const std::optional<In1<double>>& tail_, std::optional<In1<double>> tail_rate_)
         : sizes(sizes_),
           X(X_),
           y(y_),
@@ -45,6 +52,7 @@ class Job {
           memory(memory_),
           orders(orders_),
           weighting(weighting_),
+          noise_network(noise_network_),
           tail_rate(tail_rate_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
@@ -90,6 +98,7 @@ class Job {
         args.refine = refine.data();
         if (generator) args.random = seed(*generator);
         if (orders) args.orders = checked(*orders, n_epochs, X.shape(0));
+        if (noise_network) add_watcher(args);
         log_Z_sum = new_array<double>(n_epochs, static_cast<size_t>(n_blocks));
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
@@ -119,9 +128,41 @@ class Job {
         return nb::make_tuple(key, random->position);
     }
 
+    // Means and variances of the weights of the network of the noise, or None.
+    nb::object noise_weights() const {
+        if (!noise_network) return nb::none();
+        return nb::make_tuple(noise_m_w, noise_v_w);
+    }
+
     Status status = Status::ok;
 
   private:
+    // Let the network of the noise watch the residuals of the passes.
+    void add_watcher(TrainArgs<T>& args) {
+        const auto& [layers, m, v, power, noise_memory] = *noise_network;
+        const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
+        check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
+              "the likelihood learns no noise that could be watched");
+        check(power.shape(0) == refine.shape(0), "the power does not have an entry per epoch");
+        seen.assign(n * 3 * n_outputs, 1.0);
+        noise_m_w = copy_of(m);
+        noise_v_w = copy_of(v);
+        const size_t shape[2] = {n, 3 * n_outputs};
+        const AnyMatrix targets(seen.data(), 2, shape, nb::handle(), nullptr, nb::dtype<double>());
+        AdfArgs<T> pass = pass_args<T>(layers, m, v, X, X_scaling, X_var, targets, {}, "scale",
+                                       no_noise(unit_alpha), no_noise(unit_beta), noise_memory, {});
+        pass.m_w = noise_m_w.data();
+        pass.v_w = noise_v_w.data();
+        pass.alpha = &unit_alpha;
+        pass.beta = &unit_beta;
+        pass.poll_every = pass.poll_every / 10 + 1;
+        args.pass.watched = seen.data();
+        args.watcher = {pass, static_cast<int64_t>(m.shape(0)), power.data()};
+    }
+    static In1<double> no_noise(const double& value) {
+        const size_t shape[1] = {1};
+        return In1<double>(&value, 1, shape, nb::handle());
+    }
     Mt19937* seed(const Generator& generator) {
         const auto& [key, position] = generator;
         check(key.shape(0) == Mt19937::size && position >= 0 && position <= Mt19937::size,
@@ -148,11 +189,15 @@ class Job {
     std::optional<Memory<T>> memory;
     std::optional<In2<int64_t>> orders;
     std::optional<Weighting> weighting;
+    std::optional<NoiseNetwork<T>> noise_network;
     std::optional<In1<double>> tail_rate;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
     Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail;
     double alpha_prior, beta_prior;
+    Out1<T> noise_m_w, noise_v_w;
+    double unit_alpha = 2.0, unit_beta = 1.0;  // a scale has no noise of its own
+    std::vector<double> seen;                  // by the network of the noise; (n, 3, outputs)
     std::unique_ptr<Mt19937> random;
     Out2<double> log_Z_sum, prior, tails;
     Out2<int64_t> counts;
@@ -244,20 +289,23 @@ nb::object train(const std::vector<Job<T>*>& jobs, int n_threads) {
 template <typename T>
 void define_for(nb::module_& m, const char* name) {
     nb::class_<Job<T>>(m, name, "A training from a posterior on, over the same points.")
-        .def(nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
-                      const In1<double>&, const In1<double>&, const In1<double>&,
-                      const In1<double>&, double, double, double, AnyMatrix, AnyMatrix,
-                      const std::string&, In1<bool>, int64_t, std::optional<Standardizer>,
-                      std::optional<Standardizer>, std::optional<In2<T>>,
-                      const std::optional<Memory<T>>&, const std::optional<Generator>&,
-                      std::optional<In2<int64_t>>, const std::optional<Weighting>&,
-                      const std::optional<In1<double>>&, std::optional<In1<double>>>(),
-             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
-             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a,
-             "informative_ratio"_a, "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a,
-             "X_scaling"_a = nb::none(), "y_scaling"_a = nb::none(), "X_var"_a = nb::none(),
-             "memory"_a = nb::none(), "generator"_a = nb::none(), "orders"_a = nb::none(),
-             "weighting"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
+        .def(
+            nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
+                     const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
+                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
+                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
+                     std::optional<In2<T>>, const std::optional<Memory<T>>&,
+                     const std::optional<Generator>&, std::optional<In2<int64_t>>,
+                     const std::optional<Weighting>&, const std::optional<NoiseNetwork<T>>&,
+                     const std::optional<In1<double>>&, std::optional<In1<double>>>(),
+            "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+            "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
+            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
+            "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
+            "generator"_a = nb::none(), "orders"_a = nb::none(), "weighting"_a = nb::none(),
+            "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
+        .def("noise_weights", &Job<T>::noise_weights,
+             "Means and variances of the weights of the network of the noise, or None.")
         .def("result", &Job<T>::result,
              "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail, "
              "alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior, tail) of "

@@ -29,9 +29,7 @@ PROBPROP_INLINE Int<T> is_unit(int i, int n_units) {
 template <typename T, typename Activation, bool with_derivatives>
 PROBPROP_INLINE void activate(HiddenLayer<T>& layer) {
     constexpr int lanes = Simd<T>::lanes;
-    const T fan_in = T(layer.n_out + 1);
-    const T inv_n = T(1) / fan_in;
-    const T inv_sqrt_n = T(1) / T(__builtin_sqrt(double(fan_in)));
+    const T inv_n = layer.inv_n, inv_sqrt_n = layer.inv_sqrt_n;
     for (int i = 0; i < layer.n_vec; ++i) {
         const int at = i * lanes;
         const auto z = Activation::template moments<T>(load(layer.m_a + at), load(layer.v_a + at));

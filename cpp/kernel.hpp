@@ -81,6 +81,7 @@ struct AdfArgs {
     double* d_tail_sum;    // of log Z by them, added to; null: not wanted
     int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
+    double* watched;     // (n, 3, outputs), written: see watch.hpp; null: nobody watches
     int64_t poll_every;  // points before each call of keep_going
     bool (*keep_going)(void*);
     void* context;

@@ -37,6 +37,7 @@ struct HiddenLayer {
     T *dm_dm, *dm_dv, *dv_dm, *dv_dv;
     T *d_m, *d_v;  // dlogZ/dm_a, dlogZ/dv_a (first layer: d_v is d_m^2 - 2 dlogZ/dv_a)
     // Outputs scaled for the next layer, whose fan-in (bias included) is n_out + 1:
+    T inv_n, inv_sqrt_n;  // 1/n, 1/sqrt(n)
     T *z_m, *z_v, *z_e2;  // m_z/sqrt(n), v_z/n, (m_z^2 + v_z)/n; bias at index n_out
     T *g_m, *g_v;         // per input row, one vector each: sums for the backward pass
 };
@@ -45,8 +46,9 @@ template <typename T>
 struct Network {
     int n_hidden, n_features;
     HiddenLayer<T>* hidden;
-    int n_out;                  // units of the output layer
-    int out_n_in, out_n_vec;    // inputs of an output unit (bias included), in vectors
+    int n_out;                // units of the output layer
+    int out_n_in, out_n_vec;  // inputs of an output unit (bias included), in vectors
+    T out_inv_n, out_inv_sqrt_n;
     T *out_m, *out_v;           // (n_out, out_n_vec * lanes)
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
@@ -74,6 +76,8 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n
         layer.n_out = sizes[l + 1];
         layer.n_vec = ceil_div(layer.n_out, lanes);
         layer.n_blocks = ceil_div(layer.n_vec, max_block);
+        layer.inv_n = T(1) / T(layer.n_out + 1);
+        layer.inv_sqrt_n = T(1) / T(__builtin_sqrt(double(layer.n_out + 1)));
         const size_t rows = static_cast<size_t>(layer.n_in) + 1;
         const size_t units = static_cast<size_t>(layer.n_vec) * lanes;
         const size_t outputs = static_cast<size_t>(ceil_div(layer.n_out + 1, lanes)) * lanes;
@@ -102,6 +106,8 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n
     }
     net.out_n_in = sizes[net.n_hidden] + 1;
     net.out_n_vec = ceil_div(net.out_n_in, lanes);
+    net.out_inv_n = T(1) / T(net.out_n_in);
+    net.out_inv_sqrt_n = T(1) / T(__builtin_sqrt(double(net.out_n_in)));
     net.n_out = sizes[n_layers];
     const size_t n_out = static_cast<size_t>(net.n_out);
     const size_t out_padded = n_out * static_cast<size_t>(net.out_n_vec) * lanes;

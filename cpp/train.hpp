@@ -10,6 +10,15 @@
 
 namespace probprop {
 
+// The network of the noise, which watches the residuals of that of the mean: its pass has them as
+// its targets. Its prior factors stay as they are.
+template <typename T>
+struct Watcher {
+    AdfArgs<T> pass;
+    int64_t n_weights;
+    const double* power;  // (n_epochs,) of the likelihood: 0, it does not watch; null: none does
+};
+
 // The posterior, flat, read and written; the weights and the noise are those of `pass`.
 template <typename T>
 struct TrainArgs {
@@ -25,6 +34,7 @@ struct TrainArgs {
     const bool* refine;     // (n_epochs,): after each block of that epoch
     Mt19937* random;        // shuffles the points anew in every epoch; null: it does not
     const int64_t* orders;  // (n_epochs, n): the orders themselves; null: there are none
+    Watcher<T> watcher;
 };
 
 // What each epoch observed; the arrays have a row for each.
@@ -51,7 +61,7 @@ class Checkpoint {
   public:
     explicit Checkpoint(const TrainArgs<T>& args) : args(args) {
         const size_t n = static_cast<size_t>(args.n_weights);
-        weights.resize(2 * n);
+        weights.resize(2 * (n + static_cast<size_t>(args.watcher.n_weights)));
         others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2 +
                       static_cast<size_t>(args.n_tail));
     }
@@ -69,6 +79,8 @@ class Checkpoint {
         T* kept = weights.data();
         move<saving>(kept, args.pass.m_w, args.n_weights);
         move<saving>(kept, args.pass.v_w, args.n_weights);
+        move<saving>(kept, args.watcher.pass.m_w, args.watcher.n_weights);
+        move<saving>(kept, args.watcher.pass.v_w, args.watcher.n_weights);
         double* other = others.data();
         for (double* a : {args.v_hat_nat, args.a_hat_nat, args.b_hat_nat})
             move<saving>(other, a, args.n_weights);
@@ -156,12 +168,15 @@ class Training {
         for (int i = 0; i < 4; ++i) counts[i] = 0;
         for (double& sum : d_tail_sum) sum = 0.0;
         if (!d_tail_sum.empty()) args.pass.d_tail_sum = d_tail_sum.data();
+        const bool watching = args.watcher.power != nullptr && args.watcher.power[e] > 0.0;
         for (int64_t b = 0; b < args.n_blocks; ++b) {
             if (!args.pass.keep_going(args.pass.context)) return Status::interrupted;
             const int64_t first = first_of_block(n, args.n_blocks, b);
+            const int64_t n_points = first_of_block(n, args.n_blocks, b + 1) - first;
             AdfArgs<T> pass = args.pass;
             pass.order = {order.narrow, order.wide, first};
-            pass.n_points = first_of_block(n, args.n_blocks, b + 1) - first;
+            pass.n_points = n_points;
+            if (!watching) pass.watched = nullptr;
             if (!precisions.empty()) {
                 for (size_t i = 0; i < precisions.size(); ++i)
                     precisions[i] = static_cast<T>(args.v_hat_nat[i]);
@@ -174,6 +189,19 @@ class Training {
             counts[0] += passed.n_undone;
             counts[1] += passed.n_guarded;
             counts[2] += passed.n_skipped;
+            if (watching) {
+                AdfArgs<T> watch = args.watcher.pass;
+                watch.order = pass.order;
+                watch.n_points = n_points;
+                watch.power = args.watcher.power[e];
+                watch.keep_going = args.pass.keep_going;
+                watch.context = args.pass.context;
+                AdfResult watched = {};
+                const Status of_noise = adf_pass(watch, watched);
+                if (of_noise != Status::ok) return of_noise;
+                counts[0] += watched.n_undone;
+                counts[2] += watched.n_skipped - passed.n_skipped;  // it skips what was skipped
+            }
             if (args.refine[e]) counts[3] += refined();
         }
         const int64_t n_absorbed = n - counts[2];

@@ -29,9 +29,9 @@ namespace {
 
 struct Scale {
     static constexpr const char* name = "scale";
+    static constexpr bool weights_divide_noise = false;
     static int n_targets(int n_outputs) { return 3 * n_outputs; }
     static int n_noise(int) { return 1; }
-    static constexpr bool weights_divide_noise = false;
     static size_t n_scratch(int) { return 0; }
 
     static const char* objection(const Matrix& y, int n_outputs) {

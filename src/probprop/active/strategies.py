@@ -77,8 +77,12 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
 
 
 def variance(var: Variances, left: FloatArray) -> FloatArray:
-    """Return the variance of each target once the rows chosen are known, (n,)."""
-    return var.noise + left * var.model
+    """Return the variance of the model at each row once the rows chosen are known, (n,).
+
+    Where the noise is the same everywhere, the order is that of the variance of the target. Where
+    it is not, a row that is merely noisy teaches nothing.
+    """
+    return left * var.model
 
 
 def information_gain(var: Variances, left: FloatArray) -> FloatArray:
@@ -92,6 +96,9 @@ def information_gain(var: Variances, left: FloatArray) -> FloatArray:
 
 def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
+
+    It is the variance of the model, without that of the noise, where the estimator tells them
+    apart.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ def active(
     the output too. Fill in what was measured, add rows if there are new ones, and run it
     again: columns of an earlier run are replaced.
 
-    The strategies: variance, where the prediction is least certain, to learn the whole
+    The strategies: variance, where the model is least certain, to learn the whole
     function; information_gain, the same as long as the noise is constant; thompson, where the
     target may be largest; random.
     """

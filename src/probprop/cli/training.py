@@ -43,6 +43,7 @@ Examples:
   probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
   probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
   probprop fit buildings.csv --target heating,cooling -o loads.pbp
+  probprop fit houses.csv --target price --noise input -o houses.pbp
   probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
   probprop fit stars.csv --target distance --error distance_error -o stars.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
@@ -67,6 +68,13 @@ class MissingOption(StrEnum):
     marginalize = "marginalize"
 
 
+class NoiseOption(StrEnum):
+    """Whether the noise is the same in every row, or depends on the features."""
+
+    constant = "constant"
+    input = "input"
+
+
 class TaskOption(StrEnum):
     """Whether the target is a number or a class."""
 
@@ -76,6 +84,7 @@ class TaskOption(StrEnum):
 
 
 FLOAT64, AUTO, ERROR = Precision.float64, TaskOption.auto, MissingOption.error
+CONSTANT = NoiseOption.constant
 
 
 def fit(
@@ -114,6 +123,9 @@ def fit(
     hidden: Hidden = "50",
     epochs: EpochsOrAuto = "40",
     memory: Memory = None,
+    noise: Annotated[
+        NoiseOption, typer.Option(help="Noise of a number: the same in all rows, or learned.")
+    ] = CONSTANT,
     ensemble: Annotated[
         int, typer.Option(metavar="N", help="Networks from different seeds, averaged.")
     ] = 1,
@@ -140,6 +152,9 @@ def fit(
 
     Several targets of numbers, --target A,B or --target A --target B, are learned by one
     network, each with a noise of its own.
+
+    With --noise input the noise of a row depends on its features: a second, small network
+    learns it, and the mean stays the same.
 
     With --missing marginalize an empty cell stands for any value, with the mean and the
     variance of its column, here and in the tables that the model is given later. Every row
@@ -196,12 +211,18 @@ def fit(
         check_no_missing(frame[[*chosen, *targets]], FILL_OR_MARGINALIZE if n_gaps else FILL)
     decided = _task(frame, targets, task, terminal)
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
+    if labels is not None and noise is NoiseOption.input:
+        raise typer.BadParameter(
+            f"{targets[0]!r} holds classes, which have no noise", param_hint="--noise"
+        )
     parameters: dict[str, Any] = {
         "n_epochs": n_epochs,
         "missing": missing.value,
         "dtype": dtype.value,
         "random_state": seed,
     }
+    if labels is None:
+        parameters["noise"] = noise.value
     if memory is not None:  # otherwise the estimator has the default of its task
         parameters["memory"] = bound
     single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)
@@ -280,7 +301,8 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
         stds = [show("noise std", std) for std in last.noise_std]
         if len(stds) > 1:
             stds = [f"{std} ({target})" for std, target in zip(stds, new.targets, strict=True)]
-        noise = f"; noise std {', '.join(stds)}"
+        varies = first_network(new.estimator).posterior_.noise_network is not None
+        noise = f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
     terminal_of(context).say(
         f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
         f"{first_network(new.estimator).n_iter_:,} passes{noise}"

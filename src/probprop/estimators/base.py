@@ -23,7 +23,7 @@ from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.plan import QUIET_EPOCHS, Plan
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive
 from probprop.inference.standardize import Standardizer
@@ -50,6 +50,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     engine: Literal["native", "reference"]
     random_state: int | RandomState | None
     verbose: int
+    noise: Literal["constant", "input"] = "constant"
+    noise_layer_sizes: int | Sequence[int] = ()
 
     likelihood_: Likelihood
     posterior_: Posterior
@@ -184,9 +186,11 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     memory : float or None, default=None
         In passes over the data. Predictions do not need it.
     """
+    sizes = model.hidden_layer_sizes
     return Plan(
         likelihood=likelihood,
-        hidden=tuple(check_layer_sizes(model.hidden_layer_sizes)),
+        hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
+        noise_hidden=_noise_hidden(model, likelihood),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
@@ -196,6 +200,17 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
         dtype=np.dtype(model.dtype),
         engine=model.engine,
     )
+
+
+def _noise_hidden(model: PBPEstimator, likelihood: Likelihood) -> tuple[int, ...] | None:
+    if model.noise == "constant":
+        return None
+    if likelihood.learns_tail:
+        raise ValueError(
+            'noise="input" is for noise with Gaussian tails. Got noise_tail="heavy" instead: '
+            'leave one of them at its default, noise="constant" or noise_tail="gaussian".'
+        )
+    return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 
 def chosen(model: PBPEstimator, data: TrainingData) -> Choice:
@@ -210,6 +225,8 @@ def chosen(model: PBPEstimator, data: TrainingData) -> Choice:
         plan, any_memory = plan_of(model, likelihood, likelihood.usual_memory), True
     else:
         plan, any_memory = plan_of(model, likelihood, model.memory), False
+    # The network of the noise changes nothing about the mean, and is left out of the search.
+    plan = replace(plan, noise_hidden=None)
     return choose(plan, data, n_epochs, seed, any_memory=any_memory, show=bool(model.verbose))
 
 
@@ -263,12 +280,11 @@ def fit_networks(
 def _begin(
     model: PBPEstimator, data: TrainingData, choice: Choice, sibling: Run | None = None
 ) -> Run:
-    quiet = min(QUIET_EPOCHS, choice.n_epochs // 2)
-    plan = replace(plan_of(model, data.likelihood, choice.memory), quiet_epochs=quiet)
+    plan = plan_of(model, data.likelihood, choice.memory)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)
-    return begin_from(plan, before, data, random_state)
+    return begin_from(plan, before, data, random_state, choice.n_epochs)
 
 
 def _steps(run: Run, choice: Choice) -> list[int]:

@@ -74,11 +74,22 @@ class TrainingData:
 
 
 def begin_from(
-    plan: Plan, before: Fitted, data: TrainingData, random_state: RandomState | None = None
+    plan: Plan,
+    before: Fitted,
+    data: TrainingData,
+    random_state: RandomState | None = None,
+    n_epochs: int | None = None,
 ) -> Run:
     """Return the training that goes on from a state with these data; see `training.begin`."""
     return training.begin(
-        plan, before, data.X, data.y, random_state, weights=data.weights, y_std=data.y_std
+        plan,
+        before,
+        data.X,
+        data.y,
+        random_state,
+        n_epochs=n_epochs,
+        weights=data.weights,
+        y_std=data.y_std,
     )
 
 

@@ -17,14 +17,13 @@ from probprop._types import FloatArray
 from probprop.estimators.base import Callback, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
-from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import features
+from probprop.inference.prediction import sensitivity_at
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyPredictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
-from probprop.predictive.sensitivity import Sensitivity, sensitivity
+from probprop.predictive.sensitivity import Sensitivity
 
 
 class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
@@ -55,6 +54,12 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     noise_shape, noise_rate : float, default=6.0
         Gamma prior of the precision of the noise, in units of the standardised target.
         The shape must exceed 1.
+    noise : {"constant", "input"}, default="constant"
+        Whether the noise is the same everywhere, [PBP15], or depends on the inputs. With "input"
+        a second, small network learns the logarithm of its variance from the residuals of the
+        first, whose predictions of the mean stay exactly the same.
+    noise_layer_sizes : int or sequence of int, default=(20,)
+        Units in each hidden layer of the network of the noise.
     noise_tail : {"gaussian", "heavy"}, default="gaussian"
         The noise of [PBP15], or noise with heavier tails, whose weight is learned: its variance
         is log-normal around a common level. Wild targets then move neither the fit nor the level
@@ -99,7 +104,9 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of targets.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of the variance of the noise, in target units squared; with several
-        targets, one for each. With heavy tails, the mean over the log-normal too.
+        targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
+        depends on the inputs, the level it varies around:
+        ``predict_distribution(X).var_noise`` has that of each row.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -139,6 +146,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
+        noise: Literal["constant", "input"] = "constant",
+        noise_layer_sizes: int | Sequence[int] = (20,),
         noise_tail: Literal["gaussian", "heavy"] = "gaussian",
         refine_every: float = 1,
         standardize: bool = True,
@@ -155,6 +164,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.prior_rate = prior_rate
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
+        self.noise = noise
+        self.noise_layer_sizes = noise_layer_sizes
         self.noise_tail = noise_tail
         self.refine_every = refine_every
         self.standardize = standardize
@@ -322,16 +333,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_one_target("predict_gradient")
-        plan = plan_of(self, self.likelihood_)
-        entries, X_var = features(plan, self.standardizer_, read_inputs(self, X, None))
-        if X_var is not None:
-            raise ValueError(
-                "X contains NaN, where predict_gradient has no gradient: give rows without "
-                "missing entries."
-            )
-        posterior, standardizer = self.posterior_, self.standardizer_
-        moments = ENGINES[self.engine].predict_gradient(posterior, entries, standardizer)
-        return sensitivity(*moments, posterior.mean_noise_variance, standardizer)
+        plan, inputs = plan_of(self, self.likelihood_), read_inputs(self, X, None)
+        return sensitivity_at(plan, self.posterior_, self.standardizer_, inputs)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None

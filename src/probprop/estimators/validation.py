@@ -249,17 +249,17 @@ def check_option(name: str, value: Any, options: list[str]) -> None:
         raise ValueError(f"{name} must be one of {options}. Got {value!r} instead.")
 
 
-def check_layer_sizes(sizes: Any) -> list[int]:
+def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]:
     """Return the hidden layers as a list of int; a single int is one layer."""
     if isinstance(sizes, Integral):
         sizes = [sizes]
     if isinstance(sizes, str) or not np.iterable(sizes):
         raise TypeError(
-            "hidden_layer_sizes must be an int or a sequence of int, one per hidden layer. "
+            f"{name} must be an int or a sequence of int, one per hidden layer. "
             f"Got {sizes!r} instead."
         )
     for size in sizes:
-        check_int("each entry of hidden_layer_sizes", size, 1)
+        check_int(f"each entry of {name}", size, 1)
     return [int(size) for size in sizes]
 
 
@@ -304,6 +304,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "memory": check_memory,
     "prior_shape": lambda value: check_above("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_above("prior_rate", value, 0.0),
+    "noise": lambda value: check_option("noise", value, ["constant", "input"]),
+    "noise_layer_sizes": lambda value: check_layer_sizes(value, "noise_layer_sizes"),
     "noise_shape": lambda value: check_above("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_above("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),

@@ -29,6 +29,7 @@ from probprop.inference.likelihoods import (
     Likelihood,
     of_classes,
 )
+from probprop.inference.noise import noise_network
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted
@@ -39,6 +40,7 @@ KINDS: dict[str, type[Network]] = {kind.__name__: kind for kind in (PBPRegressor
 """The classes of networks by name."""
 
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
+_OF_NOISE = ("m_w", "v_w")  # of the network of the noise; the rest of it never changes
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
 # A list each if there are several targets.
@@ -70,6 +72,10 @@ def describe_network(model: Network) -> Parts:
         **_describe_classes(model),
     }
     arrays = {f"{k}_{i}": array for k in _LAYERED for i, array in enumerate(state[k])}
+    if (network := state["noise_network"]) is not None:
+        layers = {k: getattr(network, k) for k in _OF_NOISE}
+        arrays |= {f"noise_{k}_{i}": a for k in layers for i, a in enumerate(layers[k])}
+        header["noise_layer_sizes_"] = list(network.layer_sizes)
     arrays |= {"x_mean": state["x_mean"], "x_scale": state["x_scale"]}
     if state["missing_variance"] is not None:
         arrays["missing_variance"] = state["missing_variance"]
@@ -133,8 +139,9 @@ def rebuild_unfitted(header: dict[str, Any]) -> Network:
     if name not in KINDS:
         raise ValueError("a part of the model has a class that it cannot have")
     model = KINDS[name](**field(header, "parameters", dict))
-    if isinstance(model.hidden_layer_sizes, dict):
-        model.hidden_layer_sizes = tuple(field(model.hidden_layer_sizes, "tuple", list))
+    for name in ("hidden_layer_sizes", "noise_layer_sizes"):
+        if isinstance(sizes := getattr(model, name), dict):
+            setattr(model, name, tuple(field(sizes, "tuple", list)))
     check_parameters(model)
     check_random_state(model.random_state)
     return model
@@ -206,12 +213,21 @@ def _rebuild_fitted(
     sizes, weights = field(header, "layer_sizes", list), field(header, "weights_dtype", str)
     if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != n_outputs or weights == "int64":
         raise ValueError(f"the layers are not those of a {likelihood.task} network")
-    _check_arrays(arrays, sizes, weights, n_iter, n_outputs if several else 1)
+    noise_sizes = _rebuild_noise_sizes(header, sizes, arrays)
+    expected = _expected_arrays(arrays, sizes, weights, n_iter, n_outputs if several else 1)
+    for i, shape in enumerate(_shapes(noise_sizes)):
+        expected |= {f"noise_{k}_{i}": (weights, shape) for k in _OF_NOISE}
+    _check_arrays(arrays, expected)
 
     scale = {k: q.pop(k) for k in ("y_mean", "y_scale")}
     log_evidence = q.pop("log_evidence_").item()
     q |= {k: q[k].item() for k in ("alpha_prior", "beta_prior")}
     q |= {k: tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _LAYERED}
+    if noise_sizes:
+        n_layers = len(noise_sizes) - 1
+        q["noise_network"] = noise_network(
+            *(tuple(arrays[f"noise_{k}_{i}"] for i in range(n_layers)) for k in _OF_NOISE)
+        )
     missing_variance = arrays.get("missing_variance")
     standardizer = Standardizer(
         arrays["x_mean"], arrays["x_scale"], **scale, missing_variance=missing_variance
@@ -223,22 +239,43 @@ def _rebuild_fitted(
     return Fitted(Posterior(**q), standardizer, history[-1], log_evidence, n_seen), history
 
 
-def _check_arrays(
+def _rebuild_noise_sizes(
+    header: dict[str, Any], sizes: list[int], arrays: dict[str, Array]
+) -> list[int]:
+    """Return the layers of the network of the noise, none if there is no such network."""
+    if "noise_layer_sizes_" not in header:
+        return []
+    found: list[int] = field(header, "noise_layer_sizes_", list)
+    if not 2 <= len(found) <= len(arrays) or [found[0], found[-1]] != [sizes[0], sizes[-1]]:
+        raise ValueError("the layers of the network of the noise do not fit those of the mean")
+    return found
+
+
+def _shapes(sizes: list[int]) -> list[tuple[int, int]]:
+    return [(n_out, n_in + 1) for n_in, n_out in pairwise(sizes)]
+
+
+def _expected_arrays(
     arrays: dict[str, Array], sizes: list[int], weights: str, n_iter: int, n_noise: int
-) -> None:
-    """Refuse arrays that are not those of a network with these layers."""
+) -> dict[str, Any]:
+    """Return dtype and shape of the arrays of a network with these layers."""
     expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
     if n_noise > 1:
         expected["history_noise_variance"] = ("float64", (n_iter, n_noise))
     of_features = ["x_mean", "x_scale", *({"missing_variance"} & arrays.keys())]
     expected |= {k: ("float64", (sizes[0],)) for k in of_features}
-    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
-        expected |= {f"{k}_{i}": (weights, (n_out, n_in + 1)) for k in ("m_w", "v_w")}
-        expected |= {f"{k}_{i}": ("float64", (n_out, n_in + 1)) for k in _LAYERED[2:]}
+    for i, shape in enumerate(_shapes(sizes)):
+        expected |= {f"{k}_{i}": (weights, shape) for k in ("m_w", "v_w")}
+        expected |= {f"{k}_{i}": ("float64", shape) for k in _LAYERED[2:]}
+    return expected
+
+
+def _check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
+    """Refuse arrays that no fitted model has."""
     if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
         raise ValueError("the shapes or dtypes of the arrays do not fit together")
     for k, a in arrays.items():
-        lowest = 0.0 if k.startswith(("v_w", "x_scale")) else -math.inf
+        lowest = 0.0 if k.startswith(("v_w", "noise_v_w", "x_scale")) else -math.inf
         if a.size == 0 or not (np.isfinite(a) & (a > lowest)).all():
             raise ValueError(f"{k} has values that no fitted model has")
     variance = arrays.get("missing_variance")

@@ -16,6 +16,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+from probprop.reference.likelihoods import SCALE
 from probprop.reference.likelihoods.heavy import learned_tail
 
 
@@ -37,8 +38,11 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         X = _standardised(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
-        for refine, rate in zip(task.refine, rates, strict=True):
-            posterior, passes, sweeps = _epoch(task, posterior, X, y, refine=bool(refine))
+        for e, (refine, rate) in enumerate(zip(task.refine, rates, strict=True)):
+            power = 0.0 if task.watch is None else float(task.watch.power[e])
+            posterior, passes, sweeps = _epoch(
+                task, posterior, X, y, refine=bool(refine), watch_power=power
+            )
             posterior = _with_learned_tail(posterior, passes, float(rate))
             records.append(Records.of_epoch(posterior, passes, sweeps))
     except KeyboardInterrupt as interrupt:
@@ -47,10 +51,11 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 
 def _epoch(
-    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool
+    task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool, watch_power: float
 ) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
     """Make the passes over the blocks of one epoch, each with its refinement."""
     passes, sweeps = [], []
+    seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if watch_power > 0.0 else None
     for block in np.array_split(task.order(), task.n_blocks):
         posterior, passed = reference.adf_pass(
             posterior,
@@ -60,10 +65,13 @@ def _epoch(
             likelihood=task.likelihood,
             memory=task.memory,
             X_var=task.X_var,
+            seen=seen,
             weights=task.weights,
             y_var=task.y_var,
             power=task.power,
         )
+        if seen is not None:
+            posterior, passed = _watched(task, posterior, X, seen, block, watch_power, passed)
         passes.append(passed)
         if refine:
             posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
@@ -78,6 +86,36 @@ def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: f
         return posterior
     d_tail = np.sum([p.d_tail_sum for p in passes if p.d_tail_sum], axis=0) / n_absorbed
     return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
+
+
+def _watched(
+    task: Task,
+    posterior: Posterior,
+    X: Array,
+    seen: FloatArray,
+    block: Array,
+    power: float,
+    passed: PassInfo,
+) -> tuple[Posterior, PassInfo]:
+    """Let the network of the noise absorb what it saw; its counts join those of the pass."""
+    assert posterior.noise_network is not None
+    assert task.watch is not None
+    network, info = reference.adf_pass(
+        posterior.noise_network,
+        X,
+        seen,
+        block,
+        likelihood=SCALE,
+        memory=task.watch.memory,
+        X_var=task.X_var,
+        power=power,
+    )
+    counted = replace(
+        passed,
+        n_undone=passed.n_undone + info.n_undone,
+        n_skipped=max(passed.n_skipped, info.n_skipped),  # it skips what was skipped
+    )
+    return replace(posterior, noise_network=network), counted
 
 
 def _no_records(task: Task) -> Records:

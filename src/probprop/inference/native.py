@@ -43,6 +43,7 @@ def cpu_levels() -> list[str]:
 
 
 class_log_probabilities = _kernel.class_log_probabilities
+scale_mixture = _kernel.scale_mixture
 
 # ---- Arrays as the kernel takes them
 
@@ -167,9 +168,19 @@ def _job(task: Task) -> Any:
         _kernel_memory(task.memory, posterior),
         *_shuffling(task),
         _weighting(task.weights, task.y_var, task.power),
+        _watching(task),
         posterior.tail,
         task.tail_rate,
     )
+
+
+def _watching(task: Task) -> tuple[Any, ...] | None:
+    """Return the network of the noise and how it learns, if there is one."""
+    network, watch = task.posterior.noise_network, task.watch
+    if network is None or watch is None:
+        return None
+    memory = _kernel_memory(watch.memory, network)
+    return network.layer_sizes, *_weights(network), watch.power, memory
 
 
 def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
@@ -200,9 +211,18 @@ def _trained(task: Task, job: Any) -> Trained:
         a_hat_nat=a_hat_nat,
         b_hat_nat=b_hat_nat,
         tail=tail,
+        noise_network=_noise_network(task, job),
     )
     _WHOLE[posterior] = whole
     return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
+
+
+def _noise_network(task: Task, job: Any) -> Posterior | None:
+    before, weights = task.posterior.noise_network, job.noise_weights()
+    if before is None or weights is None:
+        return before
+    m_w, v_w = cut(weights, before.m_w)
+    return replace(before, m_w=m_w, v_w=v_w)
 
 
 def _set_generator(random_state: RandomState, key: Array, position: int) -> None:

@@ -26,6 +26,8 @@ class Plan:
         What the targets are to the outputs.
     hidden : tuple of int, default=(50,)
         Units in each hidden layer.
+    noise_hidden : tuple of int or None, default=None
+        The same of the network of the noise; None: the noise does not depend on the inputs.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights.
     refine_every : float, default=1
@@ -42,11 +44,12 @@ class Plan:
         A key of `probprop.inference.engine.ENGINES`.
     quiet_epochs : int, default=20
         Epochs of a training before the tails of the noise are learned: the first residuals are
-        those of a network that knows nothing.
+        those of a network that knows nothing. At most half of those planned.
     """
 
     likelihood: Likelihood
     hidden: tuple[int, ...] = (50,)
+    noise_hidden: tuple[int, ...] | None = None
     prior_shape: float = 6.0
     prior_rate: float = 6.0
     refine_every: float = 1

@@ -60,6 +60,9 @@ class Posterior:
     a_hat_nat, b_hat_nat : tuple of ndarray
         Natural parameters of the Gamma part of each approximate prior factor:
         shape minus one, and minus the rate; float64.
+    noise_network : Posterior or None, default=None
+        The network of the noise, where it depends on the inputs: its outputs, one per target,
+        are the logarithms of the noise variances in units of `noise_variance`.
     tail : ndarray of shape (n_outputs,), default=None
         Variance of the logarithm of the noise variance of each output, around that of the level
         E[1/gamma]; 0 is Gaussian noise. None: all are 0.
@@ -74,6 +77,7 @@ class Posterior:
     v_hat_nat: tuple[FloatArray, ...]
     a_hat_nat: tuple[FloatArray, ...]
     b_hat_nat: tuple[FloatArray, ...]
+    noise_network: Posterior | None = None
     tail: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -105,14 +109,10 @@ class Posterior:
     def noise_variance(self) -> FloatArray:
         """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared.
 
-        With a tail it is the level of the noise variance: the median of the log-normal.
+        With a tail, or where the noise depends on the inputs, it is the level that the noise
+        variance varies around.
         """
         return self.beta_noise / (self.alpha_noise - 1.0)
-
-    @property
-    def mean_noise_variance(self) -> FloatArray:
-        """The variance of the noise, (K,): its level times exp(tail/2)."""
-        return self.noise_variance * np.exp(0.5 * self.tail)
 
     @property
     def prior_variance(self) -> float:

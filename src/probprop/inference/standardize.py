@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,21 +67,20 @@ class Standardizer:
 
     def check_y(self, y: Array, dtype: np.dtype[Any]) -> None:
         """Refuse targets that the arithmetic of the dtype could not hold, without a copy."""
-        low, high = self.transform_y(y.min(axis=0)), self.transform_y(y.max(axis=0))
-        check_magnitude("y", max(-min(low.tolist()), *high.tolist()), dtype)
+        ends = y if len(y) <= 2 else np.array([y.min(axis=0), y.max(axis=0)])
+        check_magnitude("y", max(map(abs, self.transform_y(ends).ravel().tolist())), dtype)
 
     def largest_std(self, std: FloatArray) -> float:
         """Return the largest of the standard deviations, standardised."""
         with np.errstate(over="ignore"):  # the caller refuses what is too large
             return float((std.max(axis=0) / self.x_scale).max())
 
-    @property
+    @cached_property
     def leaves_targets(self) -> bool:
         """Whether targets are left as they are."""
-        means, scales = self.y_mean.tolist(), self.y_scale.tolist()  # faster than arrays, if few
-        return not any(means) and all(scale == 1.0 for scale in scales)
+        return not self.y_mean.any() and bool((self.y_scale == 1.0).all())
 
-    @property
+    @cached_property
     def log_y_scale(self) -> float:
         """The log of the scales of all targets together: log densities are that much larger."""
         return float(np.log(self.y_scale).sum())

@@ -17,6 +17,21 @@ INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
 
 
+class Watch(NamedTuple):
+    """How the network of the noise learns from the residuals of that of the mean.
+
+    Parameters
+    ----------
+    power : ndarray of shape (n_epochs,)
+        Of its likelihood, at most 1; where it is 0 the network is left alone.
+    memory : Memory or None
+        The bound on its evidence.
+    """
+
+    power: FloatArray
+    memory: Memory | None
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """Epochs to make over the same rows.
@@ -42,6 +57,8 @@ class Task:
         Parts that an epoch is cut into; with refinement, each is followed by one.
     random_state : RandomState or None
         Shuffles the rows before each epoch; None: they come in the order given.
+    watch : Watch or None
+        If the posterior has a network of the noise.
     weights : ndarray of shape (n,), or None
         Above 0. They divide the noise variance of their rows, or are the powers of their
         likelihoods, as the likelihood says. None: each is 1. The capacity of `memory` counts rows,
@@ -64,6 +81,7 @@ class Task:
     refine: Array
     n_blocks: int = 1
     random_state: RandomState | None = None
+    watch: Watch | None = None
     weights: FloatArray | None = None
     y_var: FloatArray | None = None
     power: float = 1.0

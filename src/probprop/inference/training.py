@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.random import RandomState
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
+from probprop.inference.noise import start_noise_network, watch
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior
 from probprop.inference.prediction import features
@@ -71,6 +72,8 @@ class Run(NamedTuple):
         As the likelihood encodes them.
     random_state : RandomState or None
         Shuffles the rows before every epoch; None: they come in the order given.
+    n_epochs : int or None
+        All epochs there will be; None: a stream has no end.
     made : list of Epoch
         The epochs that the last step made.
     new : bool
@@ -87,6 +90,7 @@ class Run(NamedTuple):
     X_var: Array | None
     y: Array
     random_state: RandomState | None
+    n_epochs: int | None = None
     made: Sequence[Epoch] = ()
     new: bool = True
     weights: FloatArray | None = None
@@ -117,6 +121,11 @@ def start(
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
     noise_shape, noise_rate = (np.full(n_noise, a) for a in likelihood.noise_prior)
+    network = None
+    if plan.noise_hidden is not None:
+        network = start_noise_network(
+            X.shape[1], plan.noise_hidden, n_noise, random_state, plan.dtype
+        )
     posterior = initial_posterior(
         [X.shape[1], *plan.hidden, likelihood.n_outputs],
         noise_shape=noise_shape,
@@ -135,7 +144,7 @@ def start(
     check_target_scale(standardizer.y_scale)
     records = Records.of_epoch(posterior, [], [])
     (nothing,) = summarize(0, 0, records, standardizer)
-    return Fitted(posterior, standardizer, nothing)
+    return Fitted(replace(posterior, noise_network=network), standardizer, nothing)
 
 
 def begin(
@@ -145,6 +154,7 @@ def begin(
     y: Array,
     random_state: RandomState | None = None,
     *,
+    n_epochs: int | None = None,
     weights: FloatArray | None = None,
     y_std: FloatArray | None = None,
     power: float = 1.0,
@@ -162,6 +172,8 @@ def begin(
     random_state : RandomState, default=None
         Shuffles the rows before every epoch. None is a stream: they come in the order given, an
         epoch is not cut, and the prior factors are refined after it.
+    n_epochs : int, default=None
+        All epochs there will be, where rows are shuffled.
     weights : ndarray of shape (n,), default=None
         Above 0. They divide the noise variance of their rows, or are the powers of their
         likelihoods, as the likelihood says.
@@ -175,7 +187,16 @@ def begin(
         fitted.standardizer.check_y(y, plan.dtype)
     y_var = None if y_std is None else _target_variance(plan, fitted.standardizer, y_std)
     return Run(
-        plan, fitted, entries, X_var, y, random_state, weights=weights, y_var=y_var, power=power
+        plan,
+        fitted,
+        entries,
+        X_var,
+        y,
+        random_state,
+        n_epochs,
+        weights=weights,
+        y_var=y_var,
+        power=power,
     )
 
 
@@ -236,7 +257,11 @@ def advance(
 def _task(run: Run, n_epochs: int) -> Task:
     plan, fitted, stream = run.plan, run.fitted, run.random_state is None
     first = fitted.epoch.n_iter + 1
-    refine = [stream or plan.refines(n_iter) for n_iter in range(first, first + n_epochs)]
+    n_iters = range(first, first + n_epochs)
+    refine = [stream or plan.refines(n_iter) for n_iter in n_iters]
+    watching = None
+    if fitted.posterior.noise_network is not None:
+        watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run))
     return Task(
         posterior=fitted.posterior,
         X=run.X,
@@ -248,6 +273,7 @@ def _task(run: Run, n_epochs: int) -> Task:
         refine=np.array(refine, bool),
         n_blocks=1 if stream else plan.n_blocks(len(run.y)),
         random_state=run.random_state,
+        watch=watching,
         weights=run.weights,
         y_var=run.y_var,
         power=run.power,
@@ -266,7 +292,10 @@ def _tail_rate(run: Run, first: int, n_epochs: int) -> FloatArray | None:
     if run.random_state is None:
         known = run.fitted.n_samples_seen > 0
         return np.full(n_epochs, len(run.y) / _n_seen(run) if known else 0.0)
-    return np.where(np.arange(first, first + n_epochs) > run.plan.quiet_epochs, 1.0, 0.0)
+    quiet = run.plan.quiet_epochs
+    if run.n_epochs is not None:
+        quiet = min(quiet, run.n_epochs // 2)
+    return np.where(np.arange(first, first + n_epochs) > quiet, 1.0, 0.0)
 
 
 def _n_seen(run: Run) -> int:
@@ -302,10 +331,10 @@ def summarize(
     ):
         undone, guarded, skipped, skipped_factors = counts
         n_absorbed = n_points - skipped
-        noise_variance = tuple(
+        noise_variance = [
             beta / (alpha - 1.0) * math.exp(0.5 * s2) * scale2
             for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
-        )
+        ]
         # A density of standardised targets, divided by their scales, is one of the targets.
         mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
         epochs.append(
@@ -313,7 +342,7 @@ def summarize(
                 n_iter,
                 n_absorbed,
                 mean_log_Z,
-                noise_variance[0] if len(noise_variance) == 1 else noise_variance,
+                noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
                 prior[1] / (prior[0] - 1.0),
                 undone,
                 guarded,

@@ -16,8 +16,8 @@ from probprop.predictive.words import moments_in_words, short_repr
 class Sensitivity:
     """The predictive mean and standard deviation of n rows, and their gradients.
 
-    The names are those of `Predictive`. The noise has no gradient of its own, as if it were the
-    same all around each row; it only damps that of `std`.
+    The names are those of `Predictive`. Noise that does not depend on the inputs has no gradient;
+    it only damps that of `std`.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class Sensitivity:
         Derivatives of `mean`, in target units per unit of each feature.
     dstd_model_dX : ndarray of shape (n, n_features)
         Derivatives of `std_model`, in target units per unit of each feature.
+    dstd_noise_dX : ndarray of shape (n, n_features)
+        Derivatives of `std_noise`, likewise; 0 where the noise is the same everywhere.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Sensitivity:
     std_noise: FloatArray
     dmean_dX: FloatArray
     dstd_model_dX: FloatArray
+    dstd_noise_dX: FloatArray
 
     def __repr__(self) -> str:
         n_features = f"n_features={self.dmean_dX.shape[1]}"
@@ -66,7 +69,10 @@ class Sensitivity:
     @property
     def dstd_dX(self) -> FloatArray:
         """Derivatives of `std`, in target units per unit of each feature; (n, n_features)."""
-        return self.dstd_model_dX * (self.std_model / self.std)[:, np.newaxis]
+        std, along = self.std, np.s_[:, np.newaxis]
+        of_model = self.dstd_model_dX * (self.std_model / std)[along]
+        of_noise = self.dstd_noise_dX * (self.std_noise / std)[along]
+        return of_model + of_noise
 
 
 def sensitivity(
@@ -75,6 +81,7 @@ def sensitivity(
     dmean_dX: FloatArray,
     dvariance_dX: FloatArray,
     noise_variance: ArrayLike,
+    dlog_noise_variance_dX: ArrayLike,
     standardizer: Standardizer,
 ) -> Sensitivity:
     """Bring moments and gradients from standardised units to those of the user.
@@ -85,6 +92,8 @@ def sensitivity(
         Of the network output, without the noise.
     dmean_dX, dvariance_dX : ndarray of shape (n, n_features)
     noise_variance : array-like that broadcasts to (n,)
+    dlog_noise_variance_dX : array-like that broadcasts to (n, n_features)
+        Derivatives of its logarithm.
     standardizer : Standardizer
 
     Returns
@@ -94,10 +103,13 @@ def sensitivity(
     std = np.sqrt(variance)
     dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
     y_scale, x_scale = np.asarray(standardizer.y_scale).item(), standardizer.x_scale
+    std_noise = np.broadcast_to(np.sqrt(noise_variance) * y_scale, mean.shape)
+    dlog_std_noise_dX = np.broadcast_to(0.5 * np.asarray(dlog_noise_variance_dX), dmean_dX.shape)
     return Sensitivity(
         mean=mean * y_scale + standardizer.y_mean,
         std_model=std * y_scale,
-        std_noise=np.broadcast_to(np.sqrt(noise_variance) * y_scale, mean.shape),
+        std_noise=std_noise,
         dmean_dX=dmean_dX / x_scale * y_scale,
         dstd_model_dX=dstd_dX / x_scale * y_scale,
+        dstd_noise_dX=dlog_std_noise_dX / x_scale * std_noise[:, np.newaxis],
     )

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, PassInfo, Posterior
 from probprop.reference.activations.relu import ReluMoments, relu_moments
+from probprop.reference.gamma import noise_update
 from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
-from probprop.reference.noise import heavy_noise_update, noise_update
+from probprop.reference.noise import heavy_noise_update
 from probprop.reference.tempering import temper
 from probprop.reference.weighting import rescaled, weighted_evidence
 
@@ -301,6 +302,7 @@ def adf_pass(
     weights: Array | None = None,
     y_var: Array | None = None,
     power: float = 1.0,
+    seen: FloatArray | None = None,
 ) -> tuple[Posterior, PassInfo]:
     """Absorb points one after another.
 
@@ -323,21 +325,24 @@ def adf_pass(
     y_var : ndarray, (n, K), default=None
     power : float, default=1.0
         How the points count, as in `absorb`.
+    seen : ndarray, (n, 3 K), default=None
+        Takes what a network of the noise sees of every point, as `watched` gives it; NaN of one
+        that was left out.
     """
     infos = []
     for t, i in enumerate(order):
         if memory is not None and t % memory.every == 0:
             posterior = temper(posterior, memory, min(memory.every, len(order) - t))
-        posterior, info = absorb(
-            posterior,
-            X[i],
-            y[i],
-            likelihood=likelihood,
-            x_var=None if X_var is None else X_var[i],
-            weight=1.0 if weights is None else float(weights[i]),
-            y_var=None if y_var is None else y_var[i],
-            power=power,
-        )
+        before = posterior
+        point: Any = {
+            "likelihood": likelihood,
+            "x_var": None if X_var is None else X_var[i],
+            "weight": 1.0 if weights is None else float(weights[i]),
+            "y_var": None if y_var is None else y_var[i],
+        }
+        posterior, info = absorb(before, X[i], y[i], power=power, **point)
+        if seen is not None:
+            seen[i] = watched(before, X[i], y[i], **point) if info.n_skipped == 0 else np.nan
         infos.append(info)
     return posterior, PassInfo(
         log_Z_sum=math.fsum(info.log_Z_sum for info in infos),
@@ -347,6 +352,26 @@ def adf_pass(
         n_skipped=sum(info.n_skipped for info in infos),
         d_tail_sum=_summed([info.d_tail_sum for info in infos if info.d_tail_sum]),
     )
+
+
+def watched(
+    posterior: Posterior,
+    x: Array,
+    y: float | Array,
+    *,
+    likelihood: PointLikelihood = GAUSSIAN,
+    x_var: Array | None = None,
+    weight: float = 1.0,
+    y_var: Array | None = None,
+) -> FloatArray:
+    """Return what a network of the noise sees of a point before it is absorbed, (3 K,).
+
+    These are the residuals, the variances of the outputs and the levels of the noise: targets of
+    the likelihood `SCALE`, in the units in which the weight is 1. Parameters are those of `absorb`.
+    """
+    passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, x, x_var))
+    point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
+    return np.concatenate([point.y - point.m, point.v, posterior.noise_variance])
 
 
 def predict_moments(

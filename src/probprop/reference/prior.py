@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -118,11 +119,10 @@ def refine_prior(
             for array, value in zip(layer, factor, strict=True):
                 array.flat[index] = value
     return (
-        Posterior(
+        replace(
+            posterior,
             m_w=m_w,
             v_w=v_w,
-            alpha_noise=posterior.alpha_noise,
-            beta_noise=posterior.beta_noise,
             alpha_prior=alpha,
             beta_prior=beta,
             v_hat_nat=v_hat_nat,

@@ -92,7 +92,10 @@ def model_facts(
         if len(names) > 1:
             noise = [f"{one} of {name}" for one, name in zip(noise, names, strict=True)]
             units = "each target"
-        facts.append(["Noise", f"standard deviation {'; '.join(noise)}, in units of {units}"])
+        of_noise = f"standard deviation {'; '.join(noise)}, in units of {units}"
+        if q.noise_network is not None:
+            of_noise = f"depends on the features; around a level with {of_noise}"
+        facts.append(["Noise", of_noise])
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])

@@ -10,6 +10,7 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.gaussian import Predictive
@@ -81,6 +82,7 @@ class Gaussian:
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
@@ -99,7 +101,7 @@ class Gaussian:
         return Predictive(
             mean=in_units,
             std_model=std_model,
-            std_noise=np.sqrt(posterior.noise_variance) * scale,
+            std_noise=np.sqrt(noise.variance) * scale,
             alpha_noise=posterior.alpha_noise,
         )
 

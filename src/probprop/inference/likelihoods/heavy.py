@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from probprop._types import FloatArray
 from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
@@ -47,14 +46,14 @@ class Heavy(Gaussian):
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
     ) -> HeavyPredictive:
         """Return the Gaussian plus heavy-tailed noise of every row, in target units."""
-        gaussian = super().predictive(mean, variance, posterior, standardizer, engine)
-        std_noise = np.sqrt(posterior.mean_noise_variance) * standardizer.y_scale
-        return HeavyPredictive(gaussian.mean, gaussian.std_model, std_noise, posterior.tail)
+        gaussian = super().predictive(mean, variance, noise, posterior, standardizer, engine)
+        return HeavyPredictive(gaussian.mean, gaussian.std_model, gaussian.std_noise, noise.v_log)
 
     def mixture(self, predictives: Sequence[HeavyPredictive]) -> HeavyMixture:
         """Return the equal mixture of several networks."""

@@ -11,6 +11,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import class_index
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.classes import ClassMixture, ClassPredictive
@@ -70,6 +71,7 @@ class Multinomial:
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,

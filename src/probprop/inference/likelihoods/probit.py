@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import check_shape, class_index
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.classes import ClassMixture, ClassPredictive
@@ -77,6 +78,7 @@ class Probit:
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,

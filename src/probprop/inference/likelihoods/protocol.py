@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
+from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import Evidence
@@ -75,13 +76,15 @@ class Likelihood(Protocol):
         self,
         mean: FloatArray,
         variance: FloatArray,
+        noise: Noise,
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
     ) -> Any:
         """Return the predictive distribution of rows, given the moments of their outputs.
 
-        mean and variance are (n,), or (n, K) for several outputs, and standardised.
+        mean and variance are (n,), or (n, K) for several outputs, and standardised; the noise is
+        that of the same rows.
         """
 
     def log_p(self, predictive: Any, y: Array) -> FloatArray:

@@ -1,0 +1,23 @@
+// What the network of the noise watches while that of the mean absorbs points.
+// The readable twin is `watched` in src/probprop/reference/adf.py.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace probprop {
+namespace PROBPROP_LEVEL {
+
+// Of a point, before its update: residuals, variances of the outputs, levels of the noise, all in
+// the units in which its noise has the weight 1 (see weighting.hpp), which h does not feel; the
+// targets of the likelihood `scale`. NaN if the point is left out. `seen` is (3, outputs).
+static void record(const Outputs& out, const double* y, const double* alpha, const double* beta,
+                   bool absorbed, double* seen) {
+    for (int k = 0; k < out.n; ++k) {
+        seen[k] = absorbed ? y[k] - out.m[k] : __builtin_nan("");
+        seen[out.n + k] = out.v[k];
+        seen[2 * out.n + k] = beta[k] / (alpha[k] - 1.0);
+    }
+}
+
+}  // namespace PROBPROP_LEVEL
+}  // namespace probprop

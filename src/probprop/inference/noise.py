@@ -1,0 +1,137 @@
+"""The network of the noise: where it begins, how it learns, and the noise it gives to rows.
+
+Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
+h; it watches the residuals of the network of the mean, which trains as if the noise were the same
+everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array, FloatArray
+from probprop.inference.posterior import Memory, Posterior, initial_posterior
+from probprop.inference.task import Watch
+
+_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 6.0  # variance 1.2; refined, it ran away
+_NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
+PASSES = 4.0
+"""The evidence that `fit` gives the network of the noise, in passes over the data."""
+FEW_ROWS = 300
+"""With fewer rows it is less, by the square of their share of this: residuals of rows that were
+learned from say little about the noise where rows are few."""
+_LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
+_LARGEST_LOG = 200.0  # exp of it, squared, is a float
+
+
+def start_noise_network(
+    n_features: int,
+    hidden: tuple[int, ...],
+    n_targets: int,
+    random_state: RandomState,
+    dtype: np.dtype[Any],
+) -> Posterior:
+    """Return the network of the noise before any point: its head is zero, and so is h(x).
+
+    Parameters
+    ----------
+    n_features : int
+    hidden : tuple of int
+        Units in each hidden layer.
+    n_targets : int
+        One output each.
+    random_state : RandomState
+        Left as it is, so that the network of the mean is the same without this one.
+    dtype : numpy.dtype
+        Of the weights.
+    """
+    drawn = RandomState(deepcopy(random_state).randint(2**31))
+    network = initial_posterior(
+        [n_features, *hidden, n_targets],
+        noise_shape=_NOISE_SHAPE,
+        noise_rate=_NOISE_RATE,
+        prior_shape=_PRIOR_SHAPE,
+        prior_rate=_PRIOR_RATE,
+        random_state=drawn,
+        dtype=dtype,
+    )
+    return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
+
+
+def noise_network(m_w: tuple[Array, ...], v_w: tuple[Array, ...]) -> Posterior:
+    """Return the network of the noise that has these weights; the rest of it never changes.
+
+    Parameters
+    ----------
+    m_w, v_w : tuple of ndarray, each (n_out, n_in + 1)
+        Their means and variances.
+    """
+    sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
+    unused = RandomState(0)
+    beginning = start_noise_network(sizes[0], tuple(sizes[1:-1]), sizes[-1], unused, m_w[0].dtype)
+    return replace(beginning, m_w=m_w, v_w=v_w)
+
+
+def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: int) -> Watch:
+    """Return how the network of the noise learns in some epochs.
+
+    Parameters
+    ----------
+    n_iters : range
+        The epochs, counted from 1.
+    n_planned : int or None
+        All epochs that `fit` makes; None is a stream, whose residuals are honest: each row is
+        met before it was learned from.
+    memory : float or None
+        The most evidence that a network holds, in passes over the data.
+    n_seen : int
+        Rows of a pass over the data.
+
+    Examples
+    --------
+    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000).power.round(3)
+    array([0.   , 0.   , 0.114, 0.114])
+    """
+    if n_planned is None:
+        power = np.ones(len(n_iters))
+    else:
+        left_alone = int(_LEFT_ALONE * n_planned)
+        passes = PASSES * min(1.0, n_seen / FEW_ROWS) ** 2
+        each = min(1.0, passes / (n_planned - left_alone))
+        power = np.where(np.array(n_iters) > left_alone, each, 0.0)
+    if memory is None or not power.any():
+        return Watch(power, None)
+    # A point with power p is p points of evidence.
+    capacity = memory * n_seen / float(power.max())
+    return Watch(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+
+
+class Noise(NamedTuple):
+    """The noise of rows: log-normal variances, standardised; see `variance`.
+
+    Parameters
+    ----------
+    level : ndarray of shape (K,)
+        E[1/gamma] of each target.
+    m_log, v_log : ndarray of shape (n,) or (n, K), or 0.0
+        Mean and variance of the logarithm h(x) of the noise variance in units of the level.
+    """
+
+    level: FloatArray
+    m_log: FloatArray | float = 0.0
+    v_log: FloatArray | float = 0.0
+
+    @property
+    def variance(self) -> FloatArray:
+        """E[exp(h(x))]/E[gamma^-1], that broadcasts to (n,) or (n, K).
+
+        Far from the data, where nothing is known about the noise, it would be infinite.
+        """
+        log_ratio = np.minimum(self.m_log + 0.5 * self.v_log, _LARGEST_LOG)
+        variance: FloatArray = self.level * np.exp(log_ratio)
+        return variance
