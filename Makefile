@@ -61,7 +61,8 @@ sanitize: $(INSTALLED)
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 		$(SANITIZE)/bin/python -m pytest -q -p no:cacheprovider \
 		tests/reference/activations/test_relu.py tests/reference/test_gamma.py tests/inference/test_oracle.py \
-		tests/inference/test_parity.py tests/inference/test_train.py tests/reference/test_gradient.py tests/reference/test_sampled.py tests/reference/likelihoods/test_likelihood.py
+		tests/inference/test_parity.py tests/inference/test_train.py tests/reference/test_gradient.py tests/reference/test_sampled.py tests/reference/likelihoods/test_likelihood.py \
+		tests/reference/likelihoods/test_scale.py tests/reference/test_scale_mixture.py
 
 # The type stub of the compiled module, after a change of cpp/bindings.cpp.
 stub: $(INSTALLED)

@@ -18,7 +18,7 @@ template <typename T, typename Activation, typename L>
 static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     const int n_out = args.sizes[args.n_layers];
-    const size_t n_scratch = L::n_scratch(n_out);
+    const size_t n_scratch = L::n_scratch(n_out) + power_scratch<L>(n_out);
     Network<T> net = allocate<T>(arena, args.sizes, args.n_layers,
                                  n_scratch + static_cast<size_t>(L::n_targets(n_out)));
     if (arena.base == nullptr) return Status::no_memory;

@@ -21,7 +21,7 @@ struct ScaleRule {
     static constexpr double drop = 60.0, near = 0.3, u_narrow = 1e8;
     static constexpr double g_end = 706.0, e_end = 4.0917041416340054e+306;  // exp(g_end)
     static constexpr double d_far = 1e250, log_d_far = 575.6462732485115;
-    static constexpr int max_steps = 200, max_vectors = 1 << 19;
+    static constexpr int max_steps = 200, max_nodes = 1 << 20;
 };
 
 struct ScaleIntegrand {
@@ -69,13 +69,15 @@ static ScalePoint concave_mode(const ScaleIntegrand& f, double start) {
     return at;
 }
 
-// The mode left of the bend, if there is one.
-static bool left_mode(const ScaleIntegrand& f, double u_bend, ScalePoint& at) {
-    at = evaluate(f, -0.5 * f.sigma);
+// The first mode right of a point where the slope is positive, or left of a negative one.
+static bool mode_along(const ScaleIntegrand& f, double start, ScalePoint& at) {
+    const double high = (ScaleRule::g_end - f.mu) / f.sigma;
+    at = evaluate(f, start);
     for (int i = 0; i < ScaleRule::max_steps; ++i) {
-        if (at.curvature >= 0.0 || at.u >= u_bend) return false;
-        if (is_near(at)) break;
-        at = evaluate(f, at.u - at.slope / at.curvature);
+        if (at.curvature >= 0.0) return false;
+        if (is_near(at) || fabs(at.slope) < 1e-14 * at.u) break;
+        const double u = at.u - at.slope / at.curvature;
+        at = evaluate(f, u < high ? u : high);
     }
     return true;
 }
@@ -97,16 +99,23 @@ static __attribute__((noinline)) ScalePlan plan_two_modes(const ScaleIntegrand& 
                                                           double bend) {
     const double u_bend = (log(bend) - f.mu) / f.sigma;
     const double from = start > u_bend ? start : u_bend;
+    const ScalePoint at_bend = evaluate(f, u_bend);
+    const bool falls = !(at_bend.slope > 0.0);
     ScalePoint left, right;
-    if (!left_mode(f, u_bend, left)) {
+    const bool has_left = mode_along(f, -0.5 * f.sigma, left) && left.u < u_bend;
+    bool has_right = true;
+    if (falls)
+        has_right = mode_along(f, u_bend, right);
+    else
         right = concave_mode(f, from);
-        return {right, right.u, scale_step(f, right.u)};
+    const double u_step = scale_step(f, falls ? u_bend : right.u);
+    if (!has_left || !has_right) {
+        const ScalePoint top = has_right ? right : has_left ? left : at_bend;
+        return {top, top.u, u_step};
     }
-    if (!(evaluate(f, u_bend).slope > 0.0)) return {left, left.u, scale_step(f, u_bend)};
-    right = concave_mode(f, from);
     const double lead = height(right) - height(left);
     if (lead < -ScaleRule::drop) return {left, left.u, scale_step(f, u_bend)};
-    return {right, lead > ScaleRule::drop ? right.u : left.u, scale_step(f, right.u)};
+    return {right, lead > ScaleRule::drop ? right.u : left.u, u_step};
 }
 
 PROBPROP_INLINE ScalePlan plan(const ScaleIntegrand& f) {
@@ -155,7 +164,7 @@ PROBPROP_INLINE void march(const ScaleIntegrand& f, const ScalePlan& at, double 
     }
     const double far = sign * at.u_step * lanes;
     const VecF64 end = splat(ScaleRule::e_end), begin = splat(1.0 / ScaleRule::e_end);
-    for (int i = 0; i < ScaleRule::max_vectors; ++i) {
+    for (int i = 0; i < ScaleRule::max_nodes; i += lanes) {
         const VecF64 e_g = max(min(top.e_g * q, end), begin);
         const VecF64 inv_s = 1.0 / (f.v + e_g), s_ratio = top.s * inv_s;
         const VecF64 rise = (0.5 * top.D) * (min(top.e_g * q_less_1, end) * inv_s);
@@ -165,11 +174,12 @@ PROBPROP_INLINE void march(const ScaleIntegrand& f, const ScalePlan& at, double 
         add(sums, f, relative, e_g, inv_s);
         const double reach = relative[last] * (s_ratio[last] > 1.0 ? s_ratio[last] : 1.0);
         const bool beyond = sign > 0 || top.u + delta[last] < at.leftmost;
-        if (PROBPROP_LIKELY(beyond) && !(reach >= ScaleRule::negligible)) break;
+        if (PROBPROP_LIKELY(beyond) && !(reach >= ScaleRule::negligible)) return;
         delta += far;
         q_less_1 = q_less_1 * (1.0 + less_1) + less_1;
         q *= power;
     }
+    sums.f += __builtin_nan("");  // two narrow modes too far apart: refused
 }
 
 PROBPROP_INLINE bool in_range(double d, double v, double mu, double var) {

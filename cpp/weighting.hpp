@@ -15,6 +15,70 @@ static bool is_weighted(const AdfArgs<T>& args) {
     return args.weights != nullptr || args.y_var != nullptr || args.power != 1.0;
 }
 
+// Doubles that the evidence to a power works in.
+template <typename L>
+static size_t power_scratch(int n_outputs) {
+    return L::weights_divide_noise ? 0 : 2 * static_cast<size_t>(n_outputs);
+}
+
+PROBPROP_INLINE double curvature(const Outputs& out, int k) {
+    return 2.0 * out.d_v[k] - out.d_m[k] * out.d_m[k];
+}
+
+// How much of the power can be taken at once: 1, or more where log Z is flat.
+PROBPROP_INLINE double share_of_power(const Outputs& out, double left) {
+    constexpr double far = 0.5;
+    double bend = 0.0;
+    for (int k = 0; k < out.n; ++k) {
+        const double b = out.v[k] * __builtin_fabs(curvature(out, k));
+        if (b > bend) bend = b;
+    }
+    if (left <= 1.0 || bend * left <= far) return left;
+    return far / bend > 1.0 ? far / bend : 1.0;
+}
+
+// The evidence of a point to the power p. `scratch` has room for that of p = 1 and, after it, for
+// `power_scratch`; m and v are those of `out`, moved share by share and put back.
+template <typename L>
+static double evidence_to_power(double p, double* m, double* v, const Outputs& out, const double* y,
+                                const double* alpha, const double* beta, double* scratch) {
+    constexpr int most_shares = 1000;
+    const int n = out.n;
+    const double log_Z = L::evidence(out, y, alpha, beta, scratch);
+    double share = share_of_power(out, p), left = p - share;
+    if (share == p || !__builtin_isfinite(log_Z)) {
+        for (int k = 0; k < n; ++k) {
+            out.d_v[k] = p * out.d_v[k] + 0.5 * (p * p - p) * (out.d_m[k] * out.d_m[k]);
+            out.d_m[k] *= p;
+        }
+        return p * log_Z;
+    }
+    double *m_first = scratch + L::n_scratch(n), *v_first = m_first + n;
+    for (int k = 0; k < n; ++k) {
+        m_first[k] = m[k];
+        v_first[k] = v[k];
+    }
+    for (int n_left = most_shares - 1; n_left >= 0; --n_left) {
+        for (int k = 0; k < n; ++k) {
+            m[k] += v[k] * (share * out.d_m[k]);
+            v[k] += v[k] * v[k] * (share * curvature(out, k));
+        }
+        if (left == 0.0) break;
+        L::evidence(out, y, alpha, beta, scratch);
+        share = n_left > 1 ? share_of_power(out, left) : left;
+        left -= share;
+    }
+    for (int k = 0; k < n; ++k) {
+        const double slope = (m[k] - m_first[k]) / v_first[k];
+        const double bend = (v[k] - v_first[k]) / (v_first[k] * v_first[k]);
+        out.d_m[k] = slope;
+        out.d_v[k] = 0.5 * (bend + slope * slope);
+        m[k] = m_first[k];
+        v[k] = v_first[k];
+    }
+    return p * log_Z;
+}
+
 // log Z of point i and its derivatives by the moments m and v of the outputs, which `out` has.
 // Where weights divide the noise, m, v and y are left in the units of the noise of weight 1, as
 // `learn_noise` needs them. Apart from the pass, which most of the time has no weights.
@@ -41,12 +105,7 @@ static __attribute__((noinline)) double weighted_evidence(const AdfArgs<T>& args
         }
         return log_Z + 0.5 * n * log(w);
     } else {
-        const double p = args.power * w, log_Z = L::evidence(out, y, alpha, beta, scratch);
-        for (int k = 0; k < n; ++k) {
-            out.d_v[k] = p * out.d_v[k] + 0.5 * (p * p - p) * (out.d_m[k] * out.d_m[k]);
-            out.d_m[k] *= p;
-        }
-        return p * log_Z;
+        return evidence_to_power<L>(args.power * w, m, v, out, y, alpha, beta, scratch);
     }
 }
 

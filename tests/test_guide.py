@@ -65,3 +65,11 @@ def test_a_posterior_by_hand() -> None:
     left = run_page("../developer.md")
     assert left["info"].n_points == 1
     assert (left["after"].m_w[0] != left["posterior"].m_w[0]).any()
+
+
+def test_weights() -> None:
+    left = run_page("weights.md")
+    assert left["noise_std"] == pytest.approx(0.5, rel=0.15)
+    assert left["known"].noise_variance_ == pytest.approx(left["model"].noise_variance_, rel=0.3)
+    assert left["classifier"].classes_.tolist() == ["rare", "usual"]
+    assert len(left["ensemble"].estimators_) == 3

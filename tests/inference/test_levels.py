@@ -36,6 +36,8 @@ def test_parity_at_every_level(level: str) -> None:
             "test_gradient.py",
             "test_sampled.py",
             "likelihoods/test_likelihood.py",
+            "likelihoods/test_scale.py",
+            "test_scale_mixture.py",
         )
     ]
     # Those with the parameter `reference`; the bare word would take the folder for it.

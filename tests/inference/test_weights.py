@@ -65,7 +65,7 @@ def test_the_engines_agree(
     before = start([3, *hidden, K], seed, K if likelihood is GAUSSIAN else 1, dtype)
     X, y = random.standard_normal((n, 3)).astype(dtype), targets(likelihood, n, K, random)
     options = {
-        "weights": random.uniform(0.1, 2.0, n),
+        "weights": np.exp(random.uniform(-2.0, 4.0, n)),
         "y_var": random.chisquare(1, (n, K)) if errors else None,
         "power": 1.0 if likelihood is GAUSSIAN else power,
     }

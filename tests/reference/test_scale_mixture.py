@@ -110,20 +110,39 @@ def test_parity(ratio: float, log_odds: float, mu: float, log_var: float) -> Non
     assert_mixture(native(ratio * unit, v, mu, var), expected, unit, 1e-10)
 
 
-def test_derivatives_are_differences(mixture: Mixture) -> None:
+# L'' var is about 1 somewhere: one mode splits into two, on either side of the bend.
+@settings(max_examples=100, deadline=None)
+@given(log_var=st.floats(-12.0, 2.0), log_odds=st.floats(0.0, 12.0), log_ratio=st.floats(0.0, 6.0))
+def test_parity_where_modes_split(log_var: float, log_odds: float, log_ratio: float) -> None:
+    d, mu, var = math.exp(0.5 * (log_ratio - log_var)), -log_odds, math.exp(log_var)
+    expected = scale_mixture(d, 1.0, mu, var)
+    assert np.isfinite(expected).all()
+    assert_mixture(native(d, 1.0, mu, var), expected, 1.0, 1e-10)
+
+
+@pytest.mark.parametrize("ratio", [20.0, 35.0, 60.0])
+def test_modes_that_split_against_mpmath(mixture: Mixture, ratio: float) -> None:
+    d, mu, var = math.sqrt(ratio / 0.2), -5.0, 0.2
+    assert_mixture(mixture(d, 1.0, mu, var), by_mpmath(d, 1.0, mu, var), 1.0, 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("d", "v", "mu", "var"), [(1.0, 0.5, 0.3, 0.4), (9.0, 2.0, -1.0, 1.5), (0.1, 3.0, -2.0, 0.05)]
+)
+def test_derivatives_are_differences(
+    mixture: Mixture, d: float, v: float, mu: float, var: float
+) -> None:
     def slope(f: Callable[[float], float], h: float) -> float:
         wide, narrow = ((f(x) - f(-x)) / (2.0 * x) for x in (h, 0.5 * h))
         return (4.0 * narrow - wide) / 3.0
 
-    for d, v, mu, var in [(1.0, 0.5, 0.3, 0.4), (9.0, 2.0, -1.0, 1.5), (0.1, 3.0, -2.0, 0.05)]:
-        got = mixture(d, v, mu, var)
-        by_differences = [
-            slope(lambda h: mixture(d, v, mu + h, var).log_Z, 0.01),
-            slope(lambda h: mixture(d, v, mu, var + h).log_Z, 0.01 * var),
-            slope(lambda h: mixture(d - h, v, mu, var).log_Z, 0.01),
-            slope(lambda h: mixture(d, v + h, mu, var).log_Z, 0.01 * v),
-        ]
-        assert_allclose(got[1:], by_differences, rtol=1e-6, atol=1e-8)
+    by_differences = [
+        slope(lambda h: mixture(d, v, mu + h, var).log_Z, 0.01),
+        slope(lambda h: mixture(d, v, mu, var + h).log_Z, 0.01 * var),
+        slope(lambda h: mixture(d - h, v, mu, var).log_Z, 0.01),
+        slope(lambda h: mixture(d, v + h, mu, var).log_Z, 0.01 * v),
+    ]
+    assert_allclose(mixture(d, v, mu, var)[1:], by_differences, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("var", [0.0, 1e-300, 1e-20])

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import log_ndtr
 
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
@@ -146,12 +147,12 @@ def test_a_power_multiplies_slope_and_curvature(likelihood: PointLikelihood, y: 
     for name in ("alpha_noise", "beta_noise"):
         posterior = replace(posterior, **{name: np.array([2.0 if name[0] == "a" else 1.0])})
     log_Z, d_m, d_v = gradients(posterior, X[0], y, likelihood)
-    found = gradients(posterior, X[0], y, likelihood, weight=0.5, power=3.0)
-    assert found[0] == pytest.approx(1.5 * log_Z, rel=1e-14)
-    assert_allclose(found[1][0], 1.5 * d_m[0], rtol=1e-13)
+    found = gradients(posterior, X[0], y, likelihood, weight=0.25, power=3.0)
+    assert found[0] == pytest.approx(0.75 * log_Z, rel=1e-14)
+    assert_allclose(found[1][0], 0.75 * d_m[0], rtol=1e-13)
     # In a linear network 2 d_v - d_m^2 is the second derivative of log Z by a weight.
     curvature = 2.0 * d_v[0] - d_m[0] ** 2
-    assert_allclose(2.0 * found[2][0] - found[1][0] ** 2, 1.5 * curvature, rtol=1e-11)
+    assert_allclose(2.0 * found[2][0] - found[1][0] ** 2, 0.75 * curvature, rtol=1e-11)
     # The second derivative itself, of one weight.
     values = [
         gradients(moved(posterior, "m_w", 0, (0, 1), h), X[0], y, likelihood)[0]
@@ -159,6 +160,43 @@ def test_a_power_multiplies_slope_and_curvature(likelihood: PointLikelihood, y: 
     ]
     numeric = (values[0] - 2.0 * values[1] + values[2]) / 1e-6
     assert curvature[0, 1] == pytest.approx(numeric, rel=1e-4)
+
+
+def one_weight(variance: float) -> Posterior:
+    """A network whose output is its bias, of this variance."""
+    posterior = replace(made(1, hidden=()), alpha_noise=np.array([2.0]), beta_noise=np.array([1.0]))
+    m_w, v_w = np.array([[0.0, 0.0, 0.0, 0.4]]), np.full((1, 4), 4.0 * variance)
+    return replace(posterior, m_w=(m_w,), v_w=(v_w,))
+
+
+def absorb_label(engine: str, posterior: Posterior, **options: object) -> Posterior:
+    x, y = np.zeros((1, 3)), np.array([1.0])
+    return ENGINES[engine].adf_pass(posterior, x, y, np.arange(1), likelihood=PROBIT, **options)[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_weight_of_two_is_the_label_twice_if_the_output_is_one_weight(engine: str) -> None:
+    before = one_weight(20.0)
+    twice = absorb_label(engine, absorb_label(engine, before))
+    found = absorb_label(engine, before, weights=np.array([2.0]))
+    assert_allclose(found.m_w[0], twice.m_w[0], rtol=1e-13)
+    assert_allclose(found.v_w[0], twice.v_w[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weight", [3.0, 30.0, 1e3, 1e12])
+def test_a_large_power_is_near_the_true_mean(engine: str, weight: float) -> None:
+    # Phi(f)^p N(f | 0.2, 2), whatever p: the parabola alone would be at 0.2 + 0.8 p.
+    after = absorb_label(engine, one_weight(2.0), weights=np.array([weight]))
+    mean, variance = after.m_w[0][0, 3] / 2.0, after.v_w[0][0, 3] / 4.0
+    f = np.linspace(-8.0, 30.0, 20001)
+    log_p = weight * log_ndtr(f) - (f - 0.2) ** 2 / 4.0
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    exact = p @ f
+    assert mean == pytest.approx(exact, rel=0.35)
+    # Shares of one likelihood narrow more than they should, as passes over the same data do.
+    assert 0.0 < variance < p @ (f - exact) ** 2
 
 
 def test_a_weight_of_one_and_an_error_of_zero_change_no_bit() -> None:

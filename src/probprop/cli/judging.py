@@ -84,7 +84,10 @@ def info(context: typer.Context, model: Model) -> None:
     if isinstance(loaded, TableModel):
         facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)
+        given = {"Weights": loaded.counting.weight, "Errors": ", ".join(loaded.counting.error)}
+        counting = [(fact, name) for fact, name in given.items() if name]
     else:
+        counting = []
         facts = model_facts(loaded, [], "the target")
         names = getattr(loaded, "feature_names_in_", ())
         features = ", ".join(str(name) for name in names) or "without names"
@@ -93,6 +96,7 @@ def info(context: typer.Context, model: Model) -> None:
         [
             *rows,
             ("Features", features),
+            *counting,
             ("Written by", f"probprop {version}"),
             ("File size", f"{os.path.getsize(model):,} bytes"),
         ]

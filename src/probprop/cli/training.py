@@ -45,6 +45,7 @@ Examples:
   probprop fit buildings.csv --target heating,cooling -o loads.pbp
   probprop fit houses.csv --target price --noise input -o houses.pbp
   probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
+  probprop fit stars.csv --target distance --error distance_error -o stars.pbp
   cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
@@ -103,6 +104,16 @@ def fit(
     ] = AUTO,
     features: Features = None,
     drop: Drop = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Weights of the rows; they divide the noise variance."),
+    ] = None,
+    error: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN,...", help="Known standard deviations of the target, or of each."
+        ),
+    ] = None,
     missing: Annotated[
         MissingOption,
         typer.Option(
@@ -149,6 +160,12 @@ def fit(
     variance of its column, here and in the tables that the model is given later. Every row
     must have its target.
 
+    With --weight a row of weight w has the noise variance over w, as the mean of w measurements
+    has; for classes w is the power of its likelihood. Rows of weight 0 are left out. The squares
+    of --error add to the noise variance. Both columns hold numbers of 0 or more and are no
+    features; predictions do not need them. Rows that are held out are judged, and new ones
+    predicted, as if they had weight 1 and no known error.
+
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model.
     """
@@ -168,6 +185,7 @@ def fit(
     from probprop.estimators.regressor import PBPRegressor
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
+    from probprop.table.counting import Counting
     from probprop.table.select import choose_features
     from probprop.table.target import labels_of
 
@@ -177,7 +195,12 @@ def fit(
     wanted = column_names(features, columns) if features else None
     unwanted = column_names(drop or [], columns)
     targets = list(dict.fromkeys(column_names(target, columns)))
-    chosen = choose_features(frame, targets, wanted, unwanted)
+    counting = Counting(weight, tuple(column_names(error or [], columns)))
+    counting.check(frame, targets, [*(wanted or ()), *unwanted])
+    frame, n_rows = counting.rows(frame), len(frame)
+    if len(frame) < n_rows:
+        terminal.say(f"{plural(n_rows - len(frame), 'row')} of weight 0 left out")
+    chosen = choose_features(frame, targets, wanted, [*unwanted, *counting.names])
     # Before rows are held out, so that the message counts them all.
     n_gaps = int(frame[chosen].isna().any(axis=1).sum())
     if missing is MissingOption.marginalize:
@@ -213,7 +236,13 @@ def fit(
         bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
         with bar as callback:
             model = fit_table_model(
-                rows, targets, features=chosen, estimator=estimator, callback=callback
+                rows,
+                targets,
+                features=chosen,
+                estimator=estimator,
+                callback=callback,
+                weight=counting.weight,
+                error=counting.error,
             )
         if first is not None:
             from probprop.report import choice_text  # slow to import
@@ -252,7 +281,8 @@ def fit(
 def update(context: typer.Context, model: Model, data: Data) -> None:
     """Learn from new rows: one more pass, over these rows only.
 
-    Give each row once: rows seen twice count twice. The old model file stays until the new one
+    Give each row once: rows seen twice count twice. A model that was fitted with --weight or
+    --error needs those columns. The old model file stays until the new one
     is complete.
     """
     check_destination(model, "MODEL")
@@ -260,9 +290,11 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     from probprop.table import read_table
 
     old = load_table_model(model)
-    frame = read_table(data, columns=list(old.all_kinds), kinds=old.all_kinds)
+    kinds = old.kinds_to_learn
+    frame = read_table(data, columns=list(kinds), kinds=kinds)
     new = old.update(frame)
     save_model(new, model)
+    n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
     noise = ""
     if new.classes is None:
         last = first_network(new.estimator).history_[-1]
@@ -272,8 +304,8 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
         varies = first_network(new.estimator).posterior_.noise_network is not None
         noise = f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
     terminal_of(context).say(
-        f"updated {model} with {plural(len(frame), 'row')}: {new.estimator.n_samples_seen_:,} rows "
-        f"seen in {first_network(new.estimator).n_iter_:,} passes{noise}"
+        f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
+        f"{first_network(new.estimator).n_iter_:,} passes{noise}"
     )
 
 

@@ -90,9 +90,9 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the likelihoods of the rows, 0 or more: a row of weight 2 says as much as two
-            like it, but at once. One of weight 0 is left out, before anything else is done.
-            The features are standardised without the weights. None: each is 1.
+            Powers of the likelihoods of the rows, 0 or more, best about 1 on average: a row of
+            weight 2 says as much as two like it, but at once. One of weight 0 is left out, before
+            anything else is done. They do not change how the features are standardised.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None

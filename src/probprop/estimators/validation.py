@@ -64,14 +64,15 @@ def check_target_std(y_std: Any, y: Array) -> FloatArray | None:
     if y_std is None:
         return None
     std = np.asarray(y_std, np.float64)
-    if std.shape == (len(y),) != y.shape:
-        std = std[:, np.newaxis]  # one per row, for all targets
+    n = len(y)
+    if std.shape in ((n,), (n, 1)):  # one per row, for all targets
+        std = std.reshape(n, *[1] * (y.ndim - 1))
     try:
-        std = np.broadcast_to(std.reshape(y.shape) if std.size == y.size else std, y.shape)
+        std = np.broadcast_to(std, y.shape)
     except ValueError:
         raise ValueError(
             f"y_std must have the shape of y, {y.shape}, or one that broadcasts to it, such as "
-            f"({len(y)},). Got {np.shape(y_std)} instead."
+            f"({n},). Got {np.shape(y_std)} instead."
         ) from None
     bad = std[~((std >= 0.0) & (std < np.inf))]
     if bad.size:

@@ -9,6 +9,7 @@ from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
 from probprop.files.fields import Parts, field
 from probprop.files.networks import describe_network, rebuild_network
 from probprop.table import TableModel
+from probprop.table.counting import Counting
 from probprop.table.encoding import build_encoder
 from probprop.table.names import target_names
 
@@ -26,6 +27,8 @@ def describe_table_model(model: TableModel) -> Parts:
         for k, kind in model.kinds.items()
     ]
     header: dict[str, Any] = {"class": "TableModel", "target": model.target, "columns": columns}
+    counting = {"weight": model.counting.weight, "error": list(model.counting.error)}
+    header |= {key: value for key, value in counting.items() if value}
     header |= {"regressor": described}  # or a classifier: old files use this key
     return header, arrays
 
@@ -52,7 +55,21 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
             raise ValueError("categories are not different texts")
     if len(kinds) - len(texts) + sum(map(len, categories.values())) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
-    return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target)
+    counting = _counting(header, list(kinds), target_names(target))
+    return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target, counting)
+
+
+def _counting(header: dict[str, Any], features: list[str], targets: list[str]) -> Counting:
+    """Return the columns of weights and errors; files without them have none."""
+    weight = field(header, "weight", str) if "weight" in header else None
+    error = field(header, "error", list) if "error" in header else []
+    names, others = Counting(weight, tuple(error)).names, [*features, *targets]
+    n_different = len({*others, *(name for name in names if type(name) is str)})
+    if n_different < len(names) + len(others):
+        raise ValueError("the columns of weights and errors are not columns of their own")
+    if error and len(error) != len(targets):
+        raise ValueError("the columns of errors are not one per target")
+    return Counting(weight, tuple(error))
 
 
 def _targets(header: dict[str, Any], estimator: Any) -> str | list[str]:

@@ -10,8 +10,8 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
-from probprop.inference.noise import Noise
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.noise import Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude

@@ -70,7 +70,8 @@ def scale_mixture(d: float, v: float, mu: float, var: float) -> ScaleMixture:
     Returns
     -------
     ScaleMixture
-        NaN where an argument is not finite, abs(d) is above `D_MAX` or g beyond `G_MAX`.
+        NaN where an argument is not finite, abs(d) is above `D_MAX` or g beyond `G_MAX`; or, with
+        sigma below 1e-4, where two modes far apart are as high as each other.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def scale_mixture(d: float, v: float, mu: float, var: float) -> ScaleMixture:
     (-1.418939, 1.0)
     >>> heavy = scale_mixture(d=10.0, v=0.75, mu=-1.3862943611198906, var=2.0)
     >>> round(heavy.log_Z, 6), round(heavy.dlogZ_dm, 6)
-    (-8.850305, 0.261432)
+    (-10.490182, 0.564623)
     """
     if not _in_range(d, v, mu, var):
         return REFUSED
@@ -165,20 +166,20 @@ def _plan(f: _Integrand) -> tuple[float, float, float]:
         top = _concave_mode(f, start)
         return top, top, _step(f, top)
     u_bend = f.u_where(bend)
-    left = _left_mode(f, u_bend)
-    if left is None:
-        top = _concave_mode(f, max(start, u_bend))
-        return top, top, _step(f, top)
-    # Right of the mode, where the integrand falls, k D is at most 1 + 2 u/sigma.
-    if not f.at(u_bend).slope > 0.0:
-        return left, left, _step(f, u_bend)
-    right = _concave_mode(f, max(start, u_bend))
+    left = _mode_along(f, -0.5 * f.sigma)  # the slope is positive: L' is above -1/2
+    if left is not None and left >= u_bend:
+        left = None
+    falls = not f.at(u_bend).slope > 0.0
+    right = _mode_along(f, u_bend) if falls else _concave_mode(f, max(start, u_bend))
+    # Right of a mode, where the integrand falls, k D is at most 1 + 2 u/sigma.
+    widest = u_bend if right is None or falls else right
+    if left is None or right is None:
+        top = right if right is not None else u_bend if left is None else left
+        return top, top, _step(f, widest)
     lead = f.at(right).height - f.at(left).height
-    if lead > _DROP:
-        return right, right, _step(f, right)
     if lead < -_DROP:
         return left, left, _step(f, u_bend)
-    return right, left, _step(f, right)
+    return right, (right if lead > _DROP else left), _step(f, widest)
 
 
 def _step(f: _Integrand, u: float) -> float:
@@ -207,20 +208,21 @@ def _concave_mode(f: _Integrand, start: float) -> float:
     return u
 
 
-def _left_mode(f: _Integrand, u_bend: float) -> float | None:
-    """Find the mode left of the bend, if there is one.
+def _mode_along(f: _Integrand, start: float) -> float | None:
+    """Find the first mode right of a point where the slope is positive, or left of a negative one.
 
-    Up to the inflection of the slope, which is convex and falls there, Newton's iteration
-    climbs and never passes a mode.
+    L'' rises from 0 to its only maximum and falls to 0 at the bend. So the slope is convex left
+    of that maximum and concave right of it: Newton's iteration from either end climbs and never
+    passes a mode. Where the slope rises it has passed them all: there is none.
     """
-    u = -0.5 * f.sigma  # the slope is positive: L' is above -1/2
+    u = start
     for _ in range(_MAX_STEPS):
         at = f.at(u)
-        if at.curvature >= 0.0 or u >= u_bend:
+        if at.curvature >= 0.0:
             return None
-        if at.slope * at.slope < _NEAR * _NEAR * -at.curvature:
+        if at.slope * at.slope < _NEAR * _NEAR * -at.curvature or abs(at.slope) < 1e-14 * u:
             break
-        u -= at.slope / at.curvature
+        u = min(u - at.slope / at.curvature, (_G_END - f.mu) / f.sigma)
     return u
 
 
@@ -243,5 +245,5 @@ def _march(f: _Integrand, top: _Point, u_step: float, leftmost: float, sign: int
             sums += [relative.sum(), *(relative * _averaged(s, k, D)).sum(axis=1)]
         last = relative[-1] * max(1.0, top.s / s[-1])  # what 1/s averages reaches farther left
         if last < _NEGLIGIBLE and (sign > 0 or top.u + delta[-1] < leftmost):
-            break
-    return sums
+            return sums
+    return np.full(5, math.nan)  # two narrow modes too far apart: refused

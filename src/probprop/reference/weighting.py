@@ -13,6 +13,10 @@ Elsewhere the weight is a power p of the likelihood. Z is a Gaussian convolved w
 multiplies log Z, its slope and h:
 
     log Z -> p log Z,   d_m -> p d_m,   d_v -> p d_v + (p^2 - p)/2 d_m^2.
+
+That takes log Z for a parabola. A power above 1 can be too far for it, so it is taken in shares:
+the outputs are moved by a share of 1 or more, then log Z is evaluated again there. What all shares
+together do to the outputs, they do to the network.
 """
 
 from __future__ import annotations
@@ -24,6 +28,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.reference.likelihoods import Evidence, PointLikelihood
+
+_FAR = 0.5  # the share of its variance that an output may lose, if the share of p is above 1
+_MOST_SHARES = 1000  # ten are many
 
 
 class OnePoint(NamedTuple):
@@ -82,7 +89,8 @@ def weighted_evidence(
     noise_variance : ndarray, (K,), or (1,) where the noise is fixed
     weight : float, default=1.0
     power : float, default=1.0
-        Of a likelihood whose weight does not divide the noise; it multiplies the weight.
+        Of a likelihood whose weight does not divide the noise; it multiplies the weight. If
+        the product is above 1, the derivatives are those of the shares together.
 
     Examples
     --------
@@ -94,9 +102,45 @@ def weighted_evidence(
     >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4
     (-1.418939, array([1.]))
     """
-    log_Z, d_m, d_v = likelihood.log_Z(*point, noise_variance)
-    if likelihood.weights_divide_noise:
-        shift = 0.5 * len(d_m) * math.log(weight)
-        return Evidence(log_Z + shift, math.sqrt(weight) * d_m, weight * d_v)
-    p = power * weight
-    return Evidence(p * log_Z, p * d_m, p * d_v + 0.5 * (p * p - p) * (d_m * d_m))
+    evidence = likelihood.log_Z(*point, noise_variance)
+    if not likelihood.weights_divide_noise:
+        return _to_the_power(likelihood, point, noise_variance, power * weight, evidence)
+    log_Z, d_m, d_v = evidence
+    shift = 0.5 * len(d_m) * math.log(weight)
+    return Evidence(log_Z + shift, math.sqrt(weight) * d_m, weight * d_v)
+
+
+def _to_the_power(
+    likelihood: PointLikelihood,
+    point: OnePoint,
+    noise_variance: FloatArray,
+    p: float,
+    first: Evidence,
+) -> Evidence:
+    """Take the evidence of a point to the power p; `first` is that of p = 1."""
+    share = _share(first, point.v, p)
+    log_Z, d_m, d_v = first
+    if share == p or not math.isfinite(log_Z):
+        return Evidence(p * log_Z, p * d_m, p * d_v + 0.5 * (p * p - p) * (d_m * d_m))
+    m, v, left = point.m, point.v, p - share
+    for n_left in reversed(range(_MOST_SHARES)):
+        m, v = m + v * (share * d_m), v + v * v * (share * _curvature(d_m, d_v))
+        if left == 0.0:
+            break
+        evidence = likelihood.log_Z(m, v, point.y, noise_variance)
+        share = _share(evidence, v, left) if n_left > 1 else left
+        left -= share
+        _, d_m, d_v = evidence
+    slope, curvature = (m - point.m) / point.v, (v - point.v) / (point.v * point.v)
+    return Evidence(p * log_Z, slope, 0.5 * (curvature + slope * slope))
+
+
+def _curvature(d_m: FloatArray, d_v: FloatArray) -> FloatArray:
+    """Return the second derivative of log Z by m, (K,)."""
+    return 2.0 * d_v - d_m * d_m
+
+
+def _share(evidence: Evidence, v: FloatArray, left: float) -> float:
+    """Return how much of the power can be taken at once: 1, or more where log Z is flat."""
+    bend = float(np.max(v * np.abs(_curvature(evidence.dlogZ_dm, evidence.dlogZ_dv))))
+    return left if left <= 1.0 or bend * left <= _FAR else max(1.0, _FAR / bend)

@@ -164,6 +164,18 @@ def numbers(name: str, column: pd.Series) -> FloatArray:
     return values  # type: ignore[no-any-return]
 
 
+def non_negative(name: str, column: pd.Series) -> FloatArray:
+    """Return a column without missing values as finite floats of 0 or more, (n,).
+
+    >>> non_negative("error", pd.Series(["0", "4.5"]))
+    array([0. , 4.5])
+    """
+    values = numbers(name, column)
+    if (bad := values < 0.0).any():
+        raise _wrong_cells(name, "numbers of 0 or more", column, bad, "correct it")
+    return values
+
+
 def booleans(name: str, column: pd.Series) -> FloatArray:
     """Return a column without missing values as 0.0 and 1.0, (n,).
 

@@ -14,6 +14,7 @@ from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.regressor import PBPRegressor
 from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
+from probprop.table.counting import Counting
 from probprop.table.encoding import fit_encoder
 from probprop.table.model import Estimator, TableModel, takes_gaps
 from probprop.table.names import target_names
@@ -34,6 +35,8 @@ def fit_table_model(
     estimator: Estimator | None = None,
     random_state: int | RandomState | None = DEFAULT_SEED,
     callback: Callback | None = None,
+    weight: str | None = None,
+    error: str | Sequence[str] = (),
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -59,6 +62,12 @@ def fit_table_model(
         --seed``: the same table gives the same model. None gives another model in every call.
     callback : callable, default=None
         Called after each epoch, by an estimator whose `fit` takes one.
+    weight : str, default=None
+        Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
+        feature. Rows of weight 0 are left out.
+    error : str or sequence of str, default=()
+        Column of the known standard deviations of the target, one for each target: `y_std` of
+        `PBPRegressor`. It is no feature.
 
     Returns
     -------
@@ -91,13 +100,16 @@ def fit_table_model(
     >>> mean.shape, std.shape
     ((4,), (4,))
     """
-    targets = target_names(target)
-    chosen = choose_features(frame, targets, features, drop)
+    targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
+    counting.check(frame, targets, [*(features or ()), *drop])
+    frame = counting.rows(frame)
+    chosen = choose_features(frame, targets, features, [*drop, *counting.names])
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         estimator = _usual_estimator(given, targets)
     if is_classifier(estimator):
         check_one_target(targets)
+        counting.check_no_errors(targets[0])
         y: Array = labels_of(given, targets[0])
     else:
         y = targets_of(given, targets)
@@ -106,8 +118,10 @@ def fit_table_model(
     encoder, X = fit_encoder(given[chosen])
     new = _seeded(estimator, random_state)
     options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
+    options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
-    return TableModel(fitted, encoder, chosen, targets[0] if len(targets) == 1 else targets)
+    predicted = targets[0] if len(targets) == 1 else targets
+    return TableModel(fitted, encoder, chosen, predicted, counting)
 
 
 def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:

@@ -6,7 +6,7 @@ import copy
 import os
 import warnings
 from dataclasses import dataclass, replace
-from typing import Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 import pandas as pd
 from sklearn.compose import ColumnTransformer
@@ -21,6 +21,7 @@ from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
+from probprop.table.counting import NOTHING, Counting
 from probprop.table.encoding import encode, typed_columns
 from probprop.table.errors import listed
 from probprop.table.names import target_names
@@ -58,12 +59,16 @@ class TableModel:
         Columns of the table that the model uses, in the order of the table.
     target : str or list of str
         Column that it predicts; or several columns of numbers, each with its own noise.
+    counting : Counting, default=NOTHING
+        Columns with the weights of the rows and the errors of the targets, which `update` needs
+        too. Predictions do not: they are those of rows of weight 1 without known errors.
     """
 
     estimator: Estimator
     encoder: ColumnTransformer
     features: list[str]
     target: str | list[str]
+    counting: Counting = NOTHING
 
     def __repr__(self) -> str:
         """Return a line: what predicts which columns from which."""
@@ -99,6 +104,11 @@ class TableModel:
         return self.kinds | dict.fromkeys(self.targets, self.target_kind)
 
     @property
+    def kinds_to_learn(self) -> dict[str, Kind]:
+        """Those, and the columns that say how much rows count: what `update` takes."""
+        return self.all_kinds | dict.fromkeys(self.counting.names, "number")
+
+    @property
     def categories(self) -> dict[str, list[str]]:
         """The known categories of each text feature, sorted."""
         texts_of = [(t, names) for kind, t, names in self.encoder.transformers_ if kind == "text"]
@@ -118,7 +128,8 @@ class TableModel:
 
     def extra_columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the columns of a table that the model ignores; targets are not among them."""
-        return [name for name in frame if name not in (*self.features, *self.targets)]
+        known = {*self.features, *self.targets, *self.counting.names}
+        return [name for name in frame if name not in known]
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
@@ -228,8 +239,11 @@ class TableModel:
 
     def update(self, frame: pd.DataFrame) -> TableModel:
         """Return a model after one more pass, over the rows of this table; self stays as it is."""
+        self.counting.check(frame, self.targets)
+        frame = self.counting.rows(frame)
         X, y = self.split(frame)
-        return replace(self, estimator=copy.deepcopy(self.estimator).partial_fit(X, y))
+        estimator: Any = copy.deepcopy(self.estimator)
+        return replace(self, estimator=estimator.partial_fit(X, y, **self.counting.options(frame)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, without pickle; `probprop.load` reads it.

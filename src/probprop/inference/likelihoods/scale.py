@@ -78,7 +78,7 @@ class Scale:
                 f"levels of the noise variance, {K} column(s) each. Got shape {y.shape}."
             )
         numbers = np.asarray(y, np.float64)
-        residual, variance, level = np.split(numbers, 3, axis=1)
+        _, variance, level = np.split(numbers, 3, axis=1)
         if not np.isfinite(numbers).all() or (variance < 0.0).any() or (level <= 0.0).any():
             raise ValueError(
                 "y must hold finite residuals, variances of 0 or more and levels above 0. Got a "

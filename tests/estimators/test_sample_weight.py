@@ -200,6 +200,13 @@ def test_errors_are_in_target_units_for_each_target() -> None:
     )
 
 
+def test_errors_in_the_wrong_order_of_axes_are_refused() -> None:
+    two = np.column_stack([Y, -X[:, 1]])
+    with pytest.raises(ValueError, match=rf"y_std must have the shape of y, \({N}, 2\)"):
+        regressor().fit(X, two, y_std=np.ones((2, N)))
+    assert same(regressor().fit(X, Y, y_std=W[:, None]), regressor().fit(X, Y, y_std=W))
+
+
 def test_zero_errors_change_nothing() -> None:
     assert same(regressor().fit(X, Y, y_std=0.0), regressor().fit(X, Y))
 

@@ -1,0 +1,195 @@
+"""`--weight` and `--error`: columns of a table that say how much its rows count."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.random import RandomState
+from numpy.testing import assert_array_equal
+
+pytest.importorskip("typer", reason="the command needs the extra cli")
+
+import probprop
+from cli_tables import call
+from model_files import header_of, refused
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.table import TableError, TableModel, fit_table_model, read_table
+from probprop.table.counting import Counting
+
+Captured = pytest.CaptureFixture[str]
+FIT = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,other,other_error"
+
+
+def stars(n: int = 80) -> pd.DataFrame:
+    rng = RandomState(0)
+    frame = pd.DataFrame({"colour": rng.standard_normal(n), "size": rng.uniform(1.0, 9.0, n)})
+    frame["light_error"] = rng.choice([0.0, 0.5, 3.0], n)
+    frame["n"] = rng.choice([0, 1, 4], n)
+    frame["light"] = 50.0 + 9.0 * frame["colour"] + rng.normal(0.0, 1.0, n)
+    frame["other"] = frame["size"] ** 2
+    frame["other_error"] = 0.25 * frame["light_error"]
+    return frame.assign(kind=np.where(frame["colour"] > 0, "warm", "cold"))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    stars()[:60].to_csv("stars.csv", index=False)
+    stars()[60:].to_csv("new.csv", index=False)
+    return tmp_path
+
+
+def loaded() -> TableModel:
+    model = probprop.load("m.pbp")
+    assert isinstance(model, TableModel)
+    return model
+
+
+def assert_same(model: PBPRegressor | PBPClassifier, other: PBPRegressor | PBPClassifier) -> None:
+    for a, b in zip(model.posterior_.m_w, other.posterior_.m_w, strict=True):
+        assert_array_equal(a, b)
+    assert model.n_samples_seen_ == other.n_samples_seen_
+    assert model.log_evidence_ == other.log_evidence_
+
+
+# ---- fit
+
+
+def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
+    assert call(f"{FIT} --target light --weight n --error light_error") == 0
+    frame = stars()[:60]
+    counted = frame[frame["n"] > 0]
+    assert f"{60 - len(counted)} rows of weight 0 left out" in capsys.readouterr().err
+    model = loaded()
+    assert model.features == ["colour", "size"]
+    assert model.counting == Counting("n", ("light_error",))
+    expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
+        frame[["colour", "size"]].to_numpy(), frame["light"], frame["n"], y_std=frame["light_error"]
+    )
+    assert_same(model.estimator, expected)
+
+
+def test_errors_of_several_targets() -> None:
+    line = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,n --target light,other"
+    assert call(f"{line} --error light_error,other_error") == 0
+    frame = stars()[:60]
+    expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
+        frame[["colour", "size"]].to_numpy(),
+        frame[["light", "other"]].to_numpy(),
+        y_std=frame[["light_error", "other_error"]].to_numpy(),
+    )
+    assert_same(loaded().estimator, expected)
+
+
+def test_classes_have_weights() -> None:
+    line = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --features colour,size"
+    assert call(f"{line} --target kind --weight n --ensemble 2 -q") == 0
+    frame = stars()[:60]
+    expected = PBPEnsemble(PBPClassifier((4,), n_epochs=3, random_state=0), 2).fit(
+        frame[["colour", "size"]].to_numpy(), frame["kind"], frame["n"]
+    )
+    for a, b in zip(loaded().estimator.estimators_, expected.estimators_, strict=True):
+        assert_same(a, b)
+
+
+def test_rows_of_weight_zero_are_no_categories() -> None:
+    frame = pd.DataFrame({"c": ["a", "b", "rare"] * 9, "y": np.arange(27.0)})
+    frame["w"] = np.where(frame["c"] == "rare", 0.0, 2.0)
+    network = PBPRegressor(3, n_epochs=2)
+    model = fit_table_model(frame, "y", weight="w", estimator=network)
+    assert model.categories == {"c": ["a", "b"]}
+    assert model.estimator.n_samples_seen_ == 18
+
+
+# ---- What comes after
+
+
+def test_predictions_do_not_need_the_columns(capsys: Captured) -> None:
+    assert call(f"{FIT} --target light --weight n --error light_error") == 0
+    stars()[60:][["colour", "size"]].to_csv("bare.csv", index=False)
+    capsys.readouterr()
+    assert call("predict m.pbp bare.csv -o bare-out.csv") == 0
+    assert call("predict m.pbp new.csv -o new-out.csv") == 0
+    said = capsys.readouterr().err
+    assert "does not use are kept as they are: other, other_error, kind\n" in said
+    assert_array_equal(read_table("bare-out.csv")["mean"], read_table("new-out.csv")["mean"])
+    assert call("evaluate m.pbp new.csv") == 0
+    assert call("info m.pbp") == 0
+    said = capsys.readouterr().out
+    assert "light_error" in said
+    assert "Weights" in said
+
+
+def test_update_takes_the_columns(capsys: Captured) -> None:
+    assert call(f"{FIT} --target light --weight n --error light_error -q") == 0
+    before = loaded()
+    assert call("update m.pbp new.csv") == 0
+    new = stars()[60:]
+    n = int((new["n"] > 0).sum())
+    assert f"with {n} rows" in capsys.readouterr().err
+    expected = before.estimator.partial_fit(
+        new[["colour", "size"]].to_numpy(), new["light"], new["n"], y_std=new["light_error"]
+    )
+    assert_same(loaded().estimator, expected)
+    new.drop(columns="n").to_csv("without.csv", index=False)
+    assert call("update m.pbp without.csv") != 0
+    assert "no column 'n'" in capsys.readouterr().err
+    with pytest.raises(TableError, match="no column 'n'"):
+        before.update(new.drop(columns="n"))
+
+
+def test_a_file_without_them_has_none_and_a_wrong_one_is_refused(here: Path) -> None:
+    assert call(f"{FIT},n,light_error --target light -q") == 0
+    assert loaded().counting == Counting()
+    assert call(f"{FIT} --target light --weight n --error light_error -q") == 0
+    for key, value, reason in (
+        ("weight", 3, "not of type str"),
+        ("weight", "colour", "columns of their own"),
+        ("error", [3], "columns of their own"),
+        ("error", ["n"], "columns of their own"),
+        ("error", ["a", "b"], "one per target"),
+    ):
+        shutil.copy("m.pbp", "broken.pbp")
+        with header_of(here / "broken.pbp") as header:
+            header[key] = value
+        refused(here / "broken.pbp", reason)
+
+
+# ---- What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--weight nothing", "no column 'nothing'"),
+        ("--weight light", "The column 'light' of weights or errors must be one of its own"),
+        ("--weight n --error n", "The column 'n' of weights or errors must be one of its own"),
+        ("--features n,size --weight n", "The column 'n' of weights or errors"),
+        ("--error light_error,n", "a column of errors for each target, 'light'"),
+        ("--weight bad", "Column 'bad' must hold numbers of 0 or more, but has '-1' in row 4"),
+        ("--error bad", "Column 'bad' must hold numbers of 0 or more, but has '-1' in row 4"),
+        ("--weight text", "Column 'text' must hold finite numbers, but has 'x' in row 2"),
+        ("--weight holed", "Missing values in column 'holed' (1 row)"),
+        ("--weight zero", "Column 'zero' is 0 in every row"),
+    ],
+)
+def test_bad_columns_are_named(options: str, message: str, capsys: Captured) -> None:
+    frame = stars()[:20].drop(columns=["kind", "other", "other_error"])
+    frame["bad"] = np.where(np.arange(20) == 3, -1, 1)
+    frame["text"] = np.where(np.arange(20) == 1, "x", "1")
+    frame["holed"] = np.where(np.arange(20) == 1, np.nan, 1.0)
+    frame["zero"] = 0
+    frame.to_csv("bad.csv", index=False)
+    assert call(f"fit bad.csv --target light --epochs 1 --hidden 2 -o b.pbp {options}") != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert message in said
+
+
+def test_classes_have_no_errors(capsys: Captured) -> None:
+    line = "fit stars.csv --target kind --features colour,size --error light_error -o m.pbp"
+    assert call(line) != 0
+    assert "is a class, which has no measurement error" in " ".join(capsys.readouterr().err.split())
