@@ -331,7 +331,7 @@ def _better(records: Sequence[Record]) -> str:
 
 EXPERIMENT = Experiment(
     name="noise",
-    title="Noise that depends on the inputs",
+    title="Constant noise, and noise of each row",
     text='PBPRegressor(noise="input"), whose second network learns the noise of each row, beside '
     "PBPRegressor(), whose noise is the same everywhere. One hidden layer of 50 units (100 for "
     "protein), or two; 40 epochs, on the fixed splits. NGBoost, which learns a noise per row too, "
