@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,17 @@ def fitted(hidden_layer_sizes: Any = (4,), **parameters: Any) -> PBPRegressor:
     return PBPRegressor(hidden_layer_sizes, **parameters).fit(X, Y)
 
 
+def _fields(a: Any) -> dict[str, Any]:
+    return {field.name: getattr(a, field.name) for field in fields(a)}
+
+
 def assert_same(a: PBPRegressor, b: PBPRegressor) -> None:
     """Every fitted attribute is the same to the last bit, and of the same type."""
     assert vars(a).keys() == vars(b).keys()
     for one, other in (
-        (vars(a.posterior_), vars(b.posterior_)),
-        (vars(a.standardizer_), vars(b.standardizer_)),
-        (vars(a.likelihood_), vars(b.likelihood_)),
+        (_fields(a.posterior_), _fields(b.posterior_)),
+        (_fields(a.standardizer_), _fields(b.standardizer_)),
+        (_fields(a.likelihood_), _fields(b.likelihood_)),
         ({k: v for k, v in vars(a).items() if k.endswith("_")}, vars(b)),
     ):
         for name, value in one.items():

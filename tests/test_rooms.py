@@ -27,7 +27,8 @@ ORDER = (
     tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
     ("probprop.reference", "probprop.predictive"),
     tuple(
-        f"probprop.inference.{m}" for m in ("likelihoods", "engine", "native", "by_passes", "task")
+        f"probprop.inference.{m}"
+        for m in ("likelihoods", "engine", "native", "by_passes", "task", "noise")
     ),
     ("probprop.inference",),  # training, and what is added beside it
     ("probprop.estimators",),

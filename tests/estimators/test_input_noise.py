@@ -371,8 +371,7 @@ def test_weights_and_known_errors_reach_the_noise():
     told = PBPRegressor(noise="input", random_state=0).fit(X, y, sample_weight=1.0 / std**2)
     at = told.predict_distribution(X).std_noise  # that of weight 1
     blind = PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).std_noise
-    assert abs(np.corrcoef(at, std)[0, 1]) < np.corrcoef(blind, std)[0, 1] - 0.2
-    assert np.ptp(np.log(at)) < 0.5 * np.ptp(np.log(blind))
+    assert np.ptp(np.log(at)) < 0.1 * np.ptp(np.log(blind))
     models = [
         PBPRegressor(4, noise="input", n_epochs=4, engine=engine, random_state=0).fit(
             X[:40], y[:40], sample_weight=1.0 / std[:40], y_std=0.2

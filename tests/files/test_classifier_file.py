@@ -167,7 +167,7 @@ def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:
     PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
         header["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "unexpected keyword argument 'noise_")
+    refused(tmp_path / "m", "unexpected keyword argument 'noise")
 
 
 def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:

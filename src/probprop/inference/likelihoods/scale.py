@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
+from probprop.inference.native import scale_mixture
 from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
@@ -108,7 +108,7 @@ class Scale:
         """Return the log density of the residuals of each row together, (n,)."""
         residual, variance, level = (a.ravel() for a in np.split(y, 3, axis=1))
         mu = np.log(level) + predictive.mean.ravel()
-        log_Z = _kernel.scale_mixture(residual, variance, mu, predictive.variance.ravel())[0]
+        log_Z = scale_mixture(residual, variance, mu, predictive.variance.ravel())[0]
         log_p: FloatArray = log_Z.reshape(len(y), -1).sum(axis=1)
         return log_p
 
