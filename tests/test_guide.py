@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probprop import load
+from probprop import PBPRegressor, load
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
 
@@ -48,6 +48,20 @@ def test_uncertain_inputs() -> None:
     assert (left["filled_std"][~there] > 0.0).all()
     assert left["filled_std"][there].max() < 1e-12
     assert np.corrcoef(left["mean"], y_test)[0, 1] > 0.6
+
+
+def test_noise() -> None:
+    left = run_page("noise.md")
+    truth = [0.22, 1.18]
+    assert_allclose(left["predicted"].std_noise, truth, rtol=0.15)
+    X, error, z = left["X"], left["error"], left["z"]
+    known, unknown = (
+        PBPRegressor(noise="input", random_state=0).fit(X, z, y_std=e) for e in (error, None)
+    )
+    new = [[1.0], [9.0]]
+    assert_array_equal(left["known"].predict(X), known.predict(X))
+    assert_allclose(known.predict_distribution(new).std_noise, truth, rtol=0.25)
+    assert (unknown.predict_distribution(new).std_noise > 1.2 * np.array(truth)).all()
 
 
 def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
