@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -26,7 +26,9 @@ FEW_ROWS = 300
 """With fewer rows it is less, by the square of their share of this: residuals of rows that were
 learned from say little about the noise where rows are few."""
 _LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
-_LARGEST_LOG = 200.0  # exp of it, squared, is a float
+LARGEST_LOG, LARGEST_VARIANCE = 20.0, 4.0
+"""Bounds on the moments of h(x) in predictions. Far from the data the network extrapolates, and
+knows nothing: beyond these a noise would say less than that."""
 
 
 def start_noise_network(
@@ -63,18 +65,22 @@ def start_noise_network(
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 
 
-def noise_network(m_w: tuple[Array, ...], v_w: tuple[Array, ...]) -> Posterior:
+def noise_network(
+    m_w: tuple[Array, ...], v_w: tuple[Array, ...], tail: FloatArray | None = None
+) -> Posterior:
     """Return the network of the noise that has these weights; the rest of it never changes.
 
     Parameters
     ----------
     m_w, v_w : tuple of ndarray, each (n_out, n_in + 1)
         Their means and variances.
+    tail : ndarray of shape (K,), default=None
+        Of the noise beside what the network says; None: it has none.
     """
     sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
     unused = RandomState(0)
     beginning = start_noise_network(sizes[0], tuple(sizes[1:-1]), sizes[-1], unused, m_w[0].dtype)
-    return replace(beginning, m_w=m_w, v_w=v_w)
+    return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
 
 
 def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: int) -> Watch:
@@ -119,19 +125,32 @@ class Noise(NamedTuple):
     level : ndarray of shape (K,)
         E[1/gamma] of each target.
     m_log, v_log : ndarray of shape (n,) or (n, K), or 0.0
-        Mean and variance of the logarithm h(x) of the noise variance in units of the level.
+        Mean and variance of the logarithm h of the noise variance in units of the level: what
+        the network of the noise says, and the tail.
     """
 
     level: FloatArray
     m_log: FloatArray | float = 0.0
     v_log: FloatArray | float = 0.0
 
+    @classmethod
+    def of(cls, posterior: Posterior, m_log: Array, v_log: Array) -> Self:
+        """Return the noise of rows, given the moments of the outputs of the network of the noise.
+
+        They count within bounds: see `LARGEST_LOG`.
+        """
+        assert posterior.noise_network is not None
+        mean = np.clip(np.asarray(m_log, np.float64), -LARGEST_LOG, LARGEST_LOG)
+        variance = np.minimum(np.asarray(v_log, np.float64), LARGEST_VARIANCE)
+        return cls(posterior.noise_variance, mean, variance + posterior.noise_network.tail)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the variance of the noise is known, so that the noise is Gaussian."""
+        return not np.any(self.v_log)
+
     @property
     def variance(self) -> FloatArray:
-        """E[exp(h(x))]/E[gamma^-1], that broadcasts to (n,) or (n, K).
-
-        Far from the data, where nothing is known about the noise, it would be infinite.
-        """
-        log_ratio = np.minimum(self.m_log + 0.5 * self.v_log, _LARGEST_LOG)
-        variance: FloatArray = self.level * np.exp(log_ratio)
+        """E[exp(h)] times the level, that broadcasts to (n,) or (n, K)."""
+        variance: FloatArray = self.level * np.exp(self.m_log + 0.5 * self.v_log)
         return variance

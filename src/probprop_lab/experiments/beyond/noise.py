@@ -144,7 +144,8 @@ def at_level(model: PBPRegressor, X: Array) -> Predictive:
     """
     predicted = model.predict_distribution(X)
     std_noise = np.sqrt(model.noise_variance_)
-    return Predictive(predicted.mean, predicted.std_model, std_noise, predicted.alpha_noise)
+    alpha = model.posterior_.alpha_noise
+    return Predictive(predicted.mean, predicted.std_model, std_noise, alpha)
 
 
 def load(job: Job) -> tuple[Array, Array, Array, Array]:
