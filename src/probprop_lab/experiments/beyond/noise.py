@@ -143,8 +143,8 @@ def at_level(model: PBPRegressor, X: Array) -> Predictive:
     The network of the noise changes nothing else: this is what the same fit without it predicts.
     """
     predicted = model.predict_distribution(X)
-    std_noise = np.sqrt(model.noise_variance_)
-    return Predictive(predicted.mean, predicted.std_model, std_noise, predicted.alpha_noise)
+    std_noise, alpha = np.sqrt(model.noise_variance_), model.posterior_.alpha_noise
+    return Predictive(predicted.mean, predicted.std_model, std_noise, alpha)
 
 
 def load(job: Job) -> tuple[Array, Array, Array, Array]:
