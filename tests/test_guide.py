@@ -55,6 +55,8 @@ def test_noise() -> None:
     truth = [0.22, 1.18]
     assert_allclose(left["predicted"].std_noise, truth, rtol=0.15)
     X, error, z = left["X"], left["error"], left["z"]
+    robust, plain = (left["rmse"](left["truth"], left[k].predict(X)) for k in ("robust", "plain"))
+    assert robust < 0.15 < 0.4 < plain
     known, unknown = (
         PBPRegressor(noise="input", random_state=0).fit(X, z, y_std=e) for e in (error, None)
     )
