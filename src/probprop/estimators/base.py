@@ -22,6 +22,7 @@ from probprop.estimators.data import Given, TrainingData, begin_from, read_input
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
@@ -109,7 +110,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback)
-        training.warn_of_counts(self.history_)
+        warn_of_counts(self.history_)
         return self
 
     def _start_afresh(self, given: Given, callback: Callback | None) -> None:

@@ -17,9 +17,9 @@ from probprop._types import FloatArray
 from probprop.estimators.base import Callback, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import sensitivity_at
-from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyPredictive
 from probprop.predictive.sampled import SampledNetwork, sample_network

@@ -22,10 +22,13 @@ _PRIOR_SHAPE, _PRIOR_RATE = 6.0, 6.0  # variance 1.2; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
-FEW_ROWS = 300
-"""With fewer rows it is less, by the square of their share of this: residuals of rows that were
-learned from say little about the noise where rows are few."""
+FEW_ROWS = 100
+"""With fewer rows than this per feature, of which three or more count as three, it is less, by the
+square of their share: residuals of rows that were learned from say little about the noise where
+rows are few."""
 _LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
+FIRST_TAIL = 1.0
+"""The tails of heavy noise, where they begin."""
 LARGEST_LOG, LARGEST_VARIANCE = 20.0, 4.0
 """Bounds on the moments of h(x) in predictions. Far from the data the network extrapolates, and
 knows nothing: beyond these a noise would say less than that."""
@@ -83,7 +86,9 @@ def noise_network(
     return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
 
 
-def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: int) -> Watch:
+def watch(
+    n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
+) -> Watch:
     """Return how the network of the noise learns in some epochs.
 
     Parameters
@@ -97,17 +102,18 @@ def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: i
         The most evidence that a network holds, in passes over the data.
     n_seen : int
         Rows of a pass over the data.
+    n_features : int
 
     Examples
     --------
-    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000).power.round(3)
+    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000, n_features=9).power.round(3)
     array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
         power = np.ones(len(n_iters))
     else:
         left_alone = int(_LEFT_ALONE * n_planned)
-        passes = PASSES * min(1.0, n_seen / FEW_ROWS) ** 2
+        passes = PASSES * min(1.0, n_seen / (FEW_ROWS * min(n_features, 3))) ** 2
         each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
     if memory is None or not power.any():
@@ -115,6 +121,30 @@ def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: i
     # A point with power p is p points of evidence.
     capacity = memory * n_seen / float(power.max())
     return Watch(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+
+
+def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
+    """Let the tails of the noise begin, and its level again.
+
+    What the level had learned with Gaussian noise, it had learned from the outliers.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        After the epochs without tails.
+    noise_prior : (float, float)
+        Shape and rate of the Gamma of the noise precision.
+    """
+    network, (shape, rate) = posterior.noise_network, noise_prior
+    if network is not None:
+        network = replace(network, tail=np.full_like(network.tail, FIRST_TAIL))
+    return replace(
+        posterior,
+        alpha_noise=np.full_like(posterior.alpha_noise, shape),
+        beta_noise=np.full_like(posterior.beta_noise, rate),
+        tail=np.full_like(posterior.tail, FIRST_TAIL),
+        noise_network=network,
+    )
 
 
 class Noise(NamedTuple):
@@ -143,11 +173,6 @@ class Noise(NamedTuple):
         mean = np.clip(np.asarray(m_log, np.float64), -LARGEST_LOG, LARGEST_LOG)
         variance = np.minimum(np.asarray(v_log, np.float64), LARGEST_VARIANCE)
         return cls(posterior.noise_variance, mean, variance + posterior.noise_network.tail)
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the variance of the noise is known, so that the noise is Gaussian."""
-        return not np.any(self.v_log)
 
     @property
     def variance(self) -> FloatArray:

@@ -103,7 +103,7 @@ class Gaussian:
         std_model = np.sqrt(variance).astype(dtype, copy=False)
         std_model *= in_dtype
         std_noise = np.sqrt(noise.variance) * scale
-        if noise.is_certain:
+        if posterior.noise_network is None and not self.learns_tail:
             return Predictive(in_units, std_model, std_noise, posterior.alpha_noise)
         return HeavyPredictive(in_units, std_model, std_noise, noise.v_log)
 
