@@ -18,7 +18,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import Watch
 
-_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 6.0  # variance 1.2; refined, it ran away
+_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
