@@ -136,8 +136,8 @@ def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArr
     n_at_0 = np.cumsum(count) - count
     n_at_1 = len(x) - n_at_0 - count
     mean = (np.bincount(inside, r, n_ramps) + n_at_1) / len(x)
-    squares = np.bincount(inside, (r - mean[inside]) ** 2, n_ramps)
-    squares = squares + n_at_0 * mean**2 + n_at_1 * (1.0 - mean) ** 2
+    squares_inside = np.bincount(inside, (r - mean[inside]) ** 2, n_ramps)
+    squares = squares_inside + n_at_0 * mean**2 + n_at_1 * (1.0 - mean) ** 2
     return mean, np.sqrt(squares / len(x))
 
 

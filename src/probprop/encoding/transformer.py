@@ -15,8 +15,10 @@ from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
 
 
-class PiecewiseLinearEncoder(  # type: ignore[misc]
-    OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+class PiecewiseLinearEncoder(
+    OneToOneFeatureMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """Encode each column as itself and as ramps between its quantiles.
 
