@@ -89,3 +89,12 @@ def test_weights() -> None:
     assert left["known"].noise_variance_ == pytest.approx(left["model"].noise_variance_, rel=0.3)
     assert left["classifier"].classes_.tolist() == ["rare", "usual"]
     assert len(left["ensemble"].estimators_) == 3
+
+
+def test_encoding() -> None:
+    left = run_page("encoding.md")
+    assert left["names"].tolist()[:3] == ["age", "sex", "age from 19 to 38"]
+    assert left["search"].best_params_ == {"piecewiselinearencoder": "passthrough"}
+    scores = left["search"].cv_results_["mean_test_score"]
+    assert_allclose(scores, [-5.42, -5.45, -5.46], atol=0.02)  # as the page says
+    assert np.corrcoef(left["mean"], left["y_test"])[0, 1] > 0.5

@@ -31,6 +31,7 @@ ORDER = (
         for m in ("likelihoods", "engine", "native", "by_passes", "task", "noise")
     ),
     ("probprop.inference",),  # training, and what is added beside it
+    ("probprop.encoding",),
     ("probprop.estimators",),
     ("probprop.table",),
     ("probprop.files",),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from probprop import report as report
     from probprop import table as table
     from probprop._version import __version__
+    from probprop.encoding.transformer import PiecewiseLinearEncoder
     from probprop.estimators.choice import Choice, Curve
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.ensemble import PBPEnsemble
@@ -45,6 +46,7 @@ _HOME = {
     "PBPClassifier": "estimators.classifier",
     "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
+    "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
     "Predictive": "predictive.gaussian",
     "SampledNetwork": "predictive.sampled",
@@ -70,6 +72,7 @@ __all__ = [
     "PBPClassifier",
     "PBPEnsemble",
     "PBPRegressor",
+    "PiecewiseLinearEncoder",
     "Posterior",
     "Predictive",
     "SampledNetwork",

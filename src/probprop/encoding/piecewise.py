@@ -1,0 +1,253 @@
+"""Ramps between the quantiles of each column, beside the column itself.
+
+Column j of X has knots k_0 < k_1 < ... at quantiles of its training values, and its ramp b is
+
+    r_b(x) = clip((x - k_b) / (k_{b+1} - k_b), 0, 1).
+
+Column and ramps are standardised to zero mean and unit variance over the training rows. Ramps are
+constant outside of the training values, so the column alone extrapolates. A missing value is NaN
+in its column and in all ramps of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array, FloatArray
+from probprop.inference.standardize import fit_standardizer
+
+MAX_SAMPLE = 200_000
+"""With more rows than this, knots are quantiles of so many rows, drawn with a fixed seed."""
+
+_BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
+_TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
+_TINY = float(np.finfo(np.float64).tiny)  # differences below have lost digits
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLinear:
+    """What the training rows say about the encoding.
+
+    Parameters
+    ----------
+    mean, scale : ndarray of shape (n_features,)
+        Of each column, in its own units; the scale of a constant column is 1.
+    column : ndarray of int, shape (n_ramps,)
+        The column of each ramp, ascending.
+    start, end : ndarray of shape (n_ramps,)
+        The values between which each ramp rises from 0 to 1, in the units of its column.
+    ramp_mean, ramp_scale : ndarray of shape (n_ramps,)
+        Mean and standard deviation (ddof=0) of each ramp before it is standardised.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    column: Array
+    start: FloatArray
+    end: FloatArray
+    ramp_mean: FloatArray
+    ramp_scale: FloatArray
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of an encoded row: those of X, then the ramps."""
+        return len(self.mean) + len(self.column)
+
+    @property
+    def knots(self) -> list[FloatArray]:
+        """The knots of each column, ascending; empty where a column has no ramps."""
+        of = (self.column == j for j in range(len(self.mean)))
+        return [np.concatenate([self.start[j], self.end[j][-1:]]) for j in of]
+
+
+def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
+    """Place the knots of each column and measure means and scales.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where an entry is missing, else finite.
+    n_bins : int
+        Ramps of a column, at most.
+
+    Returns
+    -------
+    PiecewiseLinear
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> state = fit_piecewise(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 1.0]]), n_bins=32)
+    >>> state.knots  # two values need no ramp
+    [array([1., 2., 4.]), array([], dtype=float64)]
+    >>> state.ramp_mean
+    array([0.66666667, 0.33333333])
+    """
+    _check_range(X)
+    raw = fit_standardizer(X, None)
+    varies = (raw.missing_variance != 0.0) & (raw.x_scale >= _TINY) & np.isfinite(raw.x_scale)
+    scale = np.where(raw.x_scale < _TINY, 1.0, raw.x_scale)  # no float holds its reciprocal
+    sample = _sample_rows(len(X))
+    ramps: list[tuple[FloatArray, ...]] = []
+    for j in np.flatnonzero(varies):
+        x = _present(X[:, j])
+        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(_present(X[sample, j]), x)
+        knots = place_knots(drawn, n_bins)
+        if len(knots) > 2:  # a ramp over the whole range would be the column again
+            mean, std = ramp_moments(x, knots)
+            ramps.append((np.full(len(mean), float(j)), knots[:-1], knots[1:], mean, std))
+    column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
+    return PiecewiseLinear(raw.x_mean, scale, column.astype(np.intp), *rest)
+
+
+def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
+    """Return at most n_bins + 1 of the values: all distinct ones, or the nearest to quantiles.
+
+    Knots are values that occur, so no two ramps are the same on the training rows.
+
+    >>> place_knots(np.array([3.0, 1.0, 1.0, 7.0]), 32), place_knots(np.arange(101.0), 4)
+    (array([1., 3., 7.]), array([  0.,  25.,  50.,  75., 100.]))
+    """
+    knots = np.unique(values)
+    if len(knots) > n_bins + 1:
+        at = np.rint(np.linspace(0, len(values) - 1, n_bins + 1)).astype(np.intp)
+        knots = np.unique(np.sort(values)[at])
+    kept = list(knots[:1])
+    for knot in knots[1:]:
+        if knot - kept[-1] > max(_TINY, _TIED * max(abs(knot), abs(kept[-1]))):
+            kept.append(knot)
+    return np.array(kept) + 0.0  # -0.0 becomes 0.0
+
+
+def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of the ramps between knots over the values x.
+
+    A value is inside one ramp, at 1 of those below it and at 0 of those above it: each value
+    is looked at once, however many ramps there are, and no difference of squares is taken.
+    """
+    start, n_ramps = knots[:-1], len(knots) - 1
+    inside = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, n_ramps - 1)
+    r = (np.clip(x, knots[0], knots[-1]) - start[inside]) / np.diff(knots)[inside]
+    count = np.bincount(inside, minlength=n_ramps)
+    n_at_0 = np.cumsum(count) - count
+    n_at_1 = len(x) - n_at_0 - count
+    mean = (np.bincount(inside, r, n_ramps) + n_at_1) / len(x)
+    squares_inside = np.bincount(inside, (r - mean[inside]) ** 2, n_ramps)
+    squares = squares_inside + n_at_0 * mean**2 + n_at_1 * (1.0 - mean) ** 2
+    return mean, np.sqrt(squares / len(x))
+
+
+def encode(X: Array, state: PiecewiseLinear) -> Array:
+    """Return the encoded rows: the standardised columns of X, then the standardised ramps.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        Of float64 or float32; NaN where an entry is missing, else finite.
+    state : PiecewiseLinear
+
+    Returns
+    -------
+    ndarray of shape (n, state.n_outputs)
+        In the dtype of X.
+
+    Raises
+    ------
+    ValueError
+        If a standardised value is larger than the dtype can hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> encode(np.array([[0.0], [9.0]]), fit_piecewise(X, n_bins=2)).round(2)
+    array([[-1.22, -1.41, -0.71],
+           [ 9.8 ,  0.71,  1.41]])
+    """
+    n_raw = len(state.mean)
+    width = state.end - state.start
+    out = np.empty((len(X), state.n_outputs), X.dtype)
+    step = max(1, _BLOCK_ENTRIES // max(1, state.n_outputs))
+    for first in range(0, len(X), step):
+        rows = slice(first, first + step)
+        block = X[rows].astype(np.float64)
+        with np.errstate(over="ignore"):  # refused below
+            out[rows, :n_raw] = (block - state.mean) / state.scale
+        # Within its ends, x - start keeps every digit, and no ratio overflows.
+        ramps = np.clip(block[:, state.column], state.start, state.end)
+        ramps -= state.start
+        ramps /= width
+        ramps -= state.ramp_mean
+        ramps /= state.ramp_scale
+        out[rows, n_raw:] = ramps
+        _check_finite(out[rows, :n_raw])
+    return out
+
+
+def to_arrays(state: PiecewiseLinear) -> dict[str, Array]:
+    """Return the state as named arrays, for a file."""
+    return {field.name: getattr(state, field.name) for field in fields(state)}
+
+
+def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
+    """Return the state that `to_arrays` gave; raise ValueError where it could not be one."""
+    names = [field.name for field in fields(PiecewiseLinear)]
+    if missing := [name for name in names if name not in arrays]:
+        raise ValueError(f"the encoding lacks {', '.join(missing)}")
+    state = PiecewiseLinear(**{name: arrays[name] for name in names})
+    n_features, n_ramps = np.size(state.mean), np.size(state.column)
+    lengths = [n_features] * 2 + [n_ramps] * 5
+    for name, length, kind in zip(names, lengths, "ffiffff", strict=True):
+        if arrays[name].shape != (length,) or arrays[name].dtype.kind != kind:
+            raise ValueError(f"{name} of the encoding has the wrong shape or type")
+    finite = (state.mean, state.start, state.end, state.ramp_mean, state.ramp_scale)
+    if not all(np.isfinite(array).all() for array in finite):
+        raise ValueError("the encoding has values that are not finite")
+    # The scale of a column without any value is infinite.
+    if not all((scale > 0.0).all() for scale in (state.scale, state.ramp_scale)):
+        raise ValueError("the encoding has a scale that is not positive")
+    if not np.isin(state.column, np.arange(n_features)).all() or (np.diff(state.column) < 0).any():
+        raise ValueError("the encoding has ramps of columns out of order, or of none")
+    if not (state.start < state.end).all():
+        raise ValueError("the encoding has a ramp that does not rise")
+    return state
+
+
+def _present(x: Array) -> FloatArray:
+    """Return the values that are not missing, of double precision."""
+    return x[~np.isnan(x)].astype(np.float64)
+
+
+def _sample_rows(n: int) -> Array:
+    """Return the rows that knots are taken from, ascending."""
+    return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
+
+
+def _with_ends(drawn: FloatArray, x: FloatArray) -> FloatArray:
+    return np.concatenate([drawn, [x.min(), x.max()]])
+
+
+def _check_range(X: Array) -> None:
+    """Refuse a column whose values are farther apart than a float can say."""
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    with np.errstate(over="ignore"):
+        wide = np.flatnonzero(np.isinf(high - low))
+    if len(wide):
+        j = wide[0]
+        raise ValueError(
+            f"Column {j} of X has values from {low[j]:.3g} to {high[j]:.3g}, whose difference is "
+            "too large for dtype float64. Divide the column by a constant first."
+        )
+
+
+def _check_finite(raw: Array) -> None:
+    if np.isinf(raw).any():
+        j = int(np.flatnonzero(np.isinf(raw).any(axis=0))[0])
+        raise ValueError(
+            f"X contains a value in column {j} that is too large for dtype {raw.dtype} when it is "
+            "standardised. Check the units of that row, or fit on data that include such values."
+        )

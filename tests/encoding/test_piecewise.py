@@ -1,0 +1,321 @@
+"""The encoding over arrays: against a loop over rows and ramps, and what holds for all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import SplineTransformer
+
+from probprop._types import Array, FloatArray
+from probprop.encoding import piecewise
+from probprop.encoding.piecewise import (
+    PiecewiseLinear,
+    encode,
+    fit_piecewise,
+    from_arrays,
+    place_knots,
+    ramp_moments,
+    to_arrays,
+)
+
+# Whole numbers, so that ties are common and an affine map moves no two values into one.
+columns = arrays(np.float64, st.integers(1, 60), elements=st.integers(-50, 50))
+
+
+def mixed(n: int = 300) -> FloatArray:
+    """Columns of all kinds: continuous, skewed, counts, binary, constant, far from 0."""
+    rng = np.random.default_rng(0)
+    return np.column_stack(
+        [
+            rng.standard_normal(n),
+            np.exp(3.0 * rng.standard_normal(n)),
+            rng.poisson(2.0, n),
+            rng.integers(0, 2, n),
+            np.full(n, 7.0),
+            1e6 + rng.uniform(size=n),
+        ]
+    )
+
+
+def slow_knots(x: FloatArray, n_bins: int) -> list[float]:
+    distinct = sorted(set(x.tolist()))
+    if len(distinct) > n_bins + 1:
+        ordered = sorted(x.tolist())
+        places = [round(b * (len(x) - 1) / n_bins) for b in range(n_bins + 1)]
+        distinct = sorted({ordered[place] for place in places})
+    return distinct if len(distinct) > 2 else []
+
+
+def slow_encoding(train: FloatArray, X: FloatArray, n_bins: int) -> FloatArray:
+    """The definition, one value and one ramp at a time."""
+
+    def standardized(of_train: list[float], of_X: list[float]) -> list[float]:
+        mean, std = np.mean(of_train), np.std(of_train)
+        return [(value - mean) / (std if std > 0.0 else 1.0) for value in of_X]
+
+    def ramp(x: float, start: float, end: float) -> float:
+        return min(1.0, max(0.0, (x - start) / (end - start)))
+
+    raw = [standardized(list(t), list(x)) for t, x in zip(train.T, X.T, strict=True)]
+    ramps = []
+    for t, x in zip(train.T, X.T, strict=True):
+        knots = slow_knots(t, n_bins)
+        for start, end in pairwise(knots):
+            of_train, of_X = ([ramp(v, start, end) for v in c] for c in (t, x))
+            ramps.append(standardized(of_train, of_X))
+    return np.array(raw + ramps).T
+
+
+@pytest.mark.parametrize("n_bins", [2, 5, 32, 1000])
+def test_it_is_the_definition(n_bins: int) -> None:
+    train = mixed()
+    X = np.vstack([train[:50], 3.0 * train[:20], -train[:5]])
+    found = encode(X, fit_piecewise(train, n_bins))
+    assert_allclose(found, slow_encoding(train, X, n_bins), rtol=1e-6, atol=1e-7)
+
+
+@given(x=columns, n_bins=st.integers(2, 8))
+def test_it_is_the_definition_for_any_column(x: FloatArray, n_bins: int) -> None:
+    train = x[:, None]
+    found = encode(train, fit_piecewise(train, n_bins))
+    assert_allclose(found, slow_encoding(train, train, n_bins), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_and_ramps_have_zero_mean_and_unit_variance(dtype: Any) -> None:
+    X = mixed().astype(dtype)
+    Z = encode(X, fit_piecewise(X, 32))
+    assert Z.dtype == dtype
+    assert Z.shape[1] > 90
+    constant = np.ptp(X, axis=0) == 0.0
+    assert constant.sum() == 1
+    assert (Z[:, : X.shape[1]][:, constant] == 0.0).all()
+    Z = Z[:, np.concatenate([~constant, np.ones(Z.shape[1] - X.shape[1], bool)])]
+    tol = 1e-6 if dtype == np.float32 else 1e-8  # of 1e6, ten digits after the point are left
+    assert_allclose(Z.mean(axis=0, dtype=np.float64), 0.0, atol=tol)
+    assert_allclose(Z.std(axis=0, dtype=np.float64), 1.0, atol=tol)
+
+
+def test_the_moments_of_ramps_are_those_of_their_values() -> None:
+    x = np.concatenate([mixed()[:, 1], np.zeros(10_000)])
+    knots = np.array([0.0, 1e-3, 1.0, 50.0, x.max()])
+    ramps = np.clip((x[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+    mean, std = ramp_moments(x, knots)
+    assert_allclose(mean, ramps.mean(axis=0), rtol=1e-12)
+    assert_allclose(std, ramps.std(axis=0), rtol=1e-12)
+
+
+# ---- What holds for every column
+
+
+@given(x=columns, new=columns)
+def test_every_output_rises_with_x(x: FloatArray, new: FloatArray) -> None:
+    Z = encode(np.sort(new)[:, None], fit_piecewise(x[:, None], 4))
+    assert (np.diff(Z, axis=0) >= 0.0).all()
+
+
+@given(x=columns, factor=st.sampled_from([0.25, 3.0, 1e-200, 1e200]), shift=st.integers(-9, 9))
+def test_units_do_not_matter(x: FloatArray, factor: float, shift: int) -> None:
+    train = x[:, None]
+    moved = (train + shift) * factor
+    found, expected = (encode(X, fit_piecewise(X, 4)) for X in (moved, train))
+    assert_allclose(found, expected, atol=1e-10)
+
+
+@given(x=columns, seed=st.integers(0, 99))
+def test_the_order_of_the_rows_does_not_matter(x: FloatArray, seed: int) -> None:
+    X = x[:, None]
+    shuffled = np.random.default_rng(seed).permutation(X)
+    states = fit_piecewise(X, 4), fit_piecewise(shuffled, 4)
+    for a, b in zip(*(to_arrays(s).values() for s in states), strict=True):
+        assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+@given(x=columns)
+def test_only_the_column_itself_extrapolates(x: FloatArray) -> None:
+    state = fit_piecewise(x[:, None], 4)
+    ends = encode(np.array([[x.min()], [x.max()]]), state)
+    beyond = encode(np.array([[x.min() - 100.0], [x.max() + 100.0]]), state)
+    assert_array_equal(beyond[:, 1:], ends[:, 1:])
+    assert (np.abs(beyond[:, 0]) > np.abs(ends[:, 0])).all()
+
+
+def test_hats_at_the_same_knots_span_the_same_functions() -> None:
+    x = np.sort(mixed()[:, :1], axis=0)
+    state = fit_piecewise(x, 8)
+    grid = np.linspace(x.min(), x.max(), 500)[:, None]
+    hats = SplineTransformer(
+        degree=1, knots=state.knots[0][:, None], extrapolation="constant"
+    ).fit_transform(grid)
+    ramps = np.column_stack([np.ones(len(grid)), encode(grid, state)[:, 1:]])
+    assert hats.shape == ramps.shape == (500, 9)
+    rank = np.linalg.matrix_rank
+    assert rank(hats) == rank(ramps) == rank(np.hstack([hats, ramps])) == 9
+
+
+# ---- Knots
+
+
+def test_distinct_values_are_the_knots_where_there_are_few() -> None:
+    assert_array_equal(place_knots(np.array([5.0, 1.0, 2.0, 1.0]), 3), [1.0, 2.0, 5.0])
+    assert_array_equal(place_knots(np.arange(5.0), 4), np.arange(5.0))
+    assert_array_equal(place_knots(np.arange(5.0), 2), [0.0, 2.0, 4.0])
+
+
+def test_equal_quantiles_are_merged() -> None:
+    x = np.concatenate([np.zeros(70), np.arange(1.0, 31.0)])
+    assert_array_equal(place_knots(x, 10), [0.0, 10.0, 20.0, 30.0])
+    rare = np.concatenate([np.zeros(1000), np.arange(1.0, 31.0)])
+    assert_array_equal(fit_piecewise(rare[:, None], 10).column, [])  # [0, 30] is the column
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.1 + 0.2, 0.3, 1.0],  # the first two differ by rounding
+        [0.0, 5e-324, 1e-310],
+        [1.0, 1.0, 2.0],
+        [-0.0, 0.0, 1.0],
+    ],
+)
+def test_values_that_rounding_parts_are_one(values: list[float]) -> None:
+    state = fit_piecewise(np.array(values)[:, None], 32)
+    assert len(state.column) == 0
+    assert np.isfinite(encode(np.array(values)[:, None], state)).all()
+
+
+def test_an_outlier_leaves_the_other_knots_alone() -> None:
+    x = np.append(np.linspace(0.0, 1.0, 99), 1e300)[:, None]
+    state = fit_piecewise(x, 9)
+    assert_allclose(state.knots[0], [*x[:99:11, 0], 1e300])
+    assert_allclose(encode(x, state).std(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-306, 1e-160, 1e160, 5e307])
+def test_any_size_of_values(size: float) -> None:
+    x = (np.arange(20.0) / 19.0 * size)[:, None]
+    Z = encode(x, fit_piecewise(x, 5))
+    assert np.isfinite(Z).all()
+    varies = size >= 1e-306  # below, differences have lost digits: the column is constant
+    assert Z.shape[1] == (6 if varies else 1)
+    assert_allclose(Z.std(axis=0), 1.0 if varies else 0.0, atol=1e-7)
+
+
+def test_one_row_and_a_constant_column_become_zero() -> None:
+    state = fit_piecewise(np.array([[3.0, -1.0]]), 32)
+    assert_array_equal(encode(np.array([[3.0, -1.0]]), state), [[0.0, 0.0]])
+    assert state.n_outputs == 2
+
+
+def test_a_missing_value_is_missing_in_all_its_ramps() -> None:
+    X = mixed()
+    holed = X.copy()
+    holed[::3, 0] = np.nan
+    state, known = fit_piecewise(holed, 4), fit_piecewise(np.delete(X, np.s_[::3], axis=0), 4)
+    of_0 = np.concatenate([np.arange(6) == 0, state.column == 0])
+    assert_allclose(state.start[state.column == 0], known.start[known.column == 0])
+    assert_allclose(state.ramp_scale[state.column == 0], known.ramp_scale[known.column == 0])
+    Z = encode(holed, state)
+    assert np.isnan(Z[::3, of_0]).all()
+    assert np.isfinite(Z[:, ~of_0]).all()
+    assert np.isfinite(np.delete(Z, np.s_[::3], axis=0)).all()
+
+
+def test_a_column_without_values_says_nothing() -> None:
+    state = fit_piecewise(np.column_stack([np.full(5, np.nan), np.arange(5.0)]), 2)
+    Z = encode(np.array([[np.nan, 1.0], [8.0, 1.0]]), state)
+    assert np.isnan(Z[0, 0])
+    assert Z[1, 0] == 0.0
+    assert np.isfinite(from_arrays(to_arrays(state)).mean).all()
+
+
+def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piecewise, "MAX_SAMPLE", 500)
+    X = np.random.default_rng(0).uniform(size=(20_000, 2))
+    X[0, 1] = 5.0
+    state, again = fit_piecewise(X, 8), fit_piecewise(X, 8)
+    for a, b in zip(to_arrays(state).values(), to_arrays(again).values(), strict=True):
+        assert_array_equal(a, b)
+    assert_allclose(state.knots[0], np.linspace(0.0, 1.0, 9), atol=0.08)
+    assert state.knots[1][-1] == 5.0  # the ends are those of all rows
+    assert_allclose(encode(X, state).std(axis=0), 1.0)  # and so are the moments
+
+
+def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = mixed()
+    state = fit_piecewise(X, 8)
+    whole = encode(X, state)
+    monkeypatch.setattr(piecewise, "_BLOCK_ENTRIES", 1)
+    assert_array_equal(encode(np.asfortranarray(X), state), whole)
+
+
+# ---- Refusals
+
+
+def test_a_range_that_no_float_holds_is_refused() -> None:
+    X = np.array([[0.0, -1.5e308], [1.0, 0.0], [2.0, 1.5e308]])
+    with pytest.raises(ValueError, match=r"Column 1 of X has values from -1\.5e\+308 .* Divide"):
+        fit_piecewise(X, 2)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e300), (np.float32, 1e38)])
+def test_a_value_too_large_when_standardised_is_refused(dtype: Any, size: float) -> None:
+    state = fit_piecewise(1e-20 * np.arange(5.0)[:, None], 2)
+    with pytest.raises(ValueError, match=r"column 0 that is too large for dtype float"):
+        encode(np.array([[size]], dtype), state)
+
+
+# ---- Arrays for files
+
+
+def test_arrays_and_back() -> None:
+    X = mixed()
+    state = fit_piecewise(X, 8)
+    given_arrays = to_arrays(state)
+    assert all(array.dtype.kind in "fi" for array in given_arrays.values())
+    assert_array_equal(encode(X, from_arrays(given_arrays)), encode(X, state))
+
+
+def _without(name: str) -> Callable[[dict[str, Array]], Any]:
+    return lambda a: a.pop(name)
+
+
+def _with(name: str, f: Callable[[Array], Any]) -> Callable[[dict[str, Array]], Any]:
+    return lambda a: a.update({name: np.asarray(f(a[name].copy()))})
+
+
+def _at_0(value: float) -> Callable[[Array], Array]:
+    return lambda array: np.concatenate([np.array([value], array.dtype), array[1:]])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_without("start"), "lacks start"),
+        (_with("start", lambda a: a[1:]), "start .* wrong shape"),
+        (_with("mean", lambda a: a[:, None]), "mean .* wrong shape"),
+        (_with("column", lambda a: a.astype(float)), "column .* type"),
+        (_with("end", _at_0(np.nan)), "not finite"),
+        (_with("ramp_scale", _at_0(np.inf)), "not finite"),
+        (_with("ramp_scale", _at_0(0.0)), "not positive"),
+        (_with("scale", _at_0(np.nan)), "not positive"),
+        (_with("column", _at_0(-1)), "out of order, or of none"),
+        (_with("column", lambda a: a + 5), "out of order, or of none"),
+        (_with("column", lambda a: a[::-1]), "out of order, or of none"),
+        (_with("end", _at_0(-1e9)), "does not rise"),
+    ],
+)
+def test_damaged_arrays_are_refused(damage: Callable[..., Any], message: str) -> None:
+    damaged = to_arrays(fit_piecewise(mixed(), 8))
+    assert isinstance(from_arrays(damaged), PiecewiseLinear)
+    damage(damaged)
+    with pytest.raises(ValueError, match=message):
+        from_arrays(damaged)
