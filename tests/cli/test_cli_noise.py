@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 import probprop
 from probprop.cli.application import app
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")
 
 
