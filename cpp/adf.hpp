@@ -19,8 +19,9 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     Arena arena;
     const int n_out = args.sizes[args.n_layers];
     const size_t n_scratch = L::n_scratch(n_out) + power_scratch<L>(n_out);
-    Network<T> net = allocate<T>(arena, args.sizes, args.n_layers,
-                                 n_scratch + static_cast<size_t>(L::n_targets(n_out)));
+    Network<T> net =
+        allocate<T>(arena, args.sizes, args.n_layers,
+                    n_scratch + static_cast<size_t>(L::n_targets(n_out)) + 3 * size_t(n_out));
     if (arena.base == nullptr) return Status::no_memory;
     copy_weights<T, true>(net, args.m_w, args.v_w);
     const MemoryArgs<T>& memory = args.memory;
@@ -38,7 +39,12 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
     const bool certain = args.X_var == nullptr, weighted = is_weighted(args);
     const int n_noise = L::n_noise(n_out);
     double* y = net.scratch + n_scratch;  // the targets of the point
-    const Outputs out = {n_out, net.m_out, net.v_out, net.d_m_out, net.d_v_out};
+    double* tail = y + L::n_targets(n_out);
+    double *d_level = tail + n_out, *d_tail = d_level + n_out;
+    for (int k = 0; k < n_out; ++k) tail[k] = args.tail == nullptr ? 0.0 : args.tail[k];
+    for (int k = 0; k < n_out; ++k) d_tail[k] = 0.0;
+    const Outputs out = {n_out,       net.m_out, net.v_out, net.d_m_out,
+                         net.d_v_out, tail,      d_level,   d_tail};
     double *alpha = args.alpha, *beta = args.beta;  // shape and rate of the noise precisions
     result = AdfResult{};
 
@@ -88,6 +94,8 @@ static Status absorb_all(const AdfArgs<T>& args, AdfResult& result) {
             record(out, y, alpha, beta, finite, args.watched + now * 3 * n_out);
         if (PROBPROP_LIKELY(finite)) {
             result.log_Z_sum += log_Z;
+            if (args.d_tail_sum != nullptr)
+                for (int k = 0; k < n_out; ++k) args.d_tail_sum[k] += d_tail[k];
             result.n_guarded += L::learn_noise(out, y, alpha, beta);
             const bool shallow = certain && net.n_hidden == 1;
             result.n_undone +=

@@ -12,17 +12,16 @@ using namespace nb::literals;
 namespace probprop {
 namespace {
 
-// alpha, beta, log_Z_sum, n_undone, n_guarded, n_skipped.
-using AdfReturn = std::tuple<Out1<double>, Out1<double>, double, int64_t, int64_t, int64_t>;
+// alpha, beta, log_Z_sum, n_undone, n_guarded, n_skipped, d_tail_sum.
+using AdfReturn =
+    std::tuple<Out1<double>, Out1<double>, double, int64_t, int64_t, int64_t, Out1<double>>;
 
 template <typename T>
-std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, In1<T> m_w,
-                                                 In1<T> v_w, AnyMatrix X, AnyMatrix y,
-                                                 In1<int64_t> order, const std::string& likelihood,
-                                                 In1<double> alpha, In1<double> beta,
-                                                 const std::optional<Memory<T>>& memory,
-                                                 const std::optional<In2<T>>& X_var,
-                                                 const std::optional<Weighting>& weighting) {
+std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(
+    const std::vector<int>& sizes, In1<T> m_w, In1<T> v_w, AnyMatrix X, AnyMatrix y,
+    In1<int64_t> order, const std::string& likelihood, In1<double> alpha, In1<double> beta,
+    const std::optional<Memory<T>>& memory, const std::optional<In2<T>>& X_var,
+    const std::optional<Weighting>& weighting, const std::optional<In1<double>>& tail) {
     AdfArgs<T> args = pass_args<T>(sizes, m_w, v_w, X, {}, X_var, y, {}, likelihood, alpha, beta,
                                    memory, weighting);
     for (size_t i = 0; i < order.shape(0); ++i)
@@ -34,6 +33,10 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
     args.v_w = v_new.data();
     args.alpha = alpha_new.data();
     args.beta = beta_new.data();
+    const Out1<double> tails = tails_of(tail, sizes.back());
+    Out1<double> d_tail_sum = tails_of({}, sizes.back());
+    args.tail = tails.data();
+    args.d_tail_sum = d_tail_sum.data();
     args.order = {nullptr, order.data(), 0};
     args.n_points = static_cast<int64_t>(order.shape(0));
     args.keep_going = keep_going;
@@ -41,7 +44,7 @@ std::tuple<Out1<T>, Out1<T>, AdfReturn> adf_pass(const std::vector<int>& sizes, 
     run(kernels<T>().adf_pass, args, result);
     return {m_new, v_new,
             AdfReturn{alpha_new, beta_new, result.log_Z_sum, result.n_undone, result.n_guarded,
-                      result.n_skipped}};
+                      result.n_skipped, d_tail_sum}};
 }
 
 // The arguments of a prediction; the moments go to m and v, (n, units of the output layer).
@@ -140,9 +143,9 @@ template <typename T>
 void define_for(nb::module_& m) {
     m.def("adf_pass", &adf_pass<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a, "y"_a, "order"_a,
           "likelihood"_a, "alpha"_a, "beta"_a, "memory"_a = nb::none(), "X_var"_a = nb::none(),
-          "weighting"_a = nb::none(),
+          "weighting"_a = nb::none(), "tail"_a = nb::none(),
           "One ADF pass; returns (m_w, v_w, (alpha, beta, log_Z_sum, n_undone, n_guarded, "
-          "n_skipped)).");
+          "n_skipped, d_tail_sum)).");
     m.def("predict_moments", &predict_moments<T>, "sizes"_a, "m_w"_a, "v_w"_a, "X"_a,
           "X_var"_a = nb::none(), "scaling"_a = nb::none(),
           "Mean and variance of the outputs per row, without noise.");

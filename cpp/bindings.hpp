@@ -56,6 +56,15 @@ inline void check(bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
+// The tails of n outputs, a copy; none: each is 0.
+inline Out1<double> tails_of(const std::optional<In1<double>>& tail, int n) {
+    const size_t n_outputs = static_cast<size_t>(n);
+    check(!tail || tail->shape(0) == n_outputs, "there is no tail per output");
+    Out1<double> out = new_array<double>(n_outputs);
+    for (size_t k = 0; k < n_outputs; ++k) out.data()[k] = tail ? tail->data()[k] : 0.0;
+    return out;
+}
+
 inline const Level* active = nullptr;  // chosen when the module is imported
 
 // The kernels in use, for weights of type T.

@@ -25,7 +25,7 @@ Moments<T> relu_moments(In1<T> m_a, In1<T> v_a) {
 using EvidenceReturn = std::tuple<double, Out1<double>, Out1<double>>;
 
 EvidenceReturn log_Z(const std::string& likelihood, In1<double> m, In1<double> v, In1<double> y,
-                     In1<double> alpha, In1<double> beta) {
+                     In1<double> alpha, In1<double> beta, std::optional<In1<double>> tail) {
     const int index = likelihood_index(likelihood), n = static_cast<int>(m.shape(0));
     const LikelihoodInfo& info = active->likelihoods[index];
     const size_t n_targets = static_cast<size_t>(info.n_targets(n));
@@ -35,11 +35,13 @@ EvidenceReturn log_Z(const std::string& likelihood, In1<double> m, In1<double> v
           "the arrays differ in length");
     check_targets(info, {y.data(), false, 1, static_cast<int>(n_targets), 0, 1}, n);
     Out1<double> d_m = new_array<double>(m.shape(0)), d_v = new_array<double>(m.shape(0));
-    const EvidenceArgs args = {index,
-                               {n, m.data(), v.data(), d_m.data(), d_v.data()},
-                               y.data(),
-                               alpha.data(),
-                               beta.data()};
+    const Out1<double> own = tails_of(tail, n), d_level = tails_of({}, n), d_tail = tails_of({}, n);
+    const EvidenceArgs args = {
+        index,
+        {n, m.data(), v.data(), d_m.data(), d_v.data(), own.data(), d_level.data(), d_tail.data()},
+        y.data(),
+        alpha.data(),
+        beta.data()};
     double value;
     raise_unless_ok(active->log_Z(args, value));
     return {value, d_m, d_v};
@@ -74,8 +76,9 @@ void define_for_tests(nb::module_& m) {
     define_for<double>(m);
     define_for<float>(m);
     m.def("log_Z", &log_Z, "likelihood"_a, "m"_a, "v"_a, "y"_a, "alpha"_a, "beta"_a,
+          "tail"_a = nb::none(),
           "log Z of one point, and its derivatives by m and by v, (K,) each; alpha and beta are "
-          "those of the noise precisions.");
+          "those of the noise precisions, tail the variances of log noise variances.");
     m.def(
         "scale_mixture", &scale_mixture, "d"_a, "v"_a, "mu"_a, "var"_a,
         "Rows log Z and its derivatives by mu, var, the mean and v, of residuals d whose noise has "

@@ -40,7 +40,8 @@ class Job {
         std::optional<In2<T>> X_var_, const std::optional<Memory<T>>& memory_,
         const std::optional<Generator>& generator, std::optional<In2<int64_t>> orders_,
         const std::optional<Weighting>& weighting_,
-        const std::optional<NoiseNetwork<T>>& noise_network_)
+        const std::optional<NoiseNetwork<T>>& noise_network_,
+        const std::optional<In1<double>>& tail_, std::optional<In1<double>> tail_rate_)
         : sizes(sizes_),
           X(X_),
           y(y_),
@@ -52,6 +53,7 @@ class Job {
           orders(orders_),
           weighting(weighting_),
           noise_network(noise_network_),
+          tail_rate(tail_rate_),
           m_w(copy_of(m_w_)),
           v_w(copy_of(v_w_)),
           v_hat_nat(copy_of(v_hat_nat_)),
@@ -74,6 +76,13 @@ class Job {
         args.pass.v_w = v_w.data();
         args.pass.alpha = alpha_noise.data();
         args.pass.beta = beta_noise.data();
+        tail = tails_of(tail_, sizes.back());
+        args.pass.tail = args.tail = tail.data();
+        args.n_tail = sizes.back();
+        if (tail_rate) {
+            check(tail_rate->shape(0) == n_epochs, "there is no rate of the tail per epoch");
+            args.tail_rate = tail_rate->data();
+        }
         args.pass.n_points = static_cast<int64_t>(X.shape(0));
         args.pass.poll_every = args.pass.poll_every / 10 + 1;  // looking at the clock is cheap
         args.n_weights = static_cast<int64_t>(n_weights);
@@ -94,7 +103,8 @@ class Job {
         counts = new_array<int64_t>(n_epochs, 4);
         noise = new_array<double>(n_epochs * 2 * n_noise);
         prior = new_array<double>(n_epochs, 2);
-        observed = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data()};
+        tails = new_array<double>(n_epochs, tail.shape(0));
+        observed = {0, log_Z_sum.data(), counts.data(), noise.data(), prior.data(), tails.data()};
         training = std::make_unique<Training<T>>(args);
     }
     Job(const Job&) = delete;
@@ -108,8 +118,8 @@ class Job {
         const size_t n_epochs = refine.shape(0), n_noise = alpha_noise.shape(0);
         const Out3<double> per_target(noise.data(), {n_epochs, 2, n_noise}, nb::find(noise));
         return nb::make_tuple(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise,
-                              alpha_prior, beta_prior, observed.n_epochs, log_Z_sum, counts,
-                              per_target, prior);
+                              tail, alpha_prior, beta_prior, observed.n_epochs, log_Z_sum, counts,
+                              per_target, prior, tails);
     }
     nb::object generator() const {
         if (!random) return nb::none();
@@ -180,15 +190,16 @@ class Job {
     std::optional<In2<int64_t>> orders;
     std::optional<Weighting> weighting;
     std::optional<NoiseNetwork<T>> noise_network;
+    std::optional<In1<double>> tail_rate;
     // The state, and what the epochs observed.
     Out1<T> m_w, v_w;
-    Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise;
+    Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail;
     double alpha_prior, beta_prior;
     Out1<T> noise_m_w, noise_v_w;
     double unit_alpha = 2.0, unit_beta = 1.0;  // a scale has no noise of its own
     std::vector<double> seen;                  // by the network of the noise; (n, 3, outputs)
     std::unique_ptr<Mt19937> random;
-    Out2<double> log_Z_sum, prior;
+    Out2<double> log_Z_sum, prior, tails;
     Out2<int64_t> counts;
     Out1<double> noise;
     TrainResult observed = {};
@@ -278,25 +289,27 @@ nb::object train(const std::vector<Job<T>*>& jobs, int n_threads) {
 template <typename T>
 void define_for(nb::module_& m, const char* name) {
     nb::class_<Job<T>>(m, name, "A training from a posterior on, over the same points.")
-        .def(nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
-                      const In1<double>&, const In1<double>&, const In1<double>&,
-                      const In1<double>&, double, double, double, AnyMatrix, AnyMatrix,
-                      const std::string&, In1<bool>, int64_t, std::optional<Standardizer>,
-                      std::optional<Standardizer>, std::optional<In2<T>>,
-                      const std::optional<Memory<T>>&, const std::optional<Generator>&,
-                      std::optional<In2<int64_t>>, const std::optional<Weighting>&,
-                      const std::optional<NoiseNetwork<T>>&>(),
-             "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
-             "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a,
-             "informative_ratio"_a, "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a,
-             "X_scaling"_a = nb::none(), "y_scaling"_a = nb::none(), "X_var"_a = nb::none(),
-             "memory"_a = nb::none(), "generator"_a = nb::none(), "orders"_a = nb::none(),
-             "weighting"_a = nb::none(), "noise_network"_a = nb::none())
+        .def(
+            nb::init<const std::vector<int>&, const In1<T>&, const In1<T>&, const In1<double>&,
+                     const In1<double>&, const In1<double>&, const In1<double>&, const In1<double>&,
+                     double, double, double, AnyMatrix, AnyMatrix, const std::string&, In1<bool>,
+                     int64_t, std::optional<Standardizer>, std::optional<Standardizer>,
+                     std::optional<In2<T>>, const std::optional<Memory<T>>&,
+                     const std::optional<Generator>&, std::optional<In2<int64_t>>,
+                     const std::optional<Weighting>&, const std::optional<NoiseNetwork<T>>&,
+                     const std::optional<In1<double>>&, std::optional<In1<double>>>(),
+            "sizes"_a, "m_w"_a, "v_w"_a, "v_hat_nat"_a, "a_hat_nat"_a, "b_hat_nat"_a,
+            "alpha_noise"_a, "beta_noise"_a, "alpha_prior"_a, "beta_prior"_a, "informative_ratio"_a,
+            "X"_a, "y"_a, "likelihood"_a, "refine"_a, "n_blocks"_a, "X_scaling"_a = nb::none(),
+            "y_scaling"_a = nb::none(), "X_var"_a = nb::none(), "memory"_a = nb::none(),
+            "generator"_a = nb::none(), "orders"_a = nb::none(), "weighting"_a = nb::none(),
+            "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
         .def("noise_weights", &Job<T>::noise_weights,
              "Means and variances of the weights of the network of the noise, or None.")
         .def("result", &Job<T>::result,
-             "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, "
-             "beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior) of the whole epochs.")
+             "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail, "
+             "alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior, tail) of "
+             "the whole epochs.")
         .def("generator", &Job<T>::generator, "The generator after them, or None.");
     m.def("train", &train<T>, "jobs"_a, "n_threads"_a = 1,
           "Make the epochs of all jobs; returns the exception of an interrupt, or None.");

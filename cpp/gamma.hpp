@@ -43,6 +43,13 @@ inline double expm1_of_small(double x) {
     return x * (low + x4 * high);
 }
 
+// How much (alpha, beta) change, from log Z1 - log Z and log Z2 - 2 log Z1 + log Z.
+inline GammaShapeRate increments_of(double alpha, double beta, double slope, double curvature) {
+    const double E = (alpha + 1.0) * expm1_of_small(curvature);
+    const double inv_E = 1.0 / (1.0 + E);
+    return {-alpha * E * inv_E, beta * (expm1_of_small(-slope) - E) * inv_E};
+}
+
 // How much (alpha, beta) change, d2 = (y - m)^2 and v the variance of the Gaussian.
 // Differs from [PBP15] Eq. (9)(10) in form only: log Z2 - 2 log Z1 + log Z is of the order
 // 1/alpha^2, so the differences are taken analytically and never between large numbers. The
@@ -62,9 +69,7 @@ inline GammaShapeRate gamma_increments(double alpha, double beta, double d2, dou
     const double curvature = share * v * (alpha * a2 * inv_a3_n2) -
                              0.5 * log1p_of_small(k1 * (2.0 - k1) * (alpha * n2 * inv_a3_n2));
     const double slope = -0.5 * log1p_of_small(-k0_alpha) - 0.5 * share;
-    const double E = (alpha + 1.0) * expm1_of_small(curvature);
-    const double inv_E = 1.0 / (1.0 + E);
-    return {-alpha * E * inv_E, beta * (expm1_of_small(-slope) - E) * inv_E};
+    return increments_of(alpha, beta, slope, curvature);
 }
 
 }  // namespace

@@ -30,11 +30,15 @@ struct Order {
     int64_t first;
 };
 
-// The outputs at one point, and the derivatives of its log Z by their moments; (n,) each.
+// The outputs at one point, and the derivatives of its log Z by their moments; (n,) each. Where
+// the noise has a tail, also its variance in log noise variance, and the derivatives by the log of
+// the noise level and by the tail; elsewhere nobody touches these.
 struct Outputs {
     int n;
     const double *m, *v;
     double *d_m, *d_v;
+    const double* tail;
+    double *d_level, *d_tail;
 };
 
 // What the bindings must know about a likelihood; likelihoods/list.hpp says what each field is.
@@ -73,6 +77,8 @@ struct AdfArgs {
     Order order;
     int64_t n_points;
     double *alpha, *beta;  // of the likelihood's noise precisions; read and written
+    const double* tail;    // of each output's noise, (units of the output layer,); null: all 0
+    double* d_tail_sum;    // of log Z by them, added to; null: not wanted
     int likelihood;        // index in Level::likelihoods
     MemoryArgs<T> memory;
     double* watched;     // (n, 3, outputs), written: see watch.hpp; null: nobody watches

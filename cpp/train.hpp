@@ -24,7 +24,9 @@ template <typename T>
 struct TrainArgs {
     AdfArgs<T> pass;
     int64_t n_weights;
-    int n_noise;
+    int n_noise, n_tail;
+    double* tail;             // (n_tail,), one per output
+    const double* tail_rate;  // (n_epochs,): how far each epoch moves them; null: they stay
     double *v_hat_nat, *a_hat_nat, *b_hat_nat;  // (n_weights,) each
     double *alpha_prior, *beta_prior;
     double informative_ratio;
@@ -42,7 +44,16 @@ struct TrainResult {
     int64_t* counts;    // (n_epochs, 4): undone, guarded, skipped points, skipped factors
     double* noise;      // (n_epochs, 2, n_noise): alpha and beta after it
     double* prior;      // (n_epochs, 2)
+    double* tail;       // (n_epochs, n_tail)
 };
+
+// A tail after a step on the mean of log Z, whose slope by it is d_tail: 2 (1 + tail)^2 is the
+// inverse of the Fisher information of a variance, in which a single residual counts 1.
+inline double learned_tail(double tail, double d_tail, double rate) {
+    constexpr double largest_tail = 4.0;  // as LARGEST_TAIL in reference/likelihoods/heavy.py
+    const double moved = tail + rate * (2.0 * (1.0 + tail) * (1.0 + tail) * d_tail);
+    return moved > largest_tail ? largest_tail : moved > 0.0 ? moved : 0.0;
+}
 
 // What an epoch changes, as it was before: one that is broken off was not made.
 template <typename T>
@@ -51,7 +62,8 @@ class Checkpoint {
     explicit Checkpoint(const TrainArgs<T>& args) : args(args) {
         const size_t n = static_cast<size_t>(args.n_weights);
         weights.resize(2 * (n + static_cast<size_t>(args.watcher.n_weights)));
-        others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2);
+        others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2 +
+                      static_cast<size_t>(args.n_tail));
     }
     void save() { copy<true>(); }
     void restore() { copy<false>(); }
@@ -74,6 +86,7 @@ class Checkpoint {
             move<saving>(other, a, args.n_weights);
         for (double* a : {args.pass.alpha, args.pass.beta}) move<saving>(other, a, args.n_noise);
         for (double* a : {args.alpha_prior, args.beta_prior}) move<saving>(other, a, 1);
+        move<saving>(other, args.tail, args.n_tail);
     }
 
     const TrainArgs<T>& args;
@@ -127,6 +140,7 @@ class Training {
         : args(args), checkpoint(this->args), orders(args.random, args.orders, args.pass.n_points) {
         if (args.pass.memory.v_hat_nat != nullptr)
             precisions.resize(static_cast<size_t>(args.n_weights));
+        if (args.tail_rate != nullptr) d_tail_sum.resize(static_cast<size_t>(args.n_tail));
     }
 
     // Make the epochs; when it is broken off, the state is that of the last whole one.
@@ -152,6 +166,8 @@ class Training {
         const Order order = orders.next();
         int64_t* counts = result.counts + 4 * e;
         for (int i = 0; i < 4; ++i) counts[i] = 0;
+        for (double& sum : d_tail_sum) sum = 0.0;
+        if (!d_tail_sum.empty()) args.pass.d_tail_sum = d_tail_sum.data();
         const bool watching = args.watcher.power != nullptr && args.watcher.power[e] > 0.0;
         for (int64_t b = 0; b < args.n_blocks; ++b) {
             if (!args.pass.keep_going(args.pass.context)) return Status::interrupted;
@@ -188,6 +204,13 @@ class Training {
             }
             if (args.refine[e]) counts[3] += refined();
         }
+        const int64_t n_absorbed = n - counts[2];
+        for (int k = 0; k < args.n_tail; ++k) {
+            if (!d_tail_sum.empty() && n_absorbed > 0)
+                args.tail[k] = learned_tail(args.tail[k], d_tail_sum[k] / double(n_absorbed),
+                                            args.tail_rate[e]);
+            result.tail[e * args.n_tail + k] = args.tail[k];
+        }
         for (int k = 0; k < args.n_noise; ++k) {
             result.noise[(2 * e) * args.n_noise + k] = args.pass.alpha[k];
             result.noise[(2 * e + 1) * args.n_noise + k] = args.pass.beta[k];
@@ -210,6 +233,7 @@ class Training {
     Checkpoint<T> checkpoint;
     Orders orders;
     std::vector<T> precisions;
+    std::vector<double> d_tail_sum;
 };
 
 }  // namespace probprop

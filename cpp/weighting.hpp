@@ -18,7 +18,7 @@ static bool is_weighted(const AdfArgs<T>& args) {
 // Doubles that the evidence to a power works in.
 template <typename L>
 static size_t power_scratch(int n_outputs) {
-    return L::weights_divide_noise ? 0 : 2 * static_cast<size_t>(n_outputs);
+    return L::weights_divide_noise ? 0 : 3 * static_cast<size_t>(n_outputs);
 }
 
 PROBPROP_INLINE double curvature(const Outputs& out, int k) {
@@ -54,6 +54,8 @@ static double evidence_to_power(double p, double* m, double* v, const Outputs& o
         return p * log_Z;
     }
     double *m_first = scratch + L::n_scratch(n), *v_first = m_first + n;
+    Outputs share_out = out;  // the tail learns from the whole point, before any power
+    share_out.d_tail = v_first + n;
     for (int k = 0; k < n; ++k) {
         m_first[k] = m[k];
         v_first[k] = v[k];
@@ -64,7 +66,7 @@ static double evidence_to_power(double p, double* m, double* v, const Outputs& o
             v[k] += v[k] * v[k] * (share * curvature(out, k));
         }
         if (left == 0.0) break;
-        L::evidence(out, y, alpha, beta, scratch);
+        L::evidence(share_out, y, alpha, beta, scratch);
         share = n_left > 1 ? share_of_power(out, left) : left;
         left -= share;
     }

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "gaussian.hpp"
+#include "heavy.hpp"
 #include "multinomial.hpp"
 #include "probit.hpp"
 #include "scale.hpp"
@@ -35,7 +36,7 @@ struct LikelihoodList {
 
 }  // namespace
 
-using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Scale>;
+using Likelihoods = LikelihoodList<Gaussian, Probit, Multinomial, Scale, Heavy>;
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

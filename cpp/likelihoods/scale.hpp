@@ -15,10 +15,11 @@ PROBPROP_INLINE double log_Z_scale(const Outputs& out, const double* y) {
     double log_Z = 0.0;
     bool finite = true;
     for (int k = 0; k < out.n; ++k) {
-        const ScaleMixture z = scale_mixture(d[k], v[k], log(level[k]) + out.m[k], out.v[k]);
+        const ScaleMixture z =
+            scale_mixture(d[k], v[k], log(level[k]) + out.m[k], out.v[k] + out.tail[k]);
         log_Z += z.log_Z;
         out.d_m[k] = z.d_mu;
-        out.d_v[k] = z.d_var;
+        out.d_v[k] = out.d_tail[k] = z.d_var;
         finite &= __builtin_isfinite(z.d_var);
     }
     return PROBPROP_LIKELY(finite) ? log_Z : __builtin_nan("");

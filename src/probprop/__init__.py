@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from probprop.inference.standardize import Standardizer
     from probprop.predictive.classes import ClassMixture, ClassPredictive
     from probprop.predictive.gaussian import Predictive
+    from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
     from probprop.predictive.mixture import Mixture
     from probprop.predictive.sampled import SampledNetwork
     from probprop.predictive.sensitivity import Sensitivity
@@ -38,6 +39,8 @@ _HOME = {
     "Curve": "estimators.choice",
     "Epoch": "inference.posterior",
     "EvidenceSelection": "estimators.selection",
+    "HeavyMixture": "predictive.heavy",
+    "HeavyPredictive": "predictive.heavy",
     "Mixture": "predictive.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
@@ -62,6 +65,8 @@ __all__ = [
     "Curve",
     "Epoch",
     "EvidenceSelection",
+    "HeavyMixture",
+    "HeavyPredictive",
     "Mixture",
     "ModelFileError",
     "PBPClassifier",

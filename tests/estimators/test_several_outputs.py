@@ -59,6 +59,7 @@ def test_a_network_without_hidden_units_is_one_network_per_target(engine: str) -
             together,
             alpha_noise=6.0,
             beta_noise=6.0,
+            tail=None,
             **{name: (getattr(together, name)[0][k : k + 1],) for name in ("m_w", "v_w")},
         )
         own, own_info = ENGINES[engine].adf_pass(alone, X, y[:, k], np.arange(30))

@@ -312,7 +312,7 @@ THREE_CLASSES = {
         ({"y": np.zeros((4, 2))}, "column per output"),
         ({"alpha": np.ones(2)}, "noise does not fit"),
         ({"X_var": np.ones((4, 2))}, "differ in shape"),
-        ({"likelihood": "poisson"}, "gaussian, probit, multinomial or scale"),
+        ({"likelihood": "poisson"}, "multinomial, scale or heavy"),
         ({"likelihood": "probit"}, "1 or -1"),
         ({"likelihood": "probit", "y": np.ones((4, 2))}, "a column per output"),
         ({"likelihood": "multinomial"}, "two outputs or more"),

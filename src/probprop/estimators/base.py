@@ -190,7 +190,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     return Plan(
         likelihood=likelihood,
         hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
-        noise_hidden=_noise_hidden(model),
+        noise_hidden=_noise_hidden(model, likelihood),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
@@ -202,9 +202,14 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     )
 
 
-def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
+def _noise_hidden(model: PBPEstimator, likelihood: Likelihood) -> tuple[int, ...] | None:
     if model.noise == "constant":
         return None
+    if likelihood.learns_tail:
+        raise ValueError(
+            'noise="input" is for noise with Gaussian tails. Got noise_tail="heavy" instead: '
+            'leave one of them at its default, noise="constant" or noise_tail="gaussian".'
+        )
     return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 

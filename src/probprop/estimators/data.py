@@ -22,6 +22,7 @@ from probprop.estimators.validation import (
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import (
+    NOISE_TAILS,
     Gaussian,
     LabelLikelihood,
     Likelihood,
@@ -119,6 +120,7 @@ def read_values(
     given: Given,
     known: Gaussian | None,
     noise_prior: tuple[float, float],
+    noise_tail: str = "gaussian",
 ) -> TrainingData:
     """Check the rows and the values of a regression.
 
@@ -131,12 +133,14 @@ def read_values(
         The likelihood of earlier calls; None in the first.
     noise_prior : (float, float)
         Shape and rate of the Gamma of the noise precision, for the first call.
+    noise_tail : str
+        A key of `NOISE_TAILS`, for the first call.
     """
     first = known is None
     checked = check_regression_data(model, given.X, given.y, reset=first)
     rows = _rows_that_count(given, *checked, first=first)
     if known is None:
-        known = Gaussian(count_targets(rows.y), *noise_prior)
+        known = NOISE_TAILS[noise_tail](count_targets(rows.y), *noise_prior)
     return TrainingData(rows.X, known.encode(rows.y), known, rows.weights, rows.y_std)
 
 

@@ -40,6 +40,7 @@ from probprop.inference.prediction import predictive
 from probprop.inference.threads import map_in_threads
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.classes import ClassMixture
+from probprop.predictive.heavy import HeavyMixture
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 
@@ -270,7 +271,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
 
     def predict_distribution(
         self, X: ArrayLike, *, X_std: ArrayLike | None = None
-    ) -> Mixture | ClassMixture:
+    ) -> Mixture | HeavyMixture | ClassMixture:
         """Return the predictive distribution of the target, or label, for every row.
 
         Parameters
@@ -283,6 +284,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         -------
         Mixture
             With one component per member, the Gaussian of [PBP15] Eq. (12).
+        HeavyMixture
+            The same of regressors with ``noise_tail="heavy"``.
         ClassMixture
             The same of classifiers, with the entropy and its two parts.
         """
@@ -294,7 +297,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             ),
             self.estimators_,
         )
-        mixture: Mixture | ClassMixture = self.likelihood_.mixture(predicted)
+        mixture: Mixture | HeavyMixture | ClassMixture = self.likelihood_.mixture(predicted)
         return mixture
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:

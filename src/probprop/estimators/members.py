@@ -93,7 +93,7 @@ def read_data(
     if is_classifier(estimator):
         return read_labels(ensemble, given, known, stream=stream, classes=classes)
     noise_prior = estimator.noise_shape, estimator.noise_rate
-    return read_values(ensemble, given, known, noise_prior)
+    return read_values(ensemble, given, known, noise_prior, estimator.noise_tail)
 
 
 def new_members(ensemble: Any) -> list[Member]:

@@ -17,14 +17,13 @@ from probprop._types import FloatArray
 from probprop.estimators.base import Callback, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
-from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.noise import Noise
-from probprop.inference.prediction import features
+from probprop.inference.prediction import sensitivity_at
 from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
+from probprop.predictive.heavy import HeavyPredictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
-from probprop.predictive.sensitivity import Sensitivity, sensitivity
+from probprop.predictive.sensitivity import Sensitivity
 
 
 class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
@@ -61,6 +60,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         first, whose predictions of the mean stay exactly the same.
     noise_layer_sizes : int or sequence of int, default=(20,)
         Units in each hidden layer of the network of the noise.
+    noise_tail : {"gaussian", "heavy"}, default="gaussian"
+        The noise of [PBP15], or noise with heavier tails, whose weight is learned: its variance
+        is log-normal around a common level. Wild targets then move neither the fit nor the level
+        by much; without them the fit costs more time and predicts much the same.
     refine_every : int or float, default=1
         How often the factors of the weights' prior are refined: every so many epochs, or, when
         below 1, after each such fraction of an epoch.
@@ -101,7 +104,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Number of targets.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of the variance of the noise, in target units squared; with several
-        targets, one for each. Where the noise depends on the inputs, the level it varies around:
+        targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
+        depends on the inputs, the level it varies around:
         ``predict_distribution(X).var_noise`` has that of each row.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
@@ -144,6 +148,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         noise_rate: float = 6.0,
         noise: Literal["constant", "input"] = "constant",
         noise_layer_sizes: int | Sequence[int] = (20,),
+        noise_tail: Literal["gaussian", "heavy"] = "gaussian",
         refine_every: float = 1,
         standardize: bool = True,
         missing: Literal["error", "marginalize"] = "error",
@@ -161,6 +166,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.noise_rate = noise_rate
         self.noise = noise
         self.noise_layer_sizes = noise_layer_sizes
+        self.noise_tail = noise_tail
         self.refine_every = refine_every
         self.standardize = standardize
         self.missing = missing
@@ -285,7 +291,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     def predict_distribution(
         self, X: ArrayLike, *, student_t: bool = False, X_std: ArrayLike | None = None
-    ) -> Predictive:
+    ) -> Predictive | HeavyPredictive:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
         Parameters
@@ -293,16 +299,24 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
-            Gaussian with the same mean and variance.
+            Gaussian with the same mean and variance. Not for ``noise_tail="heavy"``.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
-        Predictive
+        Predictive, or HeavyPredictive
+            The latter with ``noise_tail="heavy"``.
         """
-        predicted: Predictive = self._predictive(X, X_std)
-        return replace(predicted, student_t=True) if student_t else predicted
+        predicted: Predictive | HeavyPredictive = self._predictive(X, X_std)
+        if not student_t:
+            return predicted
+        if not isinstance(predicted, Predictive):
+            raise ValueError(
+                "student_t=True is for Gaussian noise, but this model was fitted with "
+                'noise_tail="heavy", whose distribution has heavier tails already: give False.'
+            )
+        return replace(predicted, student_t=True)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
@@ -320,22 +334,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_one_target("predict_gradient")
         plan, inputs = plan_of(self, self.likelihood_), read_inputs(self, X, None)
-        entries, X_var = features(plan, self.standardizer_, inputs)
-        if X_var is not None:
-            raise ValueError(
-                "X contains NaN, where predict_gradient has no gradient: give rows without "
-                "missing entries."
-            )
-        posterior, standardizer = self.posterior_, self.standardizer_
-        gradient = ENGINES[self.engine].predict_gradient
-        moments = gradient(posterior, entries, standardizer)
-        noise, dlog_dX = Noise(posterior.noise_variance), np.zeros(1)
-        if posterior.noise_network is not None:
-            m_log, v_log, dm_log_dX, dv_log_dX = gradient(
-                posterior.noise_network, entries, standardizer
-            )
-            noise, dlog_dX = noise._replace(m_log=m_log, v_log=v_log), dm_log_dX + 0.5 * dv_log_dX
-        return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
+        return sensitivity_at(plan, self.posterior_, self.standardizer_, inputs)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -388,7 +387,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         classes: ArrayLike | None = None,
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
-        return read_values(self, given, known, (self.noise_shape, self.noise_rate))
+        noise_prior = self.noise_shape, self.noise_rate
+        return read_values(self, given, known, noise_prior, self.noise_tail)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_scalar, column_or_1d, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
+from probprop.inference.likelihoods import NOISE_TAILS
 
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -307,6 +308,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "noise_layer_sizes": lambda value: check_layer_sizes(value, "noise_layer_sizes"),
     "noise_shape": lambda value: check_above("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_above("noise_rate", value, 0.0),
+    "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
     "refine_every": check_refine_every,
     "standardize": lambda value: check_flag("standardize", value),
     "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),

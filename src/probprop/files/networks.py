@@ -22,11 +22,18 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.choices import describe_choice, rebuild_choice
 from probprop.files.fields import Parts, feature_names, field
-from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Likelihood, of_classes
+from probprop.inference.likelihoods import (
+    NOISE_TAILS,
+    Gaussian,
+    LabelLikelihood,
+    Likelihood,
+    of_classes,
+)
 from probprop.inference.noise import noise_network
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted
+from probprop.reference.likelihoods.heavy import LARGEST_TAIL
 
 Network = PBPRegressor | PBPClassifier
 KINDS: dict[str, type[Network]] = {kind.__name__: kind for kind in (PBPRegressor, PBPClassifier)}
@@ -36,7 +43,8 @@ _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _OF_NOISE = ("m_w", "v_w")  # of the network of the noise; the rest of it never changes
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
-_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale")  # a list each if there are several
+# A list each if there are several targets.
+_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale", "tail")
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
@@ -60,6 +68,7 @@ def describe_network(model: Network) -> Parts:
         "n_samples_seen_": model.n_samples_seen_,
         "choice_": describe_choice(model.choice_),
         **{k: _number_or_list(state[k]) for k in _ABOVE},
+        **_describe_tail(model),
         **_describe_classes(model),
     }
     arrays = {f"{k}_{i}": array for k in _LAYERED for i, array in enumerate(state[k])}
@@ -73,6 +82,12 @@ def describe_network(model: Network) -> Parts:
     for k, dtype in _HISTORY.items():
         arrays[f"history_{k}"] = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
     return header, arrays
+
+
+def _describe_tail(model: Network) -> dict[str, Any]:
+    """Return the tails of the noise, which files of other models do not have."""
+    learned = model.likelihood_.learns_tail
+    return {"tail": _number_or_list(model.posterior_.tail)} if learned else {}
 
 
 def _number_or_list(value: float | FloatArray) -> float | list[float]:
@@ -150,7 +165,7 @@ def _rebuild_likelihood(model: Network, header: dict[str, Any]) -> Gaussian | La
     if isinstance(model, PBPRegressor):
         sizes = field(header, "layer_sizes", list)
         check_int("the last of layer_sizes", sizes[-1] if sizes else None, 1)
-        return Gaussian(int(sizes[-1]), model.noise_shape, model.noise_rate)
+        return NOISE_TAILS[model.noise_tail](int(sizes[-1]), model.noise_shape, model.noise_rate)
     multilabel = field(header, "multilabel_", bool)
     classes = _rebuild_classes(field(header, "classes_", dict))
     if multilabel and classes.tolist() != list(range(len(classes))):
@@ -187,7 +202,11 @@ def _rebuild_fitted(
         q[k] = _of_each_target(header, k, n_outputs if several else 1)
         if not np.all((q[k] > lowest) & (q[k] < math.inf)):
             raise ValueError(f"{k} is {_number_or_list(q[k])}")
-    found = tuple(_number_or_list(q[k]) for k in _OF_TARGETS)
+    if likelihood.learns_tail:
+        q["tail"] = _of_each_target(header, "tail", n_outputs)
+        if not np.all((q["tail"] >= 0.0) & (q["tail"] <= LARGEST_TAIL)):
+            raise ValueError(f"tail is {_number_or_list(q['tail'])}")
+    found = tuple(_number_or_list(q[k]) for k in _OF_TARGETS[:4])
     if not likelihood.learns_noise and found != (*likelihood.noise_prior, 0.0, 1.0):
         raise ValueError("the noise or the scale of the labels is not that of a classifier")
     n_iter, n_seen = field(header, "n_iter_", int), field(header, "n_samples_seen_", int)

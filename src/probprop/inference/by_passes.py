@@ -17,6 +17,7 @@ from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
 from probprop.reference.likelihoods import SCALE
+from probprop.reference.likelihoods.heavy import learned_tail
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
@@ -36,11 +37,13 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
     try:
         X = _standardised(task.X, task.standardizer, posterior.dtype)
         y = task.standardizer.transform_y(task.y)
-        for e, refine in enumerate(task.refine):
+        rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
+        for e, (refine, rate) in enumerate(zip(task.refine, rates, strict=True)):
             power = 0.0 if task.watch is None else float(task.watch.power[e])
             posterior, passes, sweeps = _epoch(
                 task, posterior, X, y, refine=bool(refine), watch_power=power
             )
+            posterior = _with_learned_tail(posterior, passes, float(rate))
             records.append(Records.of_epoch(posterior, passes, sweeps))
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
@@ -74,6 +77,15 @@ def _epoch(
             posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
             sweeps.append(swept)
     return posterior, passes, sweeps
+
+
+def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: float) -> Posterior:
+    """Make the step of the tails that follows an epoch."""
+    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
+    if rate == 0.0 or n_absorbed == 0:
+        return posterior
+    d_tail = np.sum([p.d_tail_sum for p in passes if p.d_tail_sum], axis=0) / n_absorbed
+    return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
 
 
 def _watched(
@@ -113,6 +125,7 @@ def _no_records(task: Task) -> Records:
         np.zeros((0, 4), np.int64),
         np.zeros((0, 2, n_noise)),
         np.zeros((0, 2)),
+        np.zeros((0, len(task.posterior.tail))),
     )
 
 

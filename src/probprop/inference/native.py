@@ -169,6 +169,8 @@ def _job(task: Task) -> Any:
         *_shuffling(task),
         _weighting(task.weights, task.y_var, task.power),
         _watching(task),
+        posterior.tail,
+        task.tail_rate,
     )
 
 
@@ -194,7 +196,7 @@ def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
 def _trained(task: Task, job: Any) -> Trained:
     result = job.result()
     whole = _Whole(*result[:5])
-    alpha_noise, beta_noise, alpha_prior, beta_prior, n_epochs, *records = result[5:]
+    alpha_noise, beta_noise, tail, alpha_prior, beta_prior, n_epochs, *records = result[5:]
     if task.random_state is not None and (shuffled := job.generator()) is not None:
         _set_generator(task.random_state, *shuffled)
     m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat = cut(whole, task.posterior.m_w)
@@ -208,6 +210,7 @@ def _trained(task: Task, job: Any) -> Trained:
         v_hat_nat=v_hat_nat,
         a_hat_nat=a_hat_nat,
         b_hat_nat=b_hat_nat,
+        tail=tail,
         noise_network=_noise_network(task, job),
     )
     _WHOLE[posterior] = whole
@@ -257,8 +260,9 @@ def adf_pass(
         _kernel_memory(memory, posterior),
         _variances(X_var, posterior),
         _weighting(weights, y_var, power),
+        posterior.tail,
     )
-    alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped = observed
+    alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped, d_tail_sum = observed
     m_layers, v_layers = cut([m_w, v_w], posterior.m_w)
     posterior_new = replace(
         posterior,
@@ -267,7 +271,8 @@ def adf_pass(
         alpha_noise=alpha_noise,
         beta_noise=beta_noise,
     )
-    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped)
+    of_tails = tuple(d_tail_sum.tolist()) if d_tail_sum.any() else ()
+    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped, of_tails)
 
 
 def refine_prior(

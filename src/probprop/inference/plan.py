@@ -10,6 +10,9 @@ import numpy as np
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
+QUIET_EPOCHS = 20
+"""The usual number of epochs before the tails of the noise are learned."""
+
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -39,6 +42,9 @@ class Plan:
         Of the weights.
     engine : str, default="native"
         A key of `probprop.inference.engine.ENGINES`.
+    quiet_epochs : int, default=20
+        Epochs of a training before the tails of the noise are learned: the first residuals are
+        those of a network that knows nothing. At most half of those planned.
     """
 
     likelihood: Likelihood
@@ -52,6 +58,7 @@ class Plan:
     marginalize: bool = False
     dtype: np.dtype[Any] = _FLOAT64
     engine: str = "native"
+    quiet_epochs: int = QUIET_EPOCHS
 
     def n_blocks(self, n: int) -> int:
         """Return the number of parts that an epoch over n rows is cut into."""

@@ -63,6 +63,9 @@ class Posterior:
     noise_network : Posterior or None, default=None
         The network of the noise, where it depends on the inputs: its outputs, one per target,
         are the logarithms of the noise variances in units of `noise_variance`.
+    tail : ndarray of shape (n_outputs,), default=None
+        Variance of the logarithm of the noise variance of each output, around that of the level
+        E[1/gamma]; 0 is Gaussian noise. None: all are 0.
     """
 
     m_w: tuple[Array, ...]
@@ -75,8 +78,11 @@ class Posterior:
     a_hat_nat: tuple[FloatArray, ...]
     b_hat_nat: tuple[FloatArray, ...]
     noise_network: Posterior | None = None
+    tail: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        if self.tail is None:
+            object.__setattr__(self, "tail", np.zeros(len(self.m_w[-1])))
         for name in ("alpha_noise", "beta_noise"):  # a number stands for one target
             value = np.asarray(getattr(self, name), np.float64)
             object.__setattr__(self, name, value if value.ndim else value.reshape(1))
@@ -84,10 +90,10 @@ class Posterior:
     def __repr__(self) -> str:
         layers = "-".join(map(str, self.layer_sizes))
         noise = ", ".join(f"{variance:.3g}" for variance in self.noise_variance)
-        return (
-            f"Posterior({layers}, {self.dtype}, noise variance {noise}, "
-            f"prior variance {self.prior_variance:.3g})"
-        )
+        parts = [layers, str(self.dtype), f"noise variance {noise}"]
+        if self.tail.any():
+            parts.append("tail " + ", ".join(f"{tail:.3g}" for tail in self.tail))
+        return f"Posterior({', '.join(parts)}, prior variance {self.prior_variance:.3g})"
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
@@ -103,7 +109,8 @@ class Posterior:
     def noise_variance(self) -> FloatArray:
         """E[1/gamma] = beta/(alpha - 1), (K,), in standardised target units squared.
 
-        Where the noise depends on the inputs, it is the level that it varies around.
+        With a tail, or where the noise depends on the inputs, it is the level that the noise
+        variance varies around.
         """
         return self.beta_noise / (self.alpha_noise - 1.0)
 
@@ -161,6 +168,9 @@ class PassInfo:
         Noise updates made by quadrature because the closed form was not valid.
     n_skipped : int
         Points left out whole because their log Z or its gradient was not finite.
+    d_tail_sum : tuple of float, default=()
+        Sum of the derivatives of log Z by the tail of the noise of each output; nothing where
+        the likelihood has no tails.
     """
 
     log_Z_sum: float
@@ -168,6 +178,7 @@ class PassInfo:
     n_undone: int
     n_guarded: int
     n_skipped: int
+    d_tail_sum: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,12 +210,15 @@ class Records(NamedTuple):
         Shape and rate of the Gammas of the noise precisions after the epoch.
     prior : ndarray of shape (n_epochs, 2)
         Shape and rate of the Gamma of the prior precision after the epoch.
+    tail : ndarray of shape (n_epochs, n_outputs)
+        The tails of the noise after the epoch.
     """
 
     log_Z_sums: FloatArray
     counts: Array
     noise: FloatArray
     prior: FloatArray
+    tail: FloatArray
 
     @classmethod
     def of_epoch(
@@ -222,6 +236,7 @@ class Records(NamedTuple):
             counts=np.array([counts]),
             noise=np.array([[posterior.alpha_noise, posterior.beta_noise]]),
             prior=np.array([[posterior.alpha_prior, posterior.beta_prior]]),
+            tail=posterior.tail[np.newaxis].copy(),
         )
 
     @classmethod

@@ -15,6 +15,7 @@ from probprop.inference.noise import Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
+from probprop.predictive.sensitivity import Sensitivity, sensitivity
 
 _BLOCK = 1 << 16  # rows at a time, where they have to be copied
 
@@ -50,8 +51,27 @@ def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: In
     """Return the noise of every row, standardised."""
     level, network = posterior.noise_variance, posterior.noise_network
     if network is None:
-        return Noise(level)
+        return Noise(level, v_log=posterior.tail)
     return Noise(level, *output_moments(plan, network, standardizer, X))
+
+
+def sensitivity_at(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs
+) -> Sensitivity:
+    """Return mean and standard deviation of every row with their gradients, of one target."""
+    entries, X_var = features(plan, standardizer, X)
+    if X_var is not None:
+        raise ValueError(
+            "X contains NaN, where predict_gradient has no gradient: give rows without "
+            "missing entries."
+        )
+    gradient = ENGINES[plan.engine].predict_gradient
+    moments = gradient(posterior, entries, standardizer)
+    noise, dlog_dX = Noise(posterior.noise_variance, v_log=posterior.tail), np.zeros(1)
+    if (network := posterior.noise_network) is not None:
+        m_log, v_log, dm_log_dX, dv_log_dX = gradient(network, entries, standardizer)
+        noise, dlog_dX = noise._replace(m_log=m_log, v_log=v_log), dm_log_dX + 0.5 * dv_log_dX
+    return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
 
 
 def weighted_log_p(

@@ -65,6 +65,8 @@ class Task:
         whatever they weigh.
     y_var : ndarray of shape (n, K), or None
         Known variances of the standardised targets, which add to the noise.
+    tail_rate : ndarray of shape (n_epochs,), or None
+        How far each epoch moves the tails of the noise, from 0 to 1; None: they stay.
     power : float
         Multiplies the weights that are powers; a likelihood whose weights divide the noise has 1.
     """
@@ -83,6 +85,7 @@ class Task:
     weights: FloatArray | None = None
     y_var: FloatArray | None = None
     power: float = 1.0
+    tail_rate: FloatArray | None = None
 
     def order(self) -> Array:
         """Return the order of the next epoch, (n,)."""

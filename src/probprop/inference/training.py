@@ -277,7 +277,25 @@ def _task(run: Run, n_epochs: int) -> Task:
         weights=run.weights,
         y_var=run.y_var,
         power=run.power,
+        tail_rate=_tail_rate(run, first, n_epochs),
     )
+
+
+def _tail_rate(run: Run, first: int, n_epochs: int) -> FloatArray | None:
+    """Return how far each epoch moves the tails of the noise.
+
+    Whole steps after the quiet epochs; in a stream the share that the rows have in all rows, but
+    none with the first ones.
+    """
+    if not run.plan.likelihood.learns_tail:
+        return None
+    if run.random_state is None:
+        known = run.fitted.n_samples_seen > 0
+        return np.full(n_epochs, len(run.y) / _n_seen(run) if known else 0.0)
+    quiet = run.plan.quiet_epochs
+    if run.n_epochs is not None:
+        quiet = min(quiet, run.n_epochs // 2)
+    return np.where(np.arange(first, first + n_epochs) > quiet, 1.0, 0.0)
 
 
 def _n_seen(run: Run) -> int:
@@ -308,14 +326,14 @@ def summarize(
     """Bring what epochs over n points observed into target units; the first has this `n_iter`."""
     y_scale2, log_y_scale = (standardizer.y_scale**2).tolist(), standardizer.log_y_scale
     epochs = []
-    for n_iter, (log_Z_sums, counts, noise, prior) in enumerate(
+    for n_iter, (log_Z_sums, counts, noise, prior, tail) in enumerate(
         zip(*(field.tolist() for field in records), strict=True), first
     ):
         undone, guarded, skipped, skipped_factors = counts
         n_absorbed = n_points - skipped
         noise_variance = [
-            beta / (alpha - 1.0) * scale2
-            for alpha, beta, scale2 in zip(*noise, y_scale2, strict=True)
+            beta / (alpha - 1.0) * math.exp(0.5 * s2) * scale2
+            for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
         ]
         # A density of standardised targets, divided by their scales, is one of the targets.
         mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale

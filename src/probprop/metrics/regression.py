@@ -326,6 +326,9 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
 def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
     """Score an estimator by its Gaussian log-likelihood: `scoring=` of scikit-learn.
 
+    Of a distribution that is not Gaussian it knows the mean and the standard deviation only;
+    `summary` judges heavy tails and mixtures as they are.
+
     Parameters
     ----------
     estimator : object

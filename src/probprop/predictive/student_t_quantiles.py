@@ -10,6 +10,8 @@ rows than points has its rows solved for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from numpy.typing import ArrayLike
@@ -18,6 +20,7 @@ from scipy.optimize import elementwise
 from probprop._types import Array, FloatArray
 from probprop.predictive.student_t import log_sf
 
+Solve = Callable[[FloatArray, FloatArray], FloatArray]
 N_NODES = 24
 CONVERGED = 2e-15
 """What the last three coefficients may be, beside the largest of the series or beside 1: near
@@ -40,6 +43,22 @@ def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     >>> isf([0.5, 0.025], 0.0, 3.0).round(4)
     array([0.    , 1.9658])
     """
+    return isf_by_series(tail, log_ratio, lambda t, x: solve(t, x, alpha))
+
+
+def isf_by_series(
+    tail: ArrayLike, log_ratio: ArrayLike, solve: Solve, converged: float = CONVERGED
+) -> FloatArray:
+    """The same for any symmetric distribution of z whose quantiles depend on x like these.
+
+    Parameters
+    ----------
+    tail, log_ratio : array-like that broadcast
+    solve : callable
+        Finds z of tails and log ratios, (n,) each.
+    converged : float
+        What the last coefficients of a series may be.
+    """
     tails, ratios = np.broadcast_arrays(
         np.asarray(tail, np.float64), np.asarray(log_ratio, np.float64)
     )
@@ -48,9 +67,9 @@ def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     left: Array = np.flatnonzero(t < 0.5)
     width = 1.0
     while len(left) >= N_NODES:
-        left = _in_pieces(t, x, left, width, alpha, z)
+        left = _in_pieces(t, x, left, width, solve, converged, z)
         width *= 0.5
-    z[left] = solve(t[left], x[left], alpha)
+    z[left] = solve(t[left], x[left])
     return z.reshape(tails.shape)
 
 
@@ -74,7 +93,13 @@ def solve(tail: FloatArray, log_ratio: FloatArray, alpha: float) -> FloatArray:
 
 
 def _in_pieces(
-    tail: FloatArray, x: FloatArray, rows: Array, width: float, alpha: float, z: FloatArray
+    tail: FloatArray,
+    x: FloatArray,
+    rows: Array,
+    width: float,
+    solve: Solve,
+    converged: float,
+    z: FloatArray,
 ) -> Array:
     """Read z of these rows off series on intervals of this width, where the series converge.
 
@@ -98,7 +123,6 @@ def _in_pieces(
     solved = solve(
         np.concatenate([np.tile(tails, N_NODES), tail[alone]]),
         np.concatenate([nodes.ravel(), x[alone]]),
-        alpha,
     )
     values, z[alone] = solved[: nodes.size].reshape(nodes.shape), solved[nodes.size :]
     if not nodes.size:
@@ -107,9 +131,7 @@ def _in_pieces(
     series = _TO_COEFFICIENTS @ (values - values[0])  # (coefficients, pieces)
     series[0] += values[0]
     size = np.maximum(1.0, np.abs(series).max(axis=0))
-    converged = np.abs(series[-3:]).max(axis=0) <= CONVERGED * size
-
-    done = converged[piece]
+    done = (np.abs(series[-3:]).max(axis=0) <= converged * size)[piece]
     for start in range(0, len(rows), _CHUNK):
         chunk = slice(start, start + _CHUNK)
         at, of = rows[chunk][done[chunk]], piece[chunk][done[chunk]]

@@ -18,6 +18,7 @@ from probprop.inference.posterior import Memory, PassInfo, Posterior
 from probprop.reference.activations.relu import ReluMoments, relu_moments
 from probprop.reference.gamma import noise_update
 from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
+from probprop.reference.noise import heavy_noise_update
 from probprop.reference.tempering import temper
 from probprop.reference.weighting import rescaled, weighted_evidence
 
@@ -163,7 +164,8 @@ def gradients(
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
     point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
-    evidence = weighted_evidence(likelihood, point, posterior.noise_variance, weight, power)
+    noise = posterior.noise_variance
+    evidence = weighted_evidence(likelihood, point, noise, weight, power, posterior.tail)
     return evidence.log_Z, *backward(m_w, v_w, passed, evidence)
 
 
@@ -240,12 +242,13 @@ def absorb(
     with np.errstate(all="ignore"):  # what is not finite is skipped or undone, and counted
         passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
         point = rescaled(likelihood, passed.m_out, passed.v_out, y, weight, y_var)
-        evidence = weighted_evidence(likelihood, point, posterior.noise_variance, weight, power)
+        noise, tail = posterior.noise_variance, posterior.tail
+        evidence = weighted_evidence(likelihood, point, noise, weight, power, tail)
         finite = math.isfinite(evidence.log_Z)
         if likelihood.learns_noise:
-            d2, v_out = (point.y - point.m) ** 2, point.v
             # In units of the noise, as the quadrature needs them.
             precision = alpha_noise / beta_noise
+            d2, v_out = (point.y - point.m) ** 2, point.v
             finite &= bool(np.isfinite([d2 * precision, v_out * precision]).all())
         if not finite:
             return posterior, PassInfo(0.0, n_points=1, n_undone=0, n_guarded=0, n_skipped=1)
@@ -255,7 +258,13 @@ def absorb(
     m_w_new, v_w_new, n_undone = zip(*updates, strict=True)
     n_guarded = 0
     if likelihood.learns_noise:
-        (alpha_noise, beta_noise), n_guarded = noise_update(alpha_noise, beta_noise, d2, v_out)
+        (alpha_noise, beta_noise), n_guarded = (
+            noise_update(alpha_noise, beta_noise, d2, v_out)
+            if evidence.dlogZ_dlevel is None
+            else heavy_noise_update(
+                alpha_noise, beta_noise, point.y - point.m, v_out, tail, evidence
+            )
+        )
     return (
         replace(
             posterior,
@@ -264,8 +273,17 @@ def absorb(
             alpha_noise=alpha_noise,
             beta_noise=beta_noise,
         ),
-        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, n_skipped=0),
+        PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, _d_tail(evidence)),
     )
+
+
+def _d_tail(evidence: Evidence) -> tuple[float, ...]:
+    d_tail = evidence.dlogZ_dtail
+    return () if d_tail is None else tuple(d_tail.tolist())
+
+
+def _summed(terms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(math.fsum(of_output) for of_output in zip(*terms, strict=True))
 
 
 def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:
@@ -332,6 +350,7 @@ def adf_pass(
         n_undone=sum(info.n_undone for info in infos),
         n_guarded=sum(info.n_guarded for info in infos),
         n_skipped=sum(info.n_skipped for info in infos),
+        d_tail_sum=_summed([info.d_tail_sum for info in infos if info.d_tail_sum]),
     )
 
 

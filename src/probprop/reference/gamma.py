@@ -50,6 +50,20 @@ def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[fl
         first = -0.5 * np.log1p(-k0 / a) - 0.5 * d2 * k0 / (a * s1)
         second = d2 * v * k1 / (a2_minus_1 * s0 * s2)
         second -= 0.5 * np.log1p(k1 * (2.0 - k1) / a2_minus_1)
+    return increments_of(alpha, beta, float(first), float(second))
+
+
+def increments_of(alpha: float, beta: float, first: float, second: float) -> tuple[float, float]:
+    """Evaluate [PBP15] Eqs. (9) and (10) from differences of log Z, as increments.
+
+    Parameters
+    ----------
+    alpha, beta : float
+    first, second : float
+        log_Z1 - log_Z, and log_Z2 - 2 log_Z1 + log_Z.
+    """
+    with np.errstate(all="ignore"):
+        a, b = np.float64(alpha), np.float64(beta)
         e = (a + 1.0) * np.expm1(second)  # alpha_new = alpha/(1 + e)
         delta_alpha = -a * e / (1.0 + e)
         delta_beta = b * (np.expm1(-first) - e) / (1.0 + e)

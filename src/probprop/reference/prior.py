@@ -128,6 +128,7 @@ def refine_prior(
             v_hat_nat=v_hat_nat,
             a_hat_nat=a_hat_nat,
             b_hat_nat=b_hat_nat,
+            tail=posterior.tail,
         ),
         SweepInfo(n_skipped=counts[Outcome.SKIPPED], n_uninformative=counts[Outcome.UNINFORMATIVE]),
     )

@@ -78,6 +78,7 @@ def weighted_evidence(
     noise_variance: FloatArray,
     weight: float = 1.0,
     power: float = 1.0,
+    tail: FloatArray | None = None,
 ) -> Evidence:
     """Evaluate log Z of a point and its derivatives by the moments of the outputs as they were.
 
@@ -91,6 +92,8 @@ def weighted_evidence(
     power : float, default=1.0
         Of a likelihood whose weight does not divide the noise; it multiplies the weight. If
         the product is above 1, the derivatives are those of the shares together.
+    tail : ndarray, (K,), default=None
+        Of the noise. The derivatives by it and by the level are those of the point with weight 1.
 
     Examples
     --------
@@ -102,37 +105,42 @@ def weighted_evidence(
     >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4
     (-1.418939, array([1.]))
     """
-    evidence = likelihood.log_Z(*point, noise_variance)
+    evidence = likelihood.log_Z(*point, noise_variance, tail)
     if not likelihood.weights_divide_noise:
-        return _to_the_power(likelihood, point, noise_variance, power * weight, evidence)
-    log_Z, d_m, d_v = evidence
+        return _to_the_power(likelihood, point, noise_variance, tail, power * weight, evidence)
+    log_Z, d_m, d_v = evidence[:3]
     shift = 0.5 * len(d_m) * math.log(weight)
-    return Evidence(log_Z + shift, math.sqrt(weight) * d_m, weight * d_v)
+    return evidence._replace(
+        log_Z=log_Z + shift, dlogZ_dm=math.sqrt(weight) * d_m, dlogZ_dv=weight * d_v
+    )
 
 
 def _to_the_power(
     likelihood: PointLikelihood,
     point: OnePoint,
     noise_variance: FloatArray,
+    tail: FloatArray | None,
     p: float,
     first: Evidence,
 ) -> Evidence:
     """Take the evidence of a point to the power p; `first` is that of p = 1."""
     share = _share(first, point.v, p)
-    log_Z, d_m, d_v = first
+    log_Z, d_m, d_v = first[:3]
     if share == p or not math.isfinite(log_Z):
-        return Evidence(p * log_Z, p * d_m, p * d_v + 0.5 * (p * p - p) * (d_m * d_m))
+        d_v = p * d_v + 0.5 * (p * p - p) * (d_m * d_m)
+        return first._replace(log_Z=p * log_Z, dlogZ_dm=p * d_m, dlogZ_dv=d_v)
     m, v, left = point.m, point.v, p - share
     for n_left in reversed(range(_MOST_SHARES)):
         m, v = m + v * (share * d_m), v + v * v * (share * _curvature(d_m, d_v))
         if left == 0.0:
             break
-        evidence = likelihood.log_Z(m, v, point.y, noise_variance)
+        evidence = likelihood.log_Z(m, v, point.y, noise_variance, tail)
         share = _share(evidence, v, left) if n_left > 1 else left
         left -= share
-        _, d_m, d_v = evidence
+        _, d_m, d_v = evidence[:3]
     slope, curvature = (m - point.m) / point.v, (v - point.v) / (point.v * point.v)
-    return Evidence(p * log_Z, slope, 0.5 * (curvature + slope * slope))
+    d_v = 0.5 * (curvature + slope * slope)
+    return first._replace(log_Z=p * log_Z, dlogZ_dm=slope, dlogZ_dv=d_v)
 
 
 def _curvature(d_m: FloatArray, d_v: FloatArray) -> FloatArray:

@@ -84,7 +84,8 @@ def model_facts(
     if network.choice_.curves:
         facts.append(["Epochs and memory", choice_text(network)])
     if not is_classifier(network):
-        of_targets = q.alpha_noise, q.beta_noise, network.standardizer_.y_scale
+        scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
+        of_targets = q.alpha_noise, q.beta_noise, scale
         each = zip(*map(np.atleast_1d, of_targets), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
         units = names[0]
@@ -95,6 +96,9 @@ def model_facts(
         if q.noise_network is not None:
             of_noise = f"depends on the features; around a level with {of_noise}"
         facts.append(["Noise", of_noise])
+        if q.tail.any():
+            tails = ", ".join(number(float(tail)) for tail in q.tail)
+            facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],

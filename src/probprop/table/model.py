@@ -18,8 +18,7 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.classes import ClassMixture, ClassPredictive
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
 from probprop.table.counting import NOTHING, Counting
 from probprop.table.encoding import encode, typed_columns
@@ -192,7 +191,7 @@ class TableModel:
 
     def predict_distribution(
         self, frame: pd.DataFrame, *, student_t: bool = False
-    ) -> Predictive | Mixture | ClassPredictive | ClassMixture:
+    ) -> TargetDistribution | ClassPredictive | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
         `student_t` is for a single `PBPRegressor`.

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from probprop._types import Array
 from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.likelihoods.heavy import Heavy
 from probprop.inference.likelihoods.labels import check_classes, check_same_classes
 from probprop.inference.likelihoods.multinomial import Multinomial
 from probprop.inference.likelihoods.probit import Probit
@@ -14,7 +15,9 @@ from probprop.inference.likelihoods.protocol import Likelihood
 from probprop.inference.likelihoods.scale import LogScale, Scale
 
 __all__ = [
+    "NOISE_TAILS",
     "Gaussian",
+    "Heavy",
     "LabelLikelihood",
     "Likelihood",
     "LogScale",
@@ -25,6 +28,9 @@ __all__ = [
     "of_classes",
     "of_labels",
 ]
+
+NOISE_TAILS: dict[str, type[Gaussian]] = {"gaussian": Gaussian, "heavy": Heavy}
+"""The likelihoods of a regression by the tails of its noise."""
 
 LabelLikelihood = Probit | Multinomial
 """The likelihoods of a classification."""

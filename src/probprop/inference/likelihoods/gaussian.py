@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.protocol import TargetDistribution
 from probprop.reference.likelihoods import GAUSSIAN, Evidence
 
 
@@ -43,6 +44,7 @@ class Gaussian:
     task = "regression"
     usual_memory: ClassVar[float | None] = None
     learns_noise = True
+    learns_tail = False
     weights_divide_noise = True
     standardises_target = True
 
@@ -66,10 +68,15 @@ class Gaussian:
         return y
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate [PBP15] Eq. (12) of one point."""
-        return GAUSSIAN.log_Z(m, v, y, noise_variance)
+        return GAUSSIAN.log_Z(m, v, y, noise_variance, tail)
 
     def predictive(
         self,
@@ -79,7 +86,7 @@ class Gaussian:
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
-    ) -> Predictive:
+    ) -> Any:
         """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units."""
         location, scale = standardizer.y_mean, standardizer.y_scale
         # The reference engine has moments of its dtype. They keep it, but for several targets.
@@ -98,16 +105,16 @@ class Gaussian:
             alpha_noise=posterior.alpha_noise,
         )
 
-    def log_p(self, predictive: Predictive, y: Array) -> FloatArray:
+    def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
         """Return the log density of the targets of each row together, (n,)."""
         log_p = predictive.logpdf(y)
         return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
 
-    def mixture(self, predictives: Sequence[Predictive]) -> Mixture:
+    def mixture(self, predictives: Sequence[Any]) -> Any:
         """Return the equal mixture of several networks."""
         return Mixture.of(predictives)
 
-    def point(self, predictive: Predictive | Mixture) -> FloatArray:
+    def point(self, predictive: TargetDistribution) -> FloatArray:
         """Return the mean."""
         return predictive.mean
 

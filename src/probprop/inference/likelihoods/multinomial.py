@@ -41,6 +41,7 @@ class Multinomial:
     task = "classification"
     usual_memory: ClassVar[float | None] = 10.0
     learns_noise = False
+    learns_tail = False
     weights_divide_noise = False
     standardises_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
@@ -56,10 +57,15 @@ class Multinomial:
         return class_index(y, self.classes).astype(np.float64)
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate the log of the probability that the output of the class is the largest."""
-        return MULTINOMIAL.log_Z(m, v, y, noise_variance)
+        return MULTINOMIAL.log_Z(m, v, y, noise_variance, tail)
 
     def predictive(
         self,

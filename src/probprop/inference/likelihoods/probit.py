@@ -44,6 +44,7 @@ class Probit:
     task = "classification"
     usual_memory: ClassVar[float | None] = 10.0
     learns_noise = False
+    learns_tail = False
     weights_divide_noise = False
     standardises_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
@@ -63,10 +64,15 @@ class Probit:
         return 2.0 * class_index(y, self.classes).astype(np.float64) - 1.0
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate the sum of log Phi(y_k m_k/sqrt(1 + v_k)) of one point."""
-        return PROBIT.log_Z(m, v, y, noise_variance)
+        return PROBIT.log_Z(m, v, y, noise_variance, tail)
 
     def predictive(
         self,

@@ -37,6 +37,10 @@ class Likelihood(Protocol):
         """Whether a point of weight w has the noise variance over w; else w is its power."""
 
     @property
+    def learns_tail(self) -> bool:
+        """Whether epochs learn how heavy the tails of the noise of each output are."""
+
+    @property
     def standardises_target(self) -> bool:
         """Whether the targets are brought to zero mean and unit variance."""
 
@@ -56,7 +60,12 @@ class Likelihood(Protocol):
         """Check targets and return them as numbers, (n,) or (n, K), not yet standardised."""
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate log Z of one point and its derivatives, for the reference engine.
 

@@ -50,6 +50,8 @@ class Scale:
     ----------
     n_outputs : int, default=1
         One per residual of a row.
+    learns_tail : bool, default=False
+        Whether a variance that no output explains is learned for each, which adds to theirs.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class Scale:
     """
 
     n_outputs: int = 1
+    learns_tail: bool = False
 
     name = SCALE.name
     task = "regression"
@@ -87,10 +90,15 @@ class Scale:
         return numbers
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate the integral over the noise variance of one point."""
-        return SCALE.log_Z(m, v, y, noise_variance)
+        return SCALE.log_Z(m, v, y, noise_variance, tail)
 
     def predictive(
         self,
@@ -102,7 +110,7 @@ class Scale:
         engine: Engine,
     ) -> LogScale:
         """Return the distribution of the logarithm of the noise variance for every row."""
-        return LogScale(mean.astype(np.float64), variance.astype(np.float64))
+        return LogScale(mean.astype(np.float64), variance.astype(np.float64) + posterior.tail)
 
     def log_p(self, predictive: LogScale, y: Array) -> FloatArray:
         """Return the log density of the residuals of each row together, (n,)."""

@@ -8,11 +8,16 @@ from probprop._types import FloatArray
 
 
 class Evidence(NamedTuple):
-    """log Z of one point, with its derivatives by the moments of the outputs."""
+    """log Z of one point, with its derivatives by the moments of the outputs.
+
+    Where the noise has a tail, also those by the logarithm of its level and by the tail.
+    """
 
     log_Z: float
     dlogZ_dm: FloatArray  # (K,)
     dlogZ_dv: FloatArray  # (K,)
+    dlogZ_dlevel: FloatArray | None = None  # (K,)
+    dlogZ_dtail: FloatArray | None = None  # (K,)
 
 
 class PointLikelihood(Protocol):
@@ -31,7 +36,12 @@ class PointLikelihood(Protocol):
         """Whether a point of weight w has the noise variance over w; else w is its power."""
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         """Evaluate log Z of one point with its derivatives.
 
@@ -41,4 +51,7 @@ class PointLikelihood(Protocol):
             Means and variances of the outputs.
         y : ndarray, (K,), or (1,) for the index of a class, or (3 K,) for residuals
         noise_variance : ndarray, (K,), or (1,) where the noise is fixed
+        tail : ndarray, (K,), default=None
+            Variances of the logarithm of the noise variance, where the noise has a tail; None
+            is 0.
         """

@@ -52,7 +52,12 @@ class _Gaussian:
     weights_divide_noise: bool = True
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         return log_Z_gaussian(m, v, y, noise_variance)
 

@@ -169,7 +169,12 @@ class _Multinomial:
     weights_divide_noise: bool = False
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         return log_Z_multinomial(m, v, int(y[0]))  # its noise is 1
 

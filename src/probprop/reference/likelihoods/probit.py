@@ -47,7 +47,12 @@ class _Probit:
     weights_divide_noise: bool = False
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
         return log_Z_probit(m, v, y)  # its noise is 1
 

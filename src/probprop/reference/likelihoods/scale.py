@@ -12,7 +12,9 @@ from probprop.reference.likelihoods.evidence import Evidence
 from probprop.reference.scale_mixture import scale_mixture
 
 
-def log_Z_scale(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
+def log_Z_scale(
+    m: FloatArray, v: FloatArray, y: FloatArray, tail: FloatArray | None = None
+) -> Evidence:
     """Evaluate the sum of log Z_k, with the noise variance level_k exp(h_k), h_k ~ N(m_k, v_k).
 
     Parameters
@@ -22,6 +24,8 @@ def log_Z_scale(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
     y : ndarray, (3 K,)
         Residuals, then variances of their means, then levels, (K,) each. A level is the noise
         variance where the output is 0.
+    tail : ndarray, (K,), default=None
+        Variances that add to v: what no output explains.
 
     Returns
     -------
@@ -37,15 +41,17 @@ def log_Z_scale(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
     >>> large.dlogZ_dm.round(3), small.dlogZ_dm.round(3)
     (array([1.577]), array([-0.431]))
     """
+    total = v if tail is None else v + tail
     parts = [
         scale_mixture(float(d), float(d_var), math.log(level) + float(mean), float(var))
-        for d, d_var, level, mean, var in zip(*y.reshape(3, -1), m, v, strict=True)
+        for d, d_var, level, mean, var in zip(*y.reshape(3, -1), m, total, strict=True)
     ]
     dlogZ_dv = np.array([part.dlogZ_dvar for part in parts])
     return Evidence(
         log_Z=sum(part.log_Z for part in parts) if np.isfinite(dlogZ_dv).all() else math.nan,
         dlogZ_dm=np.array([part.dlogZ_dmu for part in parts]),
         dlogZ_dv=dlogZ_dv,
+        dlogZ_dtail=dlogZ_dv,
     )
 
 
@@ -56,9 +62,14 @@ class _Scale:
     weights_divide_noise: bool = False
 
     def log_Z(
-        self, m: FloatArray, v: FloatArray, y: FloatArray, noise_variance: FloatArray
+        self,
+        m: FloatArray,
+        v: FloatArray,
+        y: FloatArray,
+        noise_variance: FloatArray,
+        tail: FloatArray | None = None,
     ) -> Evidence:
-        return log_Z_scale(m, v, y)  # its noise is what the outputs say
+        return log_Z_scale(m, v, y, tail)  # its noise is what the outputs say
 
 
 SCALE = _Scale()

@@ -1,0 +1,46 @@
+"""What an absorbed point does to the Gammas of the noise precisions where the noise has tails."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from probprop._types import FloatArray
+from probprop.reference.gamma import gamma_update
+from probprop.reference.likelihoods import Evidence
+from probprop.reference.likelihoods.heavy import heavy_gamma_update
+
+
+def heavy_noise_update(
+    alpha: FloatArray,
+    beta: FloatArray,
+    d: FloatArray,
+    v: FloatArray,
+    tail: FloatArray,
+    evidence: Evidence,
+) -> tuple[tuple[FloatArray, FloatArray], int]:
+    """Update the Gamma of every target's noise precision; without a tail, as for Gaussians.
+
+    Parameters
+    ----------
+    alpha, beta : ndarray, (K,)
+    d, v : ndarray, (K,)
+        Residuals, and variances of the outputs.
+    tail : ndarray, (K,)
+    evidence : Evidence
+        Of the point, as `log_Z_heavy` gives it.
+
+    Returns
+    -------
+    alpha_new, beta_new : ndarray, (K,)
+    n_guarded : int
+        Number of updates by quadrature.
+    """
+    columns = alpha, beta, d, v, tail, evidence.dlogZ_dlevel, evidence.dlogZ_dtail
+    updates = []
+    for a, b, d_k, v_k, tail_k, d_level, d_tail in np.array(columns, np.float64).T.tolist():
+        if tail_k > 0.0:
+            updates.append(heavy_gamma_update(a, b, d_k, v_k, tail_k, d_level, d_tail))
+        else:
+            updates.append(gamma_update(a, b, d_k * d_k, v_k))
+    alphas, betas, guarded = zip(*updates, strict=True)
+    return (np.array(alphas), np.array(betas)), sum(guarded)
