@@ -137,7 +137,7 @@ def usual_candidates(budget: str | float, n_rows: int) -> list[Candidate]:
     hidden: list[tuple[int, ...]] = [(50,), (50, 50)]
     if budget == "best":
         bins, hidden = [*bins, 128], [*hidden, (100, 100)]
-    return [Candidate(*form, memory) for *form, memory in product(bins, hidden, _MEMORIES)]
+    return [Candidate(*settings) for settings in product(bins, hidden, _MEMORIES)]
 
 
 def read_candidates(candidates: Any, budget: str | float, n_rows: int) -> list[Candidate]:

@@ -50,14 +50,15 @@ def make_folds(
     rng : RandomState
         Shuffles the rows, and draws the seeds.
     """
+    together: Array | None = None
     if groups is not None:
-        check_consistent_length(X, groups)
-        groups = column_or_1d(groups)
+        together = column_or_1d(groups)
+        check_consistent_length(X, together)
     if isinstance(cv, int | np.integer):
-        splitter = _shuffled(cv, len(y), groups, rng.randint(2**31 - 1))
+        splitter = _shuffled(cv, len(y), together, rng.randint(2**31 - 1))
     else:
         splitter = check_cv(cv, y)
-    parts = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(X, y, groups)]
+    parts = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(X, y, together)]
     for name, rows in ((name, rows) for p in parts for name, rows in zip(_SIDES, p, strict=True)):
         if not len(rows):
             raise ValueError(f"cv gives a fold without rows to {name}. Use fewer folds.")
@@ -76,7 +77,7 @@ def _as_rows(train: Array, test: Array) -> tuple[Array, Array]:
     return rows, held_out
 
 
-def _shuffled(cv: int, n: int, groups: Array | None, seed: int) -> Any:
+def _shuffled(cv: Any, n: int, groups: Array | None, seed: int) -> Any:
     check_int("cv", cv, 2)
     if groups is None:
         return KFold(min(cv, n), shuffle=True, random_state=seed)
@@ -105,10 +106,8 @@ class Encodings:
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
     _rows: dict[int, Array] = field(default_factory=dict)
 
-    def state(self, n_bins: int | None) -> PiecewiseLinear | None:
-        """Return the encoding with that many bins; None is no encoding."""
-        if n_bins is None:
-            return None
+    def state(self, n_bins: int) -> PiecewiseLinear:
+        """Return the encoding with that many bins."""
         if n_bins not in self._states:
             self._states[n_bins] = fit_piecewise(self.X, n_bins)
         return self._states[n_bins]

@@ -227,11 +227,8 @@ def _affordable(runners: Sequence[Runner], timer: Timer, n_threads: int) -> list
     )
     with timer.measuring(cheapest.work):
         _advance([replace(cheapest, runs=forgotten)], 1, n_threads)
-    works = np.cumsum([runners[i].work for i in order])
-    kept = [order[0]]
-    kept += [
-        i for i, work in zip(order[1:], works[1:], strict=True) if timer.affords(FIRST_CUT * work)
-    ]
+    works = FIRST_CUT * np.cumsum([runners[i].work for i in order])
+    kept = order[: max(1, sum(timer.affords(work) for work in works))]
     return [
         runner if i in kept else runner.end("too costly for the budget")
         for i, runner in enumerate(runners)

@@ -185,7 +185,8 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             bar.close()
         held_out, seed = HeldOut(folds), rng.randint(2**31 - 1)
         calibrated = calibrate(found.check.oof, held_out, encodings, seed, n_threads)
-        self.encoding_ = encodings.state(found.choice.candidate.n_bins)
+        n_bins = found.choice.candidate.n_bins
+        self.encoding_ = None if n_bins is None else encodings.state(n_bins)
         self.estimators_ = members(found, folds, self.dtype)
         self.choice_ = found.choice
         self.calibration_, self.oof_predictive_ = calibrated
@@ -238,7 +239,7 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = read_inputs(self, X, None).X
         A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
-        predictions = [member.predict_distribution(A) for member in self.estimators_]
+        predictions: list[Any] = [member.predict_distribution(A) for member in self.estimators_]
         return self.calibration_.mixture(predictions, rows)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -85,6 +85,11 @@ class CandidateCurve:
         )
 
     @property
+    def last_gain(self) -> float:
+        """What the last check brought over the one before; infinite where there was none."""
+        return self.calibrated[-1] - self.calibrated[-2] if len(self.calibrated) > 1 else np.inf
+
+    @property
     def is_stale(self) -> bool:
         """Whether the last checks brought nothing over those before."""
         before, last = self.calibrated[:-_N_STALE], self.calibrated[-_N_STALE:]
@@ -140,10 +145,12 @@ class Runner:
 
     @property
     def score(self) -> float:
+        """That of the best check; minus infinity before any."""
         return -np.inf if self.best is None else self.best.score
 
     @property
     def is_running(self) -> bool:
+        """Whether it is still in the race."""
         return not self.curve.outcome
 
     @property
@@ -152,6 +159,7 @@ class Runner:
         return float(sum(len(run.y) * _n_weights(run) for run in self.runs))
 
     def end(self, outcome: str) -> Runner:
+        """Return it with the reason for which it goes no further."""
         return replace(self, curve=replace(self.curve, outcome=outcome))
 
 
@@ -163,7 +171,7 @@ def cut(runners: Sequence[Runner], n_epochs: int) -> list[Runner]:
     """End those that have lost.
 
     From `FIRST_CUT` epochs on the best memory of each form is left, and of these the ones that
-    are less than two standard errors behind the leader and still improve.
+    are not clearly behind the leader, or catch up, and still improve.
     """
     if n_epochs < FIRST_CUT:
         return list(runners)
@@ -182,11 +190,15 @@ def _cut(runner: Runner, leader: Runner, runners: Sequence[Runner]) -> Runner:
 
 
 def _is_behind(runner: Runner, leader: Runner) -> bool:
-    """Whether the mean difference, row by row, is above two of its standard errors."""
+    """Whether the mean difference, row by row, is above two of its standard errors.
+
+    And above the last gain: deep networks learn late, and may catch up with the next.
+    """
     if runner.best is None or leader.best is None:
         return False
     difference = leader.best.log_p - runner.best.log_p
-    return float(difference.mean()) > _N_ERRORS * standard_error(difference)
+    behind = float(difference.mean())
+    return behind > max(_N_ERRORS * standard_error(difference), runner.curve.last_gain)
 
 
 def standard_error(values: FloatArray) -> float:
@@ -199,4 +211,5 @@ def standard_error(values: FloatArray) -> float:
 
 
 def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:
+    """End all that are running, for the same reason."""
     return [runner.end(outcome) if runner.is_running else runner for runner in runners]
