@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.estimators.cv.beyond import Range, range_of
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold
@@ -27,6 +28,9 @@ class Calibration:
     ----------
     factor : float
         a^2, of the variances of model and noise.
+    range : Range
+        Of the training rows; beyond it the model is less certain, and the noise that of the
+        nearest row inside.
     noise : NoiseNetwork or None
         Says where the noise is larger and where smaller; None: the same everywhere.
     gain, gain_error : float
@@ -36,17 +40,21 @@ class Calibration:
     """
 
     factor: float
+    range: Range
     noise: NoiseNetwork | None = None
     gain: float = np.nan
     gain_error: float = np.nan
 
     def mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
         """Return the calibrated mixture of what the members predict for the rows of X."""
-        a = np.sqrt(self.factor)
-        scaled = [replace(p, std_model=a * p.std_model, std_noise=a * p.std_noise) for p in members]
+        a, beyond = np.sqrt(self.factor), self.range.std(X)
+        scaled = [
+            replace(p, std_model=np.hypot(a * p.std_model, beyond), std_noise=a * p.std_noise)
+            for p in members
+        ]
         if self.noise is None:
             return Mixture.of(scaled)
-        h = self.noise.log_scale(X)
+        h = self.noise.log_scale(self.range.nearest(X))
         return HeavyMixture(tuple(_heavy(p.mean, p.std_model, p.std_noise, h) for p in scaled))
 
 
@@ -89,12 +97,12 @@ def calibrate(
     n_threads : int
         They do not change the result.
     """
-    factor = oof.factor
+    factor, box = oof.factor, range_of(encodings.X, oof.unit)
     a = np.sqrt(factor)
     std_model, std_noise = a * oof.std_model, a * oof.std_noise
     constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
     if len(oof.mean) < MIN_ROWS:
-        return Calibrated(Calibration(factor), constant)
+        return Calibrated(Calibration(factor, box), constant)
     judged = learn_noise(
         encodings.rows(N_BINS)[held_out.rows],
         encodings.state(N_BINS),
@@ -109,6 +117,6 @@ def calibrate(
     # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
     # helped on test rows seven times in nine, and the other two would have cost 0.01.
     if not gain > 0.0:
-        return Calibrated(Calibration(factor, None, gain, gain_error), constant)
-    calibration = Calibration(factor, judged.network, gain, gain_error)
+        return Calibrated(Calibration(factor, box, None, gain, gain_error), constant)
+    calibration = Calibration(factor, box, judged.network, gain, gain_error)
     return Calibrated(calibration, _heavy(oof.mean, std_model, std_noise, judged.held_out))
