@@ -87,7 +87,8 @@ def test_the_variances_are_those_of_the_residuals() -> None:
     X, y = waves(15)  # too few rows for a noise network
     model = small().fit(X, y)
     p = model.oof_predictive_
-    assert isinstance(p, Mixture) and model.calibration_.noise is None
+    assert isinstance(p, Mixture)
+    assert model.calibration_.noise is None
     assert np.isnan(model.calibration_.gain)
     assert_allclose(np.mean((y - p.mean) ** 2 / p.std**2), 1.0, rtol=1e-12)
     assert_array_equal(model.oof_rows_, np.arange(15))
@@ -97,6 +98,7 @@ def test_predictions_are_the_mixture_of_the_members() -> None:
     X, y = waves(15)
     model = small().fit(X, y)
     new, at = waves(7, seed=1)
+    new *= 0.5  # inside of the range of X
     p = model.predict_distribution(new)
     each = [member.predict(new, return_std=True) for member in model.estimators_]
     a = np.sqrt(model.calibration_.factor)
@@ -131,7 +133,9 @@ def test_it_is_the_same_again_and_with_any_number_of_threads() -> None:
         assert_array_equal(one.predict(X), other.predict(X))
         assert_array_equal(one.oof_predictive_.std, other.oof_predictive_.std)
         assert one.choice_.curves[1].calibrated == other.choice_.curves[1].calibrated
-    assert (small(random_state=1, candidates=candidates).fit(X, y).predict(X) != one.predict(X)).any()
+    assert (
+        small(random_state=1, candidates=candidates).fit(X, y).predict(X) != one.predict(X)
+    ).any()
 
 
 # ---- Folds
@@ -188,14 +192,17 @@ def test_few_rows(n: int) -> None:
     model = PBPRegressorCV(random_state=0, budget="fast").fit(X, y)
     assert len(model.estimators_) == min(5, n)
     mean, std = model.predict(X, return_std=True)
-    assert np.isfinite(mean).all() and (std > 0.0).all() and np.isfinite(std).all()
+    assert np.isfinite(mean).all()
+    assert (std > 0.0).all()
+    assert np.isfinite(std).all()
 
 
 def test_a_constant_target() -> None:
     X, _ = waves(30)
     mean, std = small().fit(X, np.full(30, 7.0)).predict(X, return_std=True)
     assert_allclose(mean, 7.0, atol=0.2)
-    assert (std > 0.0).all() and (std < 1.0).all()
+    assert (std > 0.0).all()
+    assert (std < 1.0).all()
 
 
 @pytest.mark.parametrize("unit", [1e-100, 1e100])
@@ -229,8 +236,24 @@ def test_error_bars_grow_away_from_the_data() -> None:
     candidates = [Candidate(16, (20,), 10.0), Candidate(None, (20,), 10.0)]
     model = small(cv=5, candidates=candidates).fit(X, y)
     near = model.predict(X, return_std=True)[1].mean()
-    moved = [model.predict(X + [far, 0.0], return_std=True)[1].mean() for far in (5.0, 50.0)]
-    assert moved[0] > 2.0 * near and moved[1] > 10.0 * near
+    for direction in ([1.0, 0.0], [0.0, -1.0]):
+        X_5, X_50 = (X + far * np.array(direction) for far in (5.0, 50.0))
+        assert model.predict(X_5, return_std=True)[1].mean() > 2.0 * near
+        assert model.predict(X_50, return_std=True)[1].mean() > 10.0 * near
+
+
+def test_beyond_the_range_of_the_rows() -> None:
+    X, y = waves(60)
+    model = small().fit(X, y)
+    edge = X.max(axis=0)
+    distances = np.array([[0.0, 0.0], [3.0, 0.0], [3.0, 4.0]])
+    p, q = (
+        model.predict_distribution(edge + X.std(axis=0) * d) for d in (distances, distances[:1])
+    )
+    beyond = model.calibration_.range.std(edge + X.std(axis=0) * distances)
+    assert_allclose(beyond, 0.1 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
+    assert (p.std_model[1:] > beyond[1:]).all()
+    assert_allclose(p.std_noise, q.std_noise[0])  # that of the edge
 
 
 # ---- Noise that depends on the inputs
@@ -310,7 +333,7 @@ def test_rows_that_cannot_be_used() -> None:
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         small().fit(X, y, groups=np.arange(9))
     model = small(candidates=[Candidate(4, (5,), 10.0)]).fit(X, y)
-    with pytest.raises(ValueError, match="too large for dtype float32"):
+    with pytest.raises(ValueError, match="too large for dtype"):
         model.predict([[1e300, 0.0]])
 
 
