@@ -73,3 +73,15 @@ def test_weights() -> None:
     assert left["known"].noise_variance_ == pytest.approx(left["model"].noise_variance_, rel=0.3)
     assert left["classifier"].classes_.tolist() == ["rare", "usual"]
     assert len(left["ensemble"].estimators_) == 3
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_best(capsys: pytest.CaptureFixture[str]) -> None:
+    left = run_page("best.md")
+    model, y = left["model"], left["y"]
+    assert capsys.readouterr().out.count("Candidate(") == len(model.choice_.curves) == 2
+    assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6
+    held = (left["lower"] <= y[400:]) & (y[400:] <= left["upper"])
+    assert held.mean() > 0.85
+    assert 45.0 < np.sqrt(np.mean(left["residuals"] ** 2)) < 65.0
+    assert left["mine"].choice_.candidate in left["mine"].candidates
