@@ -98,3 +98,15 @@ def test_encoding() -> None:
     scores = left["search"].cv_results_["mean_test_score"]
     assert_allclose(scores, [-5.42, -5.45, -5.46], atol=0.02)  # as the page says
     assert np.corrcoef(left["mean"], left["y_test"])[0, 1] > 0.5
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_best(capsys: pytest.CaptureFixture[str]) -> None:
+    left = run_page("best.md")
+    model, y = left["model"], left["y"]
+    assert capsys.readouterr().out.count("Candidate(") == len(model.choice_.curves) == 2
+    assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6
+    held = (left["lower"] <= y[400:]) & (y[400:] <= left["upper"])
+    assert held.mean() > 0.85
+    assert 45.0 < np.sqrt(np.mean(left["residuals"] ** 2)) < 65.0
+    assert left["mine"].choice_.candidate in left["mine"].candidates

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from probprop.encoding.transformer import PiecewiseLinearEncoder
     from probprop.estimators.choice import Choice, Curve
     from probprop.estimators.classifier import PBPClassifier
+    from probprop.estimators.cv.calibration import Calibration
+    from probprop.estimators.cv.candidates import Candidate
+    from probprop.estimators.cv.regressor import PBPRegressorCV
+    from probprop.estimators.cv.runners import CandidateCurve, CVChoice
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.estimators.selection import EvidenceSelection, select
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
     from probprop.predictive.sensitivity import Sensitivity
 
 _HOME = {
+    "CVChoice": "estimators.cv.runners",
+    "Calibration": "estimators.cv.calibration",
+    "Candidate": "estimators.cv.candidates",
+    "CandidateCurve": "estimators.cv.runners",
     "Choice": "estimators.choice",
     "ClassMixture": "predictive.classes",
     "ClassPredictive": "predictive.classes",
@@ -46,6 +54,7 @@ _HOME = {
     "PBPClassifier": "estimators.classifier",
     "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
+    "PBPRegressorCV": "estimators.cv.regressor",
     "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
     "Predictive": "predictive.gaussian",
@@ -59,6 +68,10 @@ _HOME = {
 _MODULES = ("active", "metrics", "plot", "report", "table")
 
 __all__ = [
+    "CVChoice",
+    "Calibration",
+    "Candidate",
+    "CandidateCurve",
     "Choice",
     "ClassMixture",
     "ClassPredictive",
@@ -72,6 +85,7 @@ __all__ = [
     "PBPClassifier",
     "PBPEnsemble",
     "PBPRegressor",
+    "PBPRegressorCV",
     "PiecewiseLinearEncoder",
     "Posterior",
     "Predictive",

@@ -1,0 +1,61 @@
+"""What is not known beyond the range of the training rows.
+
+Inside of it rows held out say how wrong the networks are; beyond it there are none. A network
+trained to the end goes on along a line there, and is sure of its slope. Here the slope beyond
+the range is a Gaussian more: with d_j the distance of feature j from its range, in standard
+deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.inference.standardize import fit_standardizer
+
+_SLOPE = 0.1  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The box that the training rows lie in.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n_features,)
+        The smallest and the largest value of each feature.
+    scale : ndarray of shape (n_features,)
+        Standard deviation of each.
+    slope : float
+        In target units, for one standard deviation of a feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=5.0)
+    >>> box.std(np.array([[0.5], [3.0], [-5.0]])), box.nearest(np.array([[3.0]]))
+    (array([0., 1., 2.]), array([[1.]]))
+    """
+
+    low: FloatArray
+    high: FloatArray
+    scale: FloatArray
+    slope: float
+
+    def nearest(self, X: Array) -> Array:
+        """Return the nearest rows inside."""
+        return np.clip(X, self.low.astype(X.dtype), self.high.astype(X.dtype))
+
+    def std(self, X: Array) -> FloatArray:
+        """Return the standard deviation that rows of X have for lying outside, (n,)."""
+        outside = (X - self.nearest(X)).astype(np.float64) / self.scale
+        std: FloatArray = self.slope * np.sqrt((outside**2).sum(axis=1))
+        return std
+
+
+def range_of(X: Array, unit: float) -> Range:
+    """Measure the range of rows; `unit` is the standard deviation of their targets."""
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    return Range(low, high, fit_standardizer(X, None).x_scale, _SLOPE * unit)

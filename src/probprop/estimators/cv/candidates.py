@@ -1,0 +1,168 @@
+"""What a cross-validated estimator compares: candidates, and how long they may train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from probprop.estimators.validation import (
+    check_above,
+    check_int,
+    check_layer_sizes,
+    check_memory,
+    check_option,
+)
+
+MANY_ROWS = 5_000
+"""From so many rows on, more bins are tried: there are enough rows to fill them."""
+
+_CHECKS = (20, 40, 80, 160, 320)
+_MEMORIES = (10.0, 30.0, None)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a network that are worth a try.
+
+    Parameters
+    ----------
+    n_bins : int or None, default=None
+        Ramps per column that stand beside it, as of `PiecewiseLinearEncoder`; None: the columns
+        alone.
+    hidden : int or sequence of int, default=(50,)
+        Units in each hidden layer. The attribute is a tuple.
+    memory : float or None, default=None
+        The most evidence the posterior holds, in passes over the data, at least 1; None has no
+        bound.
+
+    Examples
+    --------
+    >>> from probprop import Candidate
+    >>> Candidate(n_bins=32, hidden=20)
+    Candidate(n_bins=32, hidden=(20,), memory=None)
+    """
+
+    n_bins: int | None = None
+    hidden: int | Sequence[int] = (50,)
+    memory: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_bins is not None:
+            check_int("n_bins of a candidate", self.n_bins, 2)
+        if isinstance(self.memory, str):
+            raise TypeError(
+                f"memory of a candidate must be a float or None. Got {self.memory!r} instead."
+            )
+        check_memory(self.memory)
+        sizes = check_layer_sizes(self.hidden, "hidden of a candidate")
+        vars(self)["hidden"] = tuple(sizes)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Units in each hidden layer."""
+        return tuple(check_layer_sizes(self.hidden))
+
+    @property
+    def form(self) -> tuple[int | None, tuple[int, ...]]:
+        """Encoding and layers: candidates of one form differ in their memory only."""
+        return self.n_bins, self.layers
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How far a race goes.
+
+    Parameters
+    ----------
+    checks : tuple of int
+        Epochs after which the candidates are compared, ascending.
+    seconds : float or None, default=None
+        Of processor time, that of all threads of the process together; None has no bound.
+    """
+
+    checks: tuple[int, ...] = _CHECKS
+    seconds: float | None = None
+
+
+BUDGETS = {
+    "fast": Budget(_CHECKS[:3]),
+    "good": Budget(),
+    "best": Budget((*_CHECKS, 640, 1280)),
+}
+"""Budgets that have a name."""
+
+
+def read_budget(budget: Any) -> Budget:
+    """Check the parameter: a name, or seconds of processor time.
+
+    Examples
+    --------
+    >>> read_budget("fast").checks, read_budget(30).seconds
+    ((20, 40, 80), 30.0)
+    """
+    if isinstance(budget, str):
+        check_option("budget", budget, list(BUDGETS))
+        return BUDGETS[budget]
+    if isinstance(budget, bool | np.bool_):
+        raise TypeError(
+            f"budget must be one of {list(BUDGETS)} or seconds of processor time, not bool."
+        )
+    check_above("budget", budget, 0.0)
+    return Budget(BUDGETS["best"].checks, float(budget))
+
+
+def usual_candidates(budget: str | float, n_rows: int) -> list[Candidate]:
+    """Return the candidates of ``candidates="auto"``, those that cost least first.
+
+    Parameters
+    ----------
+    budget : str or float
+        As `read_budget` takes it.
+    n_rows : int
+
+    Examples
+    --------
+    >>> [c.n_bins for c in usual_candidates("fast", n_rows=500)]
+    [None, 32]
+    >>> len(usual_candidates("good", n_rows=500))
+    12
+    """
+    bins: list[int | None] = [None, 64 if n_rows >= MANY_ROWS else 32]
+    if budget == "fast":
+        return [Candidate(n_bins, (50,), 10.0) for n_bins in bins]
+    hidden: list[tuple[int, ...]] = [(50,), (50, 50)]
+    if budget == "best":
+        bins, hidden = [*bins, 128], [*hidden, (100, 100)]
+    return [Candidate(*settings) for settings in product(bins, hidden, _MEMORIES)]
+
+
+def read_candidates(candidates: Any, budget: str | float, n_rows: int) -> list[Candidate]:
+    """Check the parameter: "auto", or candidates, which may be written as dicts."""
+    if isinstance(candidates, str):
+        check_option("candidates", candidates, ["auto"])
+        return usual_candidates(budget, n_rows)
+    if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
+        raise TypeError(
+            'candidates must be "auto" or a sequence of Candidate or of dicts. '
+            f"Got {candidates!r} instead."
+        )
+    if not len(found := [_read_candidate(candidate) for candidate in candidates]):
+        raise ValueError("candidates must have at least one entry. Got none.")
+    if len(set(found)) < len(found):
+        raise ValueError(f"candidates must differ from each other. Got {found}.")
+    return found
+
+
+def _read_candidate(candidate: Any) -> Candidate:
+    if isinstance(candidate, Candidate):
+        return candidate
+    if not isinstance(candidate, Mapping):
+        raise TypeError(f"each of candidates must be a Candidate or a dict. Got {candidate!r}.")
+    names = [field.name for field in fields(Candidate)]
+    if unknown := [key for key in candidate if key not in names]:
+        raise ValueError(f"a candidate has the keys {names}. Got {unknown} in {dict(candidate)}.")
+    return Candidate(**candidate)

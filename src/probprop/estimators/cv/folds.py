@@ -1,0 +1,168 @@
+"""The rows of every fold, encoded once, and the splits that a user asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import GroupKFold, KFold, check_cv
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from probprop._types import Array
+from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
+from probprop.estimators.validation import check_int
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One split of the rows.
+
+    Parameters
+    ----------
+    train, test : ndarray of int
+        Rows to learn from, and rows held out.
+    seed : int
+        Of the network that learns from them.
+    """
+
+    train: Array
+    test: Array
+    seed: int
+
+
+def make_folds(
+    cv: Any, X: Array, y: Array, groups: ArrayLike | None, rng: np.random.RandomState
+) -> list[Fold]:
+    """Split the rows as the parameter `cv` says.
+
+    Parameters
+    ----------
+    cv : int, splitter, or iterable of (train, test)
+        An int is that many folds of shuffled rows, or of groups where there are some, and no more
+        than there are rows or groups.
+    X : ndarray of shape (n, n_features)
+    y : ndarray of shape (n,)
+    groups : array-like of shape (n,) or None
+        Rows of one group are never parted.
+    rng : RandomState
+        Shuffles the rows, and draws the seeds.
+    """
+    together: Array | None = None
+    if groups is not None:
+        together = column_or_1d(groups)
+        check_consistent_length(X, together)
+    if isinstance(cv, int | np.integer):
+        splitter = _shuffled(cv, len(y), together, rng.randint(2**31 - 1))
+    else:
+        splitter = check_cv(cv, y)
+    parts = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(X, y, together)]
+    for name, rows in ((name, rows) for p in parts for name, rows in zip(_SIDES, p, strict=True)):
+        if not len(rows):
+            raise ValueError(f"cv gives a fold without rows to {name}. Use fewer folds.")
+    if not parts:
+        raise ValueError("cv gives no folds at all. Give at least one pair (train, test).")
+    seeds: list[int] = rng.randint(2**31 - 1, size=len(parts)).tolist()
+    return [Fold(*_as_rows(*part), seed) for part, seed in zip(parts, seeds, strict=True)]
+
+
+_SIDES = ("train on", "test on")
+
+
+def _as_rows(train: Array, test: Array) -> tuple[Array, Array]:
+    """Return rows by number, as masks may be given too."""
+    rows, held_out = (np.flatnonzero(a) if a.dtype == bool else a for a in (train, test))
+    return rows, held_out
+
+
+def _shuffled(cv: Any, n: int, groups: Array | None, seed: int) -> Any:
+    check_int("cv", cv, 2)
+    if groups is None:
+        return KFold(min(cv, n), shuffle=True, random_state=seed)
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError(
+            f"groups must have at least 2 different values, so that rows can be held out. "
+            f"Got {n_groups}."
+        )
+    return GroupKFold(min(cv, n_groups), shuffle=True, random_state=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Encodings:
+    """Rows in every encoding that was asked for: each is made once.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+    dtype : numpy.dtype
+        Of encoded rows. Rows that are not encoded stay as they are.
+    """
+
+    X: Array
+    dtype: np.dtype[Any]
+    _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
+    _rows: dict[int, Array] = field(default_factory=dict)
+
+    def state(self, n_bins: int) -> PiecewiseLinear:
+        """Return the encoding with that many bins."""
+        if n_bins not in self._states:
+            self._states[n_bins] = fit_piecewise(self.X, n_bins)
+        return self._states[n_bins]
+
+    def rows(self, n_bins: int | None) -> Array:
+        """Return all rows in that encoding."""
+        if n_bins is None:
+            return self.X
+        if n_bins not in self._rows:
+            self._rows[n_bins] = encoded(self.X, self.state(n_bins), self.dtype)
+        return self._rows[n_bins]
+
+
+def encoded(X: Array, state: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Array:
+    """Return rows in an encoding; None leaves them as they are."""
+    if state is None:
+        return X
+    with np.errstate(over="ignore"):  # the standardiser refuses what is too large
+        return encode(X, state).astype(dtype, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The rows that were held out, fold after fold, and where they lie among all rows.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> folds = [Fold(np.array([0, 1]), np.array([2]), 0), Fold(np.array([2]), np.array([0, 1]), 0)]
+    >>> held_out = HeldOut(folds)
+    >>> held_out.rows, held_out.fold, held_out.in_order([np.array([30]), np.array([10, 20])])
+    (array([0, 1, 2]), array([1, 1, 0]), array([10, 20, 30]))
+    """
+
+    folds: Sequence[Fold]
+
+    @property
+    def _order(self) -> Array:
+        return np.argsort(np.concatenate([fold.test for fold in self.folds]), kind="stable")
+
+    @property
+    def rows(self) -> Array:
+        """The rows, ascending; a row that is in the test rows of several folds is repeated."""
+        return np.sort(np.concatenate([fold.test for fold in self.folds]))
+
+    @property
+    def fold(self) -> Array:
+        """The fold in which each of `rows` was held out."""
+        of = [np.full(len(fold.test), i) for i, fold in enumerate(self.folds)]
+        return self.in_order(of)
+
+    def in_order(self, per_fold: Sequence[Array]) -> Array:
+        """Return values of the test rows of every fold in the order of `rows`."""
+        return np.concatenate(per_fold)[self._order]

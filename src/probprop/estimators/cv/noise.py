@@ -1,0 +1,165 @@
+"""Noise that depends on the inputs, learned from residuals of rows that were held out.
+
+The noise variance of a row is a^2 kappa exp(h(x)). A small network gives h ~ N(m_h, v_h), and
+learns it from the residuals r with the likelihood `probprop.inference.likelihoods.Scale`, which
+knows the variance a^2 v of the mean:
+
+    p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array, FloatArray
+from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.cv.folds import encoded
+from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.inference import training
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods.scale import LogScale, Scale
+from probprop.inference.noise import start_noise_network
+from probprop.inference.plan import Plan
+from probprop.inference.posterior import Posterior
+from probprop.inference.prediction import predictive
+from probprop.inference.standardize import Standardizer
+
+N_BINS = 32
+"""The noise network sees encoded rows, whatever the networks of the mean see."""
+MIN_ROWS = 20
+"""With fewer rows held out nothing is said about where the noise is larger."""
+
+_HIDDEN = (20,)
+_N_EPOCHS, _PASSES = 20, 4.0  # the evidence is that of four passes, in twenty small steps
+_NEVER = np.inf  # refined, the prior of a noise network runs away
+_N_PARTS = 5  # of the rows of a single fold, to judge the noise network
+_MOST_V, _MOST_M = 4.0, 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseNetwork:
+    """The network of h(x), the logarithm of the noise variance relative to its level.
+
+    Parameters
+    ----------
+    encoding : PiecewiseLinear
+        Of the rows it sees.
+    posterior : Posterior
+    standardizer : Standardizer
+        Of encoded rows.
+    """
+
+    encoding: PiecewiseLinear
+    posterior: Posterior
+    standardizer: Standardizer
+
+    def log_scale(self, X: Array) -> LogScale:
+        """Return the distribution of h for every row of X, not encoded; see `bounded`."""
+        plan = _plan(self.posterior.dtype)
+        rows = Inputs(encoded(X, self.encoding, plan.dtype))
+        return bounded(predictive(plan, self.posterior, self.standardizer, rows))
+
+
+class Judged(NamedTuple):
+    """A noise network, and what it is worth on rows that it had not seen.
+
+    Parameters
+    ----------
+    network : NoiseNetwork
+        Learned from all rows.
+    held_out : LogScale
+        h of every row, by networks that had not seen its fold.
+    gain : ndarray of shape (n,)
+        Log density of each row minus that without a noise network.
+    """
+
+    network: NoiseNetwork
+    held_out: LogScale
+    gain: FloatArray
+
+
+def bounded(h: LogScale) -> LogScale:
+    """Bound what is said far from the data: a variance of at most 4, a mean within 20 of 0.
+
+    Where nothing is known about the noise its variance would have an infinite mean. Near the
+    data both bounds are never met.
+    """
+    mean = np.clip(h.mean, -_MOST_M, _MOST_M)
+    return LogScale(mean, np.minimum(h.variance, _MOST_V))
+
+
+def learn_noise(
+    rows: Array,
+    encoding: PiecewiseLinear,
+    oof: OutOfFold,
+    factor: float,
+    fold: Array,
+    seed: int,
+    n_threads: int,
+    dtype: np.dtype[np.floating],
+) -> Judged:
+    """Learn the network from all rows, and judge it by networks that saw all folds but one.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_encoded)
+        Encoded, as the residuals are.
+    encoding : PiecewiseLinear
+    oof : OutOfFold
+        Residuals, and the variances of their means and of the noise, not calibrated.
+    factor : float
+        The factor a^2 of both.
+    fold : ndarray of shape (n,)
+        The fold of each row.
+    seed : int
+    n_threads : int
+    dtype : numpy.dtype
+        Of the weights.
+    """
+    likelihood = Scale()
+    y = likelihood.encode(_targets(oof, factor))
+    parts = _parts(fold)
+    everything = np.arange(len(y))
+    plan = _plan(dtype)
+    learns = [everything, *(np.flatnonzero(parts != part) for part in np.unique(parts))]
+    runs = [_begin(plan, Inputs(rows[own]), y[own], RandomState(seed)) for own in learns]
+    runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
+    if interrupt is not None:
+        raise interrupt
+    whole, *others = (run.fitted for run in runs)
+    m_h, v_h = np.empty(len(y)), np.empty(len(y))
+    for part, fitted in zip(np.unique(parts), others, strict=True):
+        at = parts == part
+        h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows[at]))
+        m_h[at], v_h[at] = h.mean, h.variance
+    held_out = bounded(LogScale(m_h, v_h))
+    constant = oof.log_p(factor) + np.log(oof.unit)
+    gain = likelihood.log_p(held_out, y) - constant
+    network = NoiseNetwork(encoding, whole.posterior, whole.standardizer)
+    return Judged(network, held_out, gain)
+
+
+def _targets(oof: OutOfFold, factor: float) -> FloatArray:
+    """Return residuals, variances of their means and noise levels, in units of the target."""
+    stds = (oof.std_model / oof.unit, oof.std_noise / oof.unit)
+    return np.stack([oof.residual / oof.unit, *(factor * std**2 for std in stds)], axis=1)
+
+
+def _parts(fold: Array) -> Array:
+    """Return the folds; of a single one, parts of it."""
+    return fold if len(np.unique(fold)) > 1 else np.arange(len(fold)) % _N_PARTS
+
+
+def _plan(dtype: np.dtype[np.floating]) -> Plan:
+    return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, dtype=dtype)
+
+
+def _begin(plan: Plan, X: Inputs, y: FloatArray, rng: RandomState) -> training.Run:
+    before = training.start(plan, X, y, rng)
+    network = start_noise_network(X.shape[1], plan.hidden, 1, rng, plan.dtype)
+    before = replace(before, posterior=network)
+    return training.begin(plan, before, X, y, rng, n_epochs=_N_EPOCHS, power=_PASSES / _N_EPOCHS)

@@ -1,0 +1,61 @@
+"""One factor for the variances, from rows that were held out.
+
+A network trained to the end is too sure of itself, in its posterior and in its noise. With
+r the residual of a row that was held out, v and kappa the variances of model and noise there,
+
+    a^2 = mean of r^2 / (v + kappa)
+
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely, if all rows count the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probprop._types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Predictions of rows by networks that had not seen them, in units of the target.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,)
+    residual : ndarray of shape (n,)
+        Target minus mean.
+    std_model, std_noise : ndarray of shape (n,)
+        Standard deviations of the network output and of the noise, not calibrated.
+    unit : float
+        Standard deviation of the targets, in whose square no variance overflows.
+    """
+
+    mean: FloatArray
+    residual: FloatArray
+    std_model: FloatArray
+    std_noise: FloatArray
+    unit: float
+
+    @property
+    def factor(self) -> float:
+        """The factor a^2 of all variances; 1 where every residual is 0 and there is no scale."""
+        z = self.residual / np.hypot(self.std_model, self.std_noise)
+        return float(np.mean(z**2)) or 1.0
+
+    def log_p(self, factor: float = 1.0) -> FloatArray:
+        """Return log N(residual | 0, factor (v + kappa)) of every row, in target units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> zero, one = np.zeros(2), np.ones(2)
+        >>> rows = OutOfFold(zero, np.array([2.0, -4.0]), zero, one, unit=1.0)
+        >>> rows.factor, rows.log_p(rows.factor).mean().round(3), rows.log_p().mean().round(3)
+        (10.0, np.float64(-2.57), np.float64(-5.919))
+        """
+        std = np.hypot(self.std_model, self.std_noise)
+        z = self.residual / std
+        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
+        return log_p

@@ -1,0 +1,235 @@
+"""The race: all candidates train side by side on all folds, and those that lose are dropped.
+
+A candidate is judged by the calibrated log-likelihood of rows that its networks had not seen.
+Without calibration those that train longest, and fit best, would look worst.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.cv.candidates import Budget, Candidate
+from probprop.estimators.cv.clock import Timer
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.runners import (
+    FIRST_CUT,
+    CandidateCurve,
+    Check,
+    CVChoice,
+    Runner,
+    cut,
+    end_all,
+)
+from probprop.inference import training
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.plan import Plan
+from probprop.inference.prediction import output_moments
+from probprop.inference.training import Fitted, Run
+
+Report = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """How a race ended.
+
+    Parameters
+    ----------
+    choice : CVChoice
+    check : Check
+        The best check of the candidate that was chosen.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    """
+
+    choice: CVChoice
+    check: Check
+    interrupted: bool
+
+
+def race(
+    candidates: Sequence[Candidate],
+    encodings: Encodings,
+    y: Array,
+    folds: Sequence[Fold],
+    budget: Budget,
+    *,
+    n_threads: int = 1,
+    clock: Callable[[], float] = time.process_time,
+    report: Report | None = None,
+) -> Race:
+    """Train the candidates on all folds, and return the one that predicts held-out rows best.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+    encodings : Encodings
+        Of the rows; the dtype is that of the weights too.
+    y : ndarray of shape (n,)
+    folds : sequence of Fold
+    budget : Budget
+    n_threads : int, default=1
+        They do not change the result.
+    clock : callable, default=time.process_time
+        What `budget.seconds` are measured with.
+    report : callable, default=None
+        Called with the share done, 0 to 1.
+    """
+    timer = Timer(budget.seconds, clock)
+    runners = _line_up(candidates, encodings, y, folds)
+    if budget.seconds is not None:
+        runners = _affordable(runners, timer, n_threads)
+    interrupted = False
+    try:
+        for start, end in pairwise((0, *budget.checks)):
+            reached = start
+            while n_epochs := timer.n_epochs(_work(runners), reached, end):
+                with timer.measuring(_work(runners) * n_epochs):
+                    runners = _advance(runners, n_epochs, n_threads)
+                reached += n_epochs
+                if report is not None:
+                    report(timer.share_done(_work(runners) * (budget.checks[-1] - reached)))
+            if reached > start:
+                runners = cut(_look(runners, encodings, y, folds), reached)
+            if reached < end:
+                runners = end_all(runners, "out of time")
+    except KeyboardInterrupt:
+        if all(runner.best is None for runner in runners):
+            raise
+        runners, interrupted = end_all(runners, "interrupted"), True
+    runners = end_all(runners, "trained to the end")
+    winner = int(np.argmax([runner.score for runner in runners]))
+    best = runners[winner].best
+    if best is None:
+        raise FloatingPointError(
+            "No candidate made finite predictions of the rows held out. Look for outliers in X "
+            "and y, or give `candidates` that have fewer layers or a smaller memory."
+        )
+    curves = tuple(runner.curve for runner in runners)
+    return Race(CVChoice(curves, winner, best.n_epochs), best, interrupted)
+
+
+def _line_up(
+    candidates: Sequence[Candidate], encodings: Encodings, y: Array, folds: Sequence[Fold]
+) -> list[Runner]:
+    """Return the candidates before the first epoch. Those of one encoding share their rows."""
+    of_bins: dict[int | None, list[Run]] = {}
+    runners = []
+    for candidate in candidates:
+        A = encodings.rows(candidate.n_bins)
+        plan = Plan(
+            Gaussian(), hidden=candidate.layers, memory=candidate.memory, dtype=encodings.dtype
+        )
+        siblings = of_bins.get(candidate.n_bins)
+        runs = []
+        for i, fold in enumerate(folds):
+            rng = RandomState(fold.seed)
+            X = Inputs(A[fold.train] if siblings is None else siblings[i].X)
+            standardizer = None if siblings is None else siblings[i].fitted.standardizer
+            before = training.start(plan, X, y[fold.train], rng, standardizer)
+            runs.append(training.begin(plan, before, X, y[fold.train], rng))
+        of_bins.setdefault(candidate.n_bins, runs)
+        runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
+    return runners
+
+
+def _advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
+    """Make more epochs of all that are running, in one call."""
+    running = [runner for runner in runners if runner.is_running]
+    runs = [run for runner in running for run in runner.runs]
+    made, interrupt = training.advance(runs, n_epochs, n_threads)
+    if interrupt is not None:
+        raise interrupt
+    following = iter(made)
+    return [
+        _with_runs(r, [next(following) for _ in r.runs]) if r.is_running else r for r in runners
+    ]
+
+
+def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
+    history = tuple([*h, *run.made] for h, run in zip(runner.history, runs, strict=True))
+    return replace(runner, runs=tuple(runs), history=history)
+
+
+# ---- Judging
+
+
+def _look(
+    runners: Sequence[Runner], encodings: Encodings, y: Array, folds: Sequence[Fold]
+) -> list[Runner]:
+    """Judge all that are running on the rows held out."""
+    return [
+        _judged(runner, _check(runner, encodings, y, folds)) if runner.is_running else runner
+        for runner in runners
+    ]
+
+
+def _judged(runner: Runner, check: Check) -> Runner:
+    if not np.isfinite(check.log_p).all():
+        return runner.end("predictions were not finite")
+    best = check if check.score > runner.score else runner.best
+    return replace(runner, curve=runner.curve.after(check), best=best)
+
+
+def _check(runner: Runner, encodings: Encodings, y: Array, folds: Sequence[Fold]) -> Check:
+    A = encodings.rows(runner.curve.candidate.n_bins)
+    fitted = tuple(run.fitted for run in runner.runs)
+    moments = [
+        _moments(run.plan, run.fitted, A[fold.test])
+        for run, fold in zip(runner.runs, folds, strict=True)
+    ]
+    held_out = HeldOut(folds)
+    mean, std_model, std_noise = map(held_out.in_order, zip(*moments, strict=True))
+    unit = max(float(f.standardizer.y_scale[0]) for f in fitted)
+    oof = OutOfFold(mean, y[held_out.rows] - mean, std_model, std_noise, unit)
+    with np.errstate(all="ignore"):  # what is not finite drops the candidate
+        log_p, raw = oof.log_p(oof.factor), float(oof.log_p().mean())
+    return Check(fitted[0].epoch.n_iter, oof, fitted, runner.history, log_p, raw)
+
+
+def _moments(plan: Plan, fitted: Fitted, A: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, and standard deviations of model and noise, in target units: each (n,)."""
+    standardizer, posterior = fitted.standardizer, fitted.posterior
+    mean, variance = output_moments(plan, posterior, standardizer, Inputs(A))
+    y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
+    std_noise = float(np.sqrt(posterior.noise_variance[0])) * y_scale
+    std_model = np.sqrt(variance.astype(np.float64)) * y_scale
+    return mean.astype(np.float64) * y_scale + y_mean, std_model, np.full(len(A), std_noise)
+
+
+# ---- Time
+
+
+def _work(runners: Sequence[Runner]) -> float:
+    """Return weights times rows of an epoch of all that are running: what time goes with."""
+    return float(sum(runner.work for runner in runners if runner.is_running))
+
+
+def _affordable(runners: Sequence[Runner], timer: Timer, n_threads: int) -> list[Runner]:
+    """End the candidates that cost most until the others can reach the first cut in time.
+
+    An epoch of the cheapest, which is then forgotten, shows what work costs here.
+    """
+    order = sorted(range(len(runners)), key=lambda i: runners[i].work)
+    cheapest = runners[order[0]]
+    forgotten = tuple(
+        run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
+    )
+    with timer.measuring(cheapest.work):
+        _advance([replace(cheapest, runs=forgotten)], 1, n_threads)
+    works = FIRST_CUT * np.cumsum([runners[i].work for i in order])
+    kept = order[: max(1, sum(timer.affords(work) for work in works))]
+    return [
+        runner if i in kept else runner.end("too costly for the budget")
+        for i, runner in enumerate(runners)
+    ]

@@ -1,0 +1,234 @@
+"""The race: who is dropped and why, the clock, Ctrl-C, and the bar."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from probprop import Candidate, PBPRegressorCV
+from probprop.estimators.cv import race as race_module
+from probprop.estimators.cv.candidates import Budget, read_budget, usual_candidates
+from probprop.estimators.cv.folds import Encodings, make_folds
+from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.progress import RaceBar
+from probprop.estimators.cv.race import Race, race
+from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, cut
+from probprop.inference import training
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+
+# ---- Who is dropped
+
+
+def runner(candidate: Candidate, *curve: float, spread: float = 0.0) -> Runner:
+    """A candidate with this curve; its best log densities differ by `spread` between rows."""
+    nothing = np.zeros(4)
+    log_p = max(curve) + spread * np.array([1.0, -1.0, 1.0, -1.0])
+    oof = OutOfFold(nothing, nothing, nothing, nothing, 1.0)
+    n_epochs = tuple(20 * 2**i for i in range(len(curve)))
+    best = Check(n_epochs[int(np.argmax(curve))], oof, (), (), log_p, 0.0)
+    return Runner(CandidateCurve(candidate, n_epochs, curve), (), (), best)
+
+
+RAW, BINS, DEEP = Candidate(None), Candidate(32), Candidate(32, (50, 50))
+
+
+def outcomes(runners: list[Runner], n_epochs: int) -> list[str]:
+    return [runner.curve.outcome for runner in cut(runners, n_epochs)]
+
+
+def test_one_memory_of_each_form_is_left() -> None:
+    others = [replace(BINS, memory=m) for m in (10.0, 30.0)]
+    runners = [runner(BINS, -1.0, -0.9), *(runner(c, -0.9, -0.8) for c in others[:1])]
+    runners += [runner(others[1], -0.8, -0.7), runner(RAW, -0.9, -0.75)]
+    assert outcomes(runners, 20) == ["", "", "", ""]
+    dropped = "another memory was better"
+    assert outcomes(runners, 40) == [dropped, dropped, "", ""]
+
+
+@pytest.mark.parametrize(
+    ("spread", "curve", "outcome"),
+    [
+        (0.0, (-1.5, -1.49), "behind the leader"),
+        (0.1, (-1.5, -1.49), "behind the leader"),  # 0.49 is above 2 * 0.05
+        (0.6, (-1.5, -1.49), ""),  # but not above 2 * 0.3
+        (0.0, (-2.3, -1.5), ""),  # it may catch up
+    ],
+)
+def test_those_behind_are_dropped(spread: float, curve: Any, outcome: str) -> None:
+    runners = [runner(RAW, -1.1, -1.0), runner(BINS, *curve, spread=spread)]
+    assert outcomes(runners, 40) == ["", outcome]
+
+
+def test_those_that_no_longer_improve_are_dropped() -> None:
+    runners = [runner(RAW, -1.0, -1.2, -1.1), runner(DEEP, -1.2, -1.0, -1.1)]
+    assert outcomes(runners, 80) == ["no longer improved", ""]
+
+
+# ---- Time
+
+
+class FakeClock:
+    """Time goes by with the work that the kernel is given, and with nothing else."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, speed: float) -> None:
+        self.now = 0.0
+        advance = training.advance
+
+        def slow(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
+            weights = [sum(m.size for m in run.fitted.posterior.m_w) for run in runs]
+            work = sum(len(run.y) * n for run, n in zip(runs, weights, strict=True))
+            self.now += n_epochs * work / speed
+            return advance(runs, n_epochs, n_threads)
+
+        monkeypatch.setattr(race_module.training, "advance", slow)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CANDIDATES = [Candidate(None, (4,), 10.0), Candidate(None, (4,), None), Candidate(None, (4, 4))]
+
+
+def run(budget: Budget, clock: Callable[[], float], **options: Any) -> Race:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((40, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+    folds = make_folds(4, X, y, None, rng)
+    encodings = Encodings(X, np.dtype(np.float32))
+    return race(CANDIDATES, encodings, y, folds, budget, clock=clock, **options)
+
+
+def work(candidate: Candidate) -> float:
+    """Weights times rows of an epoch of all four folds."""
+    sizes = [2, *candidate.layers, 1]
+    return 4 * 30 * sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+
+
+@pytest.mark.parametrize("n_epochs", [30, 1000])
+def test_seconds_are_kept(monkeypatch: pytest.MonkeyPatch, n_epochs: int) -> None:
+    everything = sum(map(work, CANDIDATES))
+    clock = FakeClock(monkeypatch, speed=everything)  # an epoch of all takes a second
+    found = run(Budget((20, 40, 80), seconds=n_epochs), clock)
+    assert clock.now <= n_epochs
+    assert (clock.now > 0.7 * n_epochs) == (n_epochs == 30)  # else candidates end before
+    outcomes = [curve.outcome for curve in found.choice.curves]
+    costly = "too costly for the budget"
+    assert (outcomes[2] == costly) == (n_epochs == 30)
+    assert outcomes[0] != costly
+
+
+def test_even_without_time_there_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(monkeypatch, speed=1.0)
+    found = run(Budget((20, 40), seconds=1e-9), clock)
+    assert found.choice.n_epochs == 1
+    assert [curve.n_epochs for curve in found.choice.curves] == [(1,), (), ()]
+    assert found.choice.curves[0].outcome == "out of time"
+
+
+def test_time_does_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock(monkeypatch, speed=1.0)
+    free, bound = (run(Budget((20, 40), s), clock).choice for s in (None, 1e9))
+    assert [c.calibrated for c in free.curves] == [c.calibrated for c in bound.curves]
+
+
+def test_the_share_that_is_done_grows_to_the_end() -> None:
+    shares: list[float] = []
+    run(Budget((20, 40)), lambda: 0.0, report=shares.append)
+    assert len(shares) == 4
+    assert sorted(shares) == shares
+    assert shares[0] > 0.0
+    assert shares[-1] == 1.0
+
+
+def test_the_bar() -> None:
+    out = io.StringIO()
+    bar = RaceBar(out)
+    for share in (0.01, 0.5, 0.52, 1.0):
+        bar(share)
+    bar.close()
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    assert "[############............] 50 %" in lines[0]
+    assert lines[0].endswith("s left")
+
+
+def test_verbose_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.RandomState(0).standard_normal((20, 1))
+    model = PBPRegressorCV(2, candidates=CANDIDATES[:1], budget="fast", random_state=0, verbose=1)
+    model.fit(X, X[:, 0])
+    captured = capsys.readouterr()
+    assert "100 %" in captured.err
+    assert not captured.out
+
+
+def test_budgets() -> None:
+    assert read_budget(60) == Budget((20, 40, 80, 160, 320, 640, 1280), 60.0)
+    best = usual_candidates("best", 5_000)
+    assert {c.n_bins for c in best} == {None, 64, 128}
+    assert {c.layers for c in best} == {(50,), (50, 50), (100, 100)}
+    assert usual_candidates(60.0, 100) == usual_candidates("good", 100)
+
+
+# ---- Ctrl-C, and predictions that are not finite
+
+
+def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel answer one call with what Ctrl-C makes of it."""
+    advance, calls = training.advance, iter(range(1, 1000))
+
+    def pressed(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
+        if next(calls) == call:
+            return list(runs), KeyboardInterrupt()
+        return advance(runs, n_epochs, n_threads)
+
+    monkeypatch.setattr(race_module.training, "advance", pressed)
+
+
+def fit_interrupted() -> PBPRegressorCV:
+    X = np.random.RandomState(0).standard_normal((30, 1))
+    model = PBPRegressorCV(2, candidates=CANDIDATES, budget="fast", random_state=0)
+    try:
+        model.fit(X, X[:, 0])
+    except KeyboardInterrupt:
+        assert not hasattr(model, "estimators_")
+        raise
+    return model
+
+
+def test_ctrl_c_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_at(3, monkeypatch)
+    with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
+        model = fit_interrupted()
+    assert model.choice_.n_epochs == 20
+    assert {curve.outcome for curve in model.choice_.curves} == {"interrupted"}
+    assert len(model.estimators_[0].history_) == 20
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_ctrl_c_before_the_first_comparison(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    interrupted_at(call, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        fit_interrupted()
+
+
+def test_what_is_not_finite_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = race_module.output_moments
+
+    def broken(plan: Any, *rest: Any) -> Any:
+        mean, variance = moments(plan, *rest)
+        return (mean * np.nan, variance) if plan.hidden == (4, 4) else (mean, variance)
+
+    monkeypatch.setattr(race_module, "output_moments", broken)
+    found = run(Budget((20, 40)), lambda: 0.0)
+    assert found.choice.curves[2].outcome == "predictions were not finite"
+    assert found.choice.best != 2
+    monkeypatch.setattr(race_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
+    with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
+        run(Budget((20, 40)), lambda: 0.0)
