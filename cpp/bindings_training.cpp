@@ -21,10 +21,10 @@ using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
 using Generator = std::tuple<In1<uint32_t>, int64_t>;
 
 // The network of the noise: its layers, means and variances of its weights, the power of its
-// likelihood in every epoch, and the bound on its evidence.
+// likelihood in every epoch, the bound on its evidence, and the tails of the noise beside it.
 template <typename T>
-using NoiseNetwork =
-    std::tuple<std::vector<int>, In1<T>, In1<T>, In1<double>, std::optional<Memory<T>>>;
+using NoiseNetwork = std::tuple<std::vector<int>, In1<T>, In1<T>, In1<double>,
+                                std::optional<Memory<T>>, In1<double>>;
 
 // ---- One training: its arguments, checked, with room for what it returns.
 
@@ -128,10 +128,10 @@ class Job {
         return nb::make_tuple(key, random->position);
     }
 
-    // Means and variances of the weights of the network of the noise, or None.
+    // Means and variances of the weights of the network of the noise, and its tails; or None.
     nb::object noise_weights() const {
         if (!noise_network) return nb::none();
-        return nb::make_tuple(noise_m_w, noise_v_w);
+        return nb::make_tuple(noise_m_w, noise_v_w, noise_tail);
     }
 
     Status status = Status::ok;
@@ -139,7 +139,7 @@ class Job {
   private:
     // Let the network of the noise watch the residuals of the passes.
     void add_watcher(TrainArgs<T>& args) {
-        const auto& [layers, m, v, power, noise_memory] = *noise_network;
+        const auto& [layers, m, v, power, noise_memory, tails] = *noise_network;
         const size_t n = X.shape(0), n_outputs = static_cast<size_t>(sizes.back());
         check(y.shape(1) == n_outputs && alpha_noise.shape(0) == n_outputs,
               "the likelihood learns no noise that could be watched");
@@ -147,6 +147,7 @@ class Job {
         seen.assign(n * 3 * n_outputs, 1.0);
         noise_m_w = copy_of(m);
         noise_v_w = copy_of(v);
+        noise_tail = tails_of(tails, sizes.back());
         const size_t shape[2] = {n, 3 * n_outputs};
         const AnyMatrix targets(seen.data(), 2, shape, nb::handle(), nullptr, nb::dtype<double>());
         AdfArgs<T> pass = pass_args<T>(layers, m, v, X, X_scaling, X_var, targets, {}, "scale",
@@ -155,9 +156,10 @@ class Job {
         pass.v_w = noise_v_w.data();
         pass.alpha = &unit_alpha;
         pass.beta = &unit_beta;
+        pass.tail = noise_tail.data();
         pass.poll_every = pass.poll_every / 10 + 1;
         args.pass.watched = seen.data();
-        args.watcher = {pass, static_cast<int64_t>(m.shape(0)), power.data()};
+        args.watcher = {pass, static_cast<int64_t>(m.shape(0)), noise_tail.data(), power.data()};
     }
     static In1<double> no_noise(const double& value) {
         const size_t shape[1] = {1};
@@ -196,6 +198,7 @@ class Job {
     Out1<double> v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail;
     double alpha_prior, beta_prior;
     Out1<T> noise_m_w, noise_v_w;
+    Out1<double> noise_tail;
     double unit_alpha = 2.0, unit_beta = 1.0;  // a scale has no noise of its own
     std::vector<double> seen;                  // by the network of the noise; (n, 3, outputs)
     std::unique_ptr<Mt19937> random;
@@ -305,7 +308,8 @@ void define_for(nb::module_& m, const char* name) {
             "generator"_a = nb::none(), "orders"_a = nb::none(), "weighting"_a = nb::none(),
             "noise_network"_a = nb::none(), "tail"_a = nb::none(), "tail_rate"_a = nb::none())
         .def("noise_weights", &Job<T>::noise_weights,
-             "Means and variances of the weights of the network of the noise, or None.")
+             "Means and variances of the weights of the network of the noise, and its tails; or "
+             "None.")
         .def("result", &Job<T>::result,
              "(m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, tail, "
              "alpha_prior, beta_prior) and (n_epochs, log_Z_sum, counts, noise, prior, tail) of "

@@ -16,6 +16,7 @@ template <typename T>
 struct Watcher {
     AdfArgs<T> pass;
     int64_t n_weights;
+    double* tail;         // of the noise beside what it says, (n_tail,)
     const double* power;  // (n_epochs,) of the likelihood: 0, it does not watch; null: none does
 };
 
@@ -63,7 +64,7 @@ class Checkpoint {
         const size_t n = static_cast<size_t>(args.n_weights);
         weights.resize(2 * (n + static_cast<size_t>(args.watcher.n_weights)));
         others.resize(3 * n + 2 * static_cast<size_t>(args.n_noise) + 2 +
-                      static_cast<size_t>(args.n_tail));
+                      2 * static_cast<size_t>(args.n_tail));
     }
     void save() { copy<true>(); }
     void restore() { copy<false>(); }
@@ -87,6 +88,7 @@ class Checkpoint {
         for (double* a : {args.pass.alpha, args.pass.beta}) move<saving>(other, a, args.n_noise);
         for (double* a : {args.alpha_prior, args.beta_prior}) move<saving>(other, a, 1);
         move<saving>(other, args.tail, args.n_tail);
+        if (args.watcher.power != nullptr) move<saving>(other, args.watcher.tail, args.n_tail);
     }
 
     const TrainArgs<T>& args;
@@ -140,7 +142,7 @@ class Training {
         : args(args), checkpoint(this->args), orders(args.random, args.orders, args.pass.n_points) {
         if (args.pass.memory.v_hat_nat != nullptr)
             precisions.resize(static_cast<size_t>(args.n_weights));
-        if (args.tail_rate != nullptr) d_tail_sum.resize(static_cast<size_t>(args.n_tail));
+        if (args.tail_rate != nullptr) d_tail_sum.resize(2 * static_cast<size_t>(args.n_tail));
     }
 
     // Make the epochs; when it is broken off, the state is that of the last whole one.
@@ -196,6 +198,7 @@ class Training {
                 watch.power = args.watcher.power[e];
                 watch.keep_going = args.pass.keep_going;
                 watch.context = args.pass.context;
+                if (!d_tail_sum.empty()) watch.d_tail_sum = d_tail_sum.data() + args.n_tail;
                 AdfResult watched = {};
                 const Status of_noise = adf_pass(watch, watched);
                 if (of_noise != Status::ok) return of_noise;
@@ -206,9 +209,13 @@ class Training {
         }
         const int64_t n_absorbed = n - counts[2];
         for (int k = 0; k < args.n_tail; ++k) {
-            if (!d_tail_sum.empty() && n_absorbed > 0)
-                args.tail[k] = learned_tail(args.tail[k], d_tail_sum[k] / double(n_absorbed),
-                                            args.tail_rate[e]);
+            if (!d_tail_sum.empty() && n_absorbed > 0) {
+                const double rate = args.tail_rate[e], per_point = 1.0 / double(n_absorbed);
+                args.tail[k] = learned_tail(args.tail[k], d_tail_sum[k] * per_point, rate);
+                if (watching)
+                    args.watcher.tail[k] = learned_tail(
+                        args.watcher.tail[k], d_tail_sum[args.n_tail + k] * per_point, rate);
+            }
             result.tail[e * args.n_tail + k] = args.tail[k];
         }
         for (int k = 0; k < args.n_noise; ++k) {

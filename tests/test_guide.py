@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probprop import load
+from probprop import PBPRegressor, load
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
 
@@ -50,6 +50,22 @@ def test_uncertain_inputs() -> None:
     assert np.corrcoef(left["mean"], y_test)[0, 1] > 0.6
 
 
+def test_noise() -> None:
+    left = run_page("noise.md")
+    truth = [0.22, 1.18]
+    assert_allclose(left["predicted"].std_noise, truth, rtol=0.15)
+    X, error, z = left["X"], left["error"], left["z"]
+    robust, plain = (left["rmse"](left["truth"], left[k].predict(X)) for k in ("robust", "plain"))
+    assert robust < 0.15 < 0.4 < plain
+    known, unknown = (
+        PBPRegressor(noise="input", random_state=0).fit(X, z, y_std=e) for e in (error, None)
+    )
+    new = [[1.0], [9.0]]
+    assert_array_equal(left["known"].predict(X), known.predict(X))
+    assert_allclose(known.predict_distribution(new).std_noise, truth, rtol=0.25)
+    assert (unknown.predict_distribution(new).std_noise > 1.2 * np.array(truth)).all()
+
+
 def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     left = run_page("several-targets.md")
@@ -85,3 +101,12 @@ def test_best(capsys: pytest.CaptureFixture[str]) -> None:
     assert held.mean() > 0.85
     assert 45.0 < np.sqrt(np.mean(left["residuals"] ** 2)) < 65.0
     assert left["mine"].choice_.candidate in left["mine"].candidates
+
+
+def test_encoding() -> None:
+    left = run_page("encoding.md")
+    assert left["names"].tolist()[:3] == ["age", "sex", "age from 19 to 38"]
+    assert left["search"].best_params_ == {"piecewiselinearencoder": "passthrough"}
+    scores = left["search"].cv_results_["mean_test_score"]
+    assert_allclose(scores, [-5.42, -5.45, -5.46], atol=0.02)  # as the page says
+    assert np.corrcoef(left["mean"], left["y_test"])[0, 1] > 0.5

@@ -13,6 +13,8 @@
 //       cannot be absorbed
 //   learn_noise(out, y, alpha, beta)      what an absorbed point does to the noise Gammas; returns
 //                                         how many were updated by quadrature
+// Where the noise has a tail, `evidence` takes out.tail and leaves out.d_tail, and out.d_level for
+// `learn_noise`.
 // alpha and beta are those of the noise precisions, (n_noise,).
 #pragma once
 

@@ -75,6 +75,13 @@ class NoiseOption(StrEnum):
     input = "input"
 
 
+class TailOption(StrEnum):
+    """How often large errors are: as often as a Gaussian has them, or as often as is learned."""
+
+    gaussian = "gaussian"
+    heavy = "heavy"
+
+
 class TaskOption(StrEnum):
     """Whether the target is a number or a class."""
 
@@ -84,7 +91,7 @@ class TaskOption(StrEnum):
 
 
 FLOAT64, AUTO, ERROR = Precision.float64, TaskOption.auto, MissingOption.error
-CONSTANT = NoiseOption.constant
+CONSTANT, GAUSSIAN = NoiseOption.constant, TailOption.gaussian
 
 
 def fit(
@@ -126,6 +133,9 @@ def fit(
     noise: Annotated[
         NoiseOption, typer.Option(help="Noise of a number: the same in all rows, or learned.")
     ] = CONSTANT,
+    noise_tail: Annotated[
+        TailOption, typer.Option(help="Its tails: Gaussian, or heavy, for tables with outliers.")
+    ] = GAUSSIAN,
     ensemble: Annotated[
         int, typer.Option(metavar="N", help="Networks from different seeds, averaged.")
     ] = 1,
@@ -154,7 +164,8 @@ def fit(
     network, each with a noise of its own.
 
     With --noise input the noise of a row depends on its features: a second, small network
-    learns it, and the mean stays the same.
+    learns it, and the mean stays the same. With --noise-tail heavy a few wild targets do not
+    spoil the fit.
 
     With --missing marginalize an empty cell stands for any value, with the mean and the
     variance of its column, here and in the tables that the model is given later. Every row
@@ -211,10 +222,14 @@ def fit(
         check_no_missing(frame[[*chosen, *targets]], FILL_OR_MARGINALIZE if n_gaps else FILL)
     decided = _task(frame, targets, task, terminal)
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
-    if labels is not None and noise is NoiseOption.input:
-        raise typer.BadParameter(
-            f"{targets[0]!r} holds classes, which have no noise", param_hint="--noise"
-        )
+    for option, asked in (
+        ("--noise", noise is not CONSTANT),
+        ("--noise-tail", noise_tail is not GAUSSIAN),
+    ):
+        if labels is not None and asked:
+            raise typer.BadParameter(
+                f"{targets[0]!r} holds classes, which have no noise", param_hint=option
+            )
     parameters: dict[str, Any] = {
         "n_epochs": n_epochs,
         "missing": missing.value,
@@ -222,7 +237,7 @@ def fit(
         "random_state": seed,
     }
     if labels is None:
-        parameters["noise"] = noise.value
+        parameters |= {"noise": noise.value, "noise_tail": noise_tail.value}
     if memory is not None:  # otherwise the estimator has the default of its task
         parameters["memory"] = bound
     single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)

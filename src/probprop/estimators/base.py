@@ -22,6 +22,7 @@ from probprop.estimators.data import Given, TrainingData, begin_from, read_input
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
@@ -109,7 +110,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback)
-        training.warn_of_counts(self.history_)
+        warn_of_counts(self.history_)
         return self
 
     def _start_afresh(self, given: Given, callback: Callback | None) -> None:
@@ -190,7 +191,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     return Plan(
         likelihood=likelihood,
         hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
-        noise_hidden=_noise_hidden(model, likelihood),
+        noise_hidden=_noise_hidden(model),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
@@ -202,14 +203,9 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
     )
 
 
-def _noise_hidden(model: PBPEstimator, likelihood: Likelihood) -> tuple[int, ...] | None:
+def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
     if model.noise == "constant":
         return None
-    if likelihood.learns_tail:
-        raise ValueError(
-            'noise="input" is for noise with Gaussian tails. Got noise_tail="heavy" instead: '
-            'leave one of them at its default, noise="constant" or noise_tail="gaussian".'
-        )
     return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 

@@ -12,8 +12,8 @@ from sklearn.base import ClassifierMixin
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import PBPEstimator
 from probprop.estimators.data import Given, TrainingData, read_labels
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.inference.training import warn_of_counts
 from probprop.predictive.classes import ClassPredictive
 
 

@@ -35,10 +35,10 @@ from probprop.estimators.members import (
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.prediction import predictive
 from probprop.inference.threads import map_in_threads
-from probprop.inference.training import warn_of_counts
 from probprop.predictive.classes import ClassMixture
 from probprop.predictive.heavy import HeavyMixture
 from probprop.predictive.mixture import Mixture

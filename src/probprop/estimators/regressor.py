@@ -17,9 +17,9 @@ from probprop._types import FloatArray
 from probprop.estimators.base import Callback, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import sensitivity_at
-from probprop.inference.training import warn_of_counts
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyPredictive
 from probprop.predictive.sampled import SampledNetwork, sample_network
@@ -299,22 +299,23 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
-            Gaussian with the same mean and variance. Not for ``noise_tail="heavy"``.
+            Gaussian with the same mean and variance. Only for noise that is constant and Gaussian.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
         Predictive, or HeavyPredictive
-            The latter with ``noise_tail="heavy"``.
+            The latter where the variance of the noise is not certain: with ``noise="input"`` or
+            ``noise_tail="heavy"``.
         """
         predicted: Predictive | HeavyPredictive = self._predictive(X, X_std)
         if not student_t:
             return predicted
         if not isinstance(predicted, Predictive):
             raise ValueError(
-                "student_t=True is for Gaussian noise, but this model was fitted with "
-                'noise_tail="heavy", whose distribution has heavier tails already: give False.'
+                'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
+                'or noise_tail="heavy", whose distributions have heavier tails already: give False.'
             )
         return replace(predicted, student_t=True)
 

@@ -44,7 +44,7 @@ _OF_NOISE = ("m_w", "v_w")  # of the network of the noise; the rest of it never 
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
 # A list each if there are several targets.
-_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale", "tail")
+_OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale", "tail", "noise_tail_")
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
@@ -76,6 +76,8 @@ def describe_network(model: Network) -> Parts:
         layers = {k: getattr(network, k) for k in _OF_NOISE}
         arrays |= {f"noise_{k}_{i}": a for k in layers for i, a in enumerate(layers[k])}
         header["noise_layer_sizes_"] = list(network.layer_sizes)
+        if model.likelihood_.learns_tail:
+            header["noise_tail_"] = _number_or_list(network.tail)
     arrays |= {"x_mean": state["x_mean"], "x_scale": state["x_scale"]}
     if state["missing_variance"] is not None:
         arrays["missing_variance"] = state["missing_variance"]
@@ -203,9 +205,7 @@ def _rebuild_fitted(
         if not np.all((q[k] > lowest) & (q[k] < math.inf)):
             raise ValueError(f"{k} is {_number_or_list(q[k])}")
     if likelihood.learns_tail:
-        q["tail"] = _of_each_target(header, "tail", n_outputs)
-        if not np.all((q["tail"] >= 0.0) & (q["tail"] <= LARGEST_TAIL)):
-            raise ValueError(f"tail is {_number_or_list(q['tail'])}")
+        q["tail"] = _rebuild_tail(header, "tail", n_outputs)
     found = tuple(_number_or_list(q[k]) for k in _OF_TARGETS[:4])
     if not likelihood.learns_noise and found != (*likelihood.noise_prior, 0.0, 1.0):
         raise ValueError("the noise or the scale of the labels is not that of a classifier")
@@ -225,9 +225,10 @@ def _rebuild_fitted(
     q |= {k: tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _LAYERED}
     if noise_sizes:
         n_layers = len(noise_sizes) - 1
-        q["noise_network"] = noise_network(
-            *(tuple(arrays[f"noise_{k}_{i}"] for i in range(n_layers)) for k in _OF_NOISE)
-        )
+        m_w, v_w = (tuple(arrays[f"noise_{k}_{i}"] for i in range(n_layers)) for k in _OF_NOISE)
+        learned = likelihood.learns_tail
+        tail = _rebuild_tail(header, "noise_tail_", n_outputs) if learned else None
+        q["noise_network"] = noise_network(m_w, v_w, tail)
     missing_variance = arrays.get("missing_variance")
     standardizer = Standardizer(
         arrays["x_mean"], arrays["x_scale"], **scale, missing_variance=missing_variance
@@ -237,6 +238,13 @@ def _rebuild_fitted(
         columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
     history = [Epoch(*row) for row in zip(*columns.values(), strict=True)]
     return Fitted(Posterior(**q), standardizer, history[-1], log_evidence, n_seen), history
+
+
+def _rebuild_tail(header: dict[str, Any], key: str, n_outputs: int) -> FloatArray:
+    tail = _of_each_target(header, key, n_outputs)
+    if not np.all((tail >= 0.0) & (tail <= LARGEST_TAIL)):
+        raise ValueError(f"{key} is {_number_or_list(tail)}")
+    return tail
 
 
 def _rebuild_noise_sizes(

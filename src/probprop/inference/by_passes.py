@@ -40,10 +40,13 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
         rates = np.zeros(len(task.refine)) if task.tail_rate is None else task.tail_rate
         for e, (refine, rate) in enumerate(zip(task.refine, rates, strict=True)):
             power = 0.0 if task.watch is None else float(task.watch.power[e])
-            posterior, passes, sweeps = _epoch(
+            posterior, passes, sweeps, watched = _epoch(
                 task, posterior, X, y, refine=bool(refine), watch_power=power
             )
             posterior = _with_learned_tail(posterior, passes, float(rate))
+            if (network := posterior.noise_network) is not None:
+                network = _with_learned_tail(network, watched, float(rate))
+                posterior = replace(posterior, noise_network=network)
             records.append(Records.of_epoch(posterior, passes, sweeps))
     except KeyboardInterrupt as interrupt:
         return Trained(posterior, Records.joined(records)), interrupt
@@ -52,9 +55,12 @@ def _train(task: Task) -> tuple[Trained, BaseException | None]:
 
 def _epoch(
     task: Task, posterior: Posterior, X: Array, y: FloatArray, *, refine: bool, watch_power: float
-) -> tuple[Posterior, list[PassInfo], list[SweepInfo]]:
-    """Make the passes over the blocks of one epoch, each with its refinement."""
-    passes, sweeps = [], []
+) -> tuple[Posterior, list[PassInfo], list[SweepInfo], list[PassInfo]]:
+    """Make the passes over the blocks of one epoch, each with its refinement.
+
+    What the network of the noise observed comes last.
+    """
+    passes, sweeps, of_noise = [], [], []
     seen = np.empty((len(y), 3 * len(posterior.alpha_noise))) if watch_power > 0.0 else None
     for block in np.array_split(task.order(), task.n_blocks):
         posterior, passed = reference.adf_pass(
@@ -71,17 +77,24 @@ def _epoch(
             power=task.power,
         )
         if seen is not None:
-            posterior, passed = _watched(task, posterior, X, seen, block, watch_power, passed)
+            network, watched = _watched(task, posterior, X, seen, block, watch_power)
+            posterior = replace(posterior, noise_network=network)
+            of_noise.append(watched)
+            passed = replace(
+                passed,
+                n_undone=passed.n_undone + watched.n_undone,
+                n_skipped=watched.n_skipped,  # it skips what was skipped
+            )
         passes.append(passed)
         if refine:
             posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
             sweeps.append(swept)
-    return posterior, passes, sweeps
+    return posterior, passes, sweeps, of_noise
 
 
 def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: float) -> Posterior:
     """Make the step of the tails that follows an epoch."""
-    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)
+    n_absorbed = sum(p.n_points - p.n_skipped for p in passes)  # 0: nobody watched
     if rate == 0.0 or n_absorbed == 0:
         return posterior
     d_tail = np.sum([p.d_tail_sum for p in passes if p.d_tail_sum], axis=0) / n_absorbed
@@ -95,12 +108,11 @@ def _watched(
     seen: FloatArray,
     block: Array,
     power: float,
-    passed: PassInfo,
 ) -> tuple[Posterior, PassInfo]:
-    """Let the network of the noise absorb what it saw; its counts join those of the pass."""
+    """Let the network of the noise absorb what it saw."""
     assert posterior.noise_network is not None
     assert task.watch is not None
-    network, info = reference.adf_pass(
+    return reference.adf_pass(
         posterior.noise_network,
         X,
         seen,
@@ -110,12 +122,6 @@ def _watched(
         X_var=task.X_var,
         power=power,
     )
-    counted = replace(
-        passed,
-        n_undone=passed.n_undone + info.n_undone,
-        n_skipped=max(passed.n_skipped, info.n_skipped),  # it skips what was skipped
-    )
-    return replace(posterior, noise_network=network), counted
 
 
 def _no_records(task: Task) -> Records:

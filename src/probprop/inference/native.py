@@ -180,7 +180,7 @@ def _watching(task: Task) -> tuple[Any, ...] | None:
     if network is None or watch is None:
         return None
     memory = _kernel_memory(watch.memory, network)
-    return network.layer_sizes, *_weights(network), watch.power, memory
+    return network.layer_sizes, *_weights(network), watch.power, memory, network.tail
 
 
 def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
@@ -218,11 +218,12 @@ def _trained(task: Task, job: Any) -> Trained:
 
 
 def _noise_network(task: Task, job: Any) -> Posterior | None:
-    before, weights = task.posterior.noise_network, job.noise_weights()
-    if before is None or weights is None:
+    before, learned = task.posterior.noise_network, job.noise_weights()
+    if before is None or learned is None:
         return before
+    *weights, tail = learned
     m_w, v_w = cut(weights, before.m_w)
-    return replace(before, m_w=m_w, v_w=v_w)
+    return replace(before, m_w=m_w, v_w=v_w, tail=tail)
 
 
 def _set_generator(random_state: RandomState, key: Array, position: int) -> None:

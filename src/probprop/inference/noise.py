@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -18,15 +18,20 @@ from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import Watch
 
-_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 6.0  # variance 1.2; refined, it ran away
+_PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
 PASSES = 4.0
 """The evidence that `fit` gives the network of the noise, in passes over the data."""
-FEW_ROWS = 300
-"""With fewer rows it is less, by the square of their share of this: residuals of rows that were
-learned from say little about the noise where rows are few."""
+FEW_ROWS = 100
+"""With fewer rows than this per feature, of which three or more count as three, it is less, by the
+square of their share: residuals of rows that were learned from say little about the noise where
+rows are few."""
 _LEFT_ALONE = 1 / 8  # of the epochs of `fit`: the first residuals say little about the noise
-_LARGEST_LOG = 200.0  # exp of it, squared, is a float
+FIRST_TAIL = 1.0
+"""The tails of heavy noise, where they begin."""
+LARGEST_LOG, LARGEST_VARIANCE = 20.0, 4.0
+"""Bounds on the moments of h(x) in predictions. Far from the data the network extrapolates, and
+knows nothing: beyond these a noise would say less than that."""
 
 
 def start_noise_network(
@@ -63,21 +68,27 @@ def start_noise_network(
     return replace(network, m_w=(*network.m_w[:-1], np.zeros_like(network.m_w[-1])))
 
 
-def noise_network(m_w: tuple[Array, ...], v_w: tuple[Array, ...]) -> Posterior:
+def noise_network(
+    m_w: tuple[Array, ...], v_w: tuple[Array, ...], tail: FloatArray | None = None
+) -> Posterior:
     """Return the network of the noise that has these weights; the rest of it never changes.
 
     Parameters
     ----------
     m_w, v_w : tuple of ndarray, each (n_out, n_in + 1)
         Their means and variances.
+    tail : ndarray of shape (K,), default=None
+        Of the noise beside what the network says; None: it has none.
     """
     sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
     unused = RandomState(0)
     beginning = start_noise_network(sizes[0], tuple(sizes[1:-1]), sizes[-1], unused, m_w[0].dtype)
-    return replace(beginning, m_w=m_w, v_w=v_w)
+    return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
 
 
-def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: int) -> Watch:
+def watch(
+    n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
+) -> Watch:
     """Return how the network of the noise learns in some epochs.
 
     Parameters
@@ -91,17 +102,18 @@ def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: i
         The most evidence that a network holds, in passes over the data.
     n_seen : int
         Rows of a pass over the data.
+    n_features : int
 
     Examples
     --------
-    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000).power.round(3)
+    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000, n_features=9).power.round(3)
     array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
         power = np.ones(len(n_iters))
     else:
         left_alone = int(_LEFT_ALONE * n_planned)
-        passes = PASSES * min(1.0, n_seen / FEW_ROWS) ** 2
+        passes = PASSES * min(1.0, n_seen / (FEW_ROWS * min(n_features, 3))) ** 2
         each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
     if memory is None or not power.any():
@@ -109,6 +121,30 @@ def watch(n_iters: range, n_planned: int | None, memory: float | None, n_seen: i
     # A point with power p is p points of evidence.
     capacity = memory * n_seen / float(power.max())
     return Watch(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+
+
+def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
+    """Let the tails of the noise begin, and its level again.
+
+    What the level had learned with Gaussian noise, it had learned from the outliers.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        After the epochs without tails.
+    noise_prior : (float, float)
+        Shape and rate of the Gamma of the noise precision.
+    """
+    network, (shape, rate) = posterior.noise_network, noise_prior
+    if network is not None:
+        network = replace(network, tail=np.full_like(network.tail, FIRST_TAIL))
+    return replace(
+        posterior,
+        alpha_noise=np.full_like(posterior.alpha_noise, shape),
+        beta_noise=np.full_like(posterior.beta_noise, rate),
+        tail=np.full_like(posterior.tail, FIRST_TAIL),
+        noise_network=network,
+    )
 
 
 class Noise(NamedTuple):
@@ -119,19 +155,27 @@ class Noise(NamedTuple):
     level : ndarray of shape (K,)
         E[1/gamma] of each target.
     m_log, v_log : ndarray of shape (n,) or (n, K), or 0.0
-        Mean and variance of the logarithm h(x) of the noise variance in units of the level.
+        Mean and variance of the logarithm h of the noise variance in units of the level: what
+        the network of the noise says, and the tail.
     """
 
     level: FloatArray
     m_log: FloatArray | float = 0.0
     v_log: FloatArray | float = 0.0
 
+    @classmethod
+    def of(cls, posterior: Posterior, m_log: Array, v_log: Array) -> Self:
+        """Return the noise of rows, given the moments of the outputs of the network of the noise.
+
+        They count within bounds: see `LARGEST_LOG`.
+        """
+        assert posterior.noise_network is not None
+        mean = np.clip(np.asarray(m_log, np.float64), -LARGEST_LOG, LARGEST_LOG)
+        variance = np.minimum(np.asarray(v_log, np.float64), LARGEST_VARIANCE)
+        return cls(posterior.noise_variance, mean, variance + posterior.noise_network.tail)
+
     @property
     def variance(self) -> FloatArray:
-        """E[exp(h(x))]/E[gamma^-1], that broadcasts to (n,) or (n, K).
-
-        Far from the data, where nothing is known about the noise, it would be infinite.
-        """
-        log_ratio = np.minimum(self.m_log + 0.5 * self.v_log, _LARGEST_LOG)
-        variance: FloatArray = self.level * np.exp(log_ratio)
+        """E[exp(h)] times the level, that broadcasts to (n,) or (n, K)."""
+        variance: FloatArray = self.level * np.exp(self.m_log + 0.5 * self.v_log)
         return variance

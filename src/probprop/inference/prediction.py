@@ -11,7 +11,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.noise import Noise
+from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
@@ -52,7 +52,7 @@ def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: In
     level, network = posterior.noise_variance, posterior.noise_network
     if network is None:
         return Noise(level, v_log=posterior.tail)
-    return Noise(level, *output_moments(plan, network, standardizer, X))
+    return Noise.of(posterior, *output_moments(plan, network, standardizer, X))
 
 
 def sensitivity_at(
@@ -70,7 +70,11 @@ def sensitivity_at(
     noise, dlog_dX = Noise(posterior.noise_variance, v_log=posterior.tail), np.zeros(1)
     if (network := posterior.noise_network) is not None:
         m_log, v_log, dm_log_dX, dv_log_dX = gradient(network, entries, standardizer)
-        noise, dlog_dX = noise._replace(m_log=m_log, v_log=v_log), dm_log_dX + 0.5 * dv_log_dX
+        noise = Noise.of(posterior, m_log, v_log)
+        # Beyond its bounds the noise is constant.
+        dm_log_dX = np.where(np.abs(m_log) < LARGEST_LOG, dm_log_dX.T, 0.0).T
+        dv_log_dX = np.where(v_log < LARGEST_VARIANCE, dv_log_dX.T, 0.0).T
+        dlog_dX = dm_log_dX + 0.5 * dv_log_dX
     return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
 
 

@@ -6,8 +6,6 @@ factors (section 3.4). A `Plan` and data make a `Run`; steps of one epoch or mor
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,8 +15,9 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
+from probprop.inference.history import summarize
 from probprop.inference.inputs import Inputs
-from probprop.inference.noise import start_noise_network, watch
+from probprop.inference.noise import start_noise_network, watch, with_first_tails
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior
 from probprop.inference.prediction import features
@@ -248,10 +247,41 @@ def advance(
     interrupt : BaseException or None
         What ended them early. Then each has the whole epochs it had made.
     """
+    quiet = _quiet_epochs(runs[0])  # those that run side by side have as many
+    made = runs[0].fitted.epoch.n_iter
+    if quiet is None or not made <= quiet < made + n_epochs:
+        return _advance(runs, n_epochs, n_threads)
+    first, interrupt = _advance(runs, quiet - made, n_threads) if quiet > made else (runs, None)
+    if interrupt is not None:
+        return list(first), interrupt
+    begun = [_with_first_tails(run) for run in first]
+    moved, interrupt = _advance(begun, made + n_epochs - quiet, n_threads)
+    earlier = [run.made if quiet > made else [] for run in first]
+    return [
+        run._replace(made=[*before, *run.made]) for before, run in zip(earlier, moved, strict=True)
+    ], interrupt
+
+
+def _advance(
+    runs: Sequence[Run], n_epochs: int, n_threads: int
+) -> tuple[list[Run], BaseException | None]:
     engine = ENGINES[runs[0].plan.engine]
     tasks = [_task(run, n_epochs) for run in runs]
     trained, interrupt = engine.train(tasks, n_threads)
     return [_after(run, done) for run, done in zip(runs, trained, strict=True)], interrupt
+
+
+def _quiet_epochs(run: Run) -> int | None:
+    """Return after how many epochs the tails of the noise begin; None: never, or from the start."""
+    if not run.plan.likelihood.learns_tail or run.random_state is None:
+        return None
+    quiet = run.plan.quiet_epochs
+    return quiet if run.n_epochs is None else min(quiet, run.n_epochs // 2)
+
+
+def _with_first_tails(run: Run) -> Run:
+    posterior = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
+    return run._replace(fitted=replace(run.fitted, posterior=posterior))
 
 
 def _task(run: Run, n_epochs: int) -> Task:
@@ -261,7 +291,7 @@ def _task(run: Run, n_epochs: int) -> Task:
     refine = [stream or plan.refines(n_iter) for n_iter in n_iters]
     watching = None
     if fitted.posterior.noise_network is not None:
-        watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run))
+        watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run), run.X.shape[1])
     return Task(
         posterior=fitted.posterior,
         X=run.X,
@@ -292,9 +322,8 @@ def _tail_rate(run: Run, first: int, n_epochs: int) -> FloatArray | None:
     if run.random_state is None:
         known = run.fitted.n_samples_seen > 0
         return np.full(n_epochs, len(run.y) / _n_seen(run) if known else 0.0)
-    quiet = run.plan.quiet_epochs
-    if run.n_epochs is not None:
-        quiet = min(quiet, run.n_epochs // 2)
+    quiet = _quiet_epochs(run)
+    assert quiet is not None
     return np.where(np.arange(first, first + n_epochs) > quiet, 1.0, 0.0)
 
 
@@ -318,57 +347,3 @@ def _after(run: Run, trained: Trained) -> Run:
         n_samples_seen=_n_seen(run),
     )
     return run._replace(fitted=fitted, made=made, new=False)
-
-
-def summarize(
-    first: int, n_points: int, records: Records, standardizer: Standardizer
-) -> list[Epoch]:
-    """Bring what epochs over n points observed into target units; the first has this `n_iter`."""
-    y_scale2, log_y_scale = (standardizer.y_scale**2).tolist(), standardizer.log_y_scale
-    epochs = []
-    for n_iter, (log_Z_sums, counts, noise, prior, tail) in enumerate(
-        zip(*(field.tolist() for field in records), strict=True), first
-    ):
-        undone, guarded, skipped, skipped_factors = counts
-        n_absorbed = n_points - skipped
-        noise_variance = [
-            beta / (alpha - 1.0) * math.exp(0.5 * s2) * scale2
-            for alpha, beta, s2, scale2 in zip(*noise, tail, y_scale2, strict=False)
-        ]
-        # A density of standardised targets, divided by their scales, is one of the targets.
-        mean_log_Z = math.fsum(log_Z_sums) / max(1, n_absorbed) - log_y_scale
-        epochs.append(
-            Epoch(
-                n_iter,
-                n_absorbed,
-                mean_log_Z,
-                noise_variance[0] if len(noise_variance) == 1 else tuple(noise_variance),
-                prior[1] / (prior[0] - 1.0),
-                undone,
-                guarded,
-                skipped,
-                skipped_factors,
-            )
-        )
-    return epochs
-
-
-def warn_of_counts(history: list[Epoch]) -> None:
-    """Warn once of what training had to leave out or compute in another way."""
-    counts = {
-        "weight updates undone (their new variance was not positive)": "n_undone",
-        "noise updates made by quadrature (outliers, or few points)": "n_guarded",
-        "points skipped (their log Z was not finite)": "n_skipped_points",
-    }
-    parts = [
-        f"{total} {text}"
-        for text, field in counts.items()
-        if (total := sum(getattr(epoch, field) for epoch in history))
-    ]
-    if parts:
-        n_points = sum(epoch.n_points for epoch in history)
-        warnings.warn(
-            f"In {n_points} updates: {'; '.join(parts)}. `history_` has the counts per epoch.",
-            RuntimeWarning,
-            stacklevel=3,
-        )

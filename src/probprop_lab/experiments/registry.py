@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from probprop_lab.clock import CLOCK
-from probprop_lab.experiments.beyond import auto, classification, evidence, field, missing
+from probprop_lab.experiments.beyond import auto, classification, evidence, field, missing, noise
 from probprop_lab.experiments.harness import benchmark, methods, runner
 from probprop_lab.experiments.harness.experiment import Experiment
 from probprop_lab.experiments.harness.job import Job, Row
@@ -27,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         field,
         classification,
         missing,
+        noise,
     )
 }
 """What `probprop reproduce` can be asked for."""

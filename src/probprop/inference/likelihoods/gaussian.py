@@ -14,6 +14,7 @@ from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.gaussian import Predictive
+from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.protocol import TargetDistribution
 from probprop.reference.likelihoods import GAUSSIAN, Evidence
@@ -87,7 +88,10 @@ class Gaussian:
         standardizer: Standardizer,
         engine: Engine,
     ) -> Any:
-        """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units."""
+        """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units.
+
+        Where the variance of the noise is not certain, the mixture over what it may be.
+        """
         location, scale = standardizer.y_mean, standardizer.y_scale
         # The reference engine has moments of its dtype. They keep it, but for several targets.
         several = self.n_targets > 1 and not standardizer.leaves_targets
@@ -98,12 +102,10 @@ class Gaussian:
         in_units += location.astype(dtype)
         std_model = np.sqrt(variance).astype(dtype, copy=False)
         std_model *= in_dtype
-        return Predictive(
-            mean=in_units,
-            std_model=std_model,
-            std_noise=np.sqrt(noise.variance) * scale,
-            alpha_noise=posterior.alpha_noise,
-        )
+        std_noise = np.sqrt(noise.variance) * scale
+        if posterior.noise_network is None and not self.learns_tail:
+            return Predictive(in_units, std_model, std_noise, posterior.alpha_noise)
+        return HeavyPredictive(in_units, std_model, std_noise, noise.v_log)
 
     def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
         """Return the log density of the targets of each row together, (n,)."""
@@ -112,7 +114,9 @@ class Gaussian:
 
     def mixture(self, predictives: Sequence[Any]) -> Any:
         """Return the equal mixture of several networks."""
-        return Mixture.of(predictives)
+        if all(isinstance(predictive, Predictive) for predictive in predictives):
+            return Mixture.of(predictives)
+        return HeavyMixture(tuple(predictives))
 
     def point(self, predictive: TargetDistribution) -> FloatArray:
         """Return the mean."""

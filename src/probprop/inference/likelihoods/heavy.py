@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from probprop._types import FloatArray
-from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.gaussian import Gaussian
-from probprop.inference.noise import Noise
-from probprop.inference.posterior import Posterior
-from probprop.inference.standardize import Standardizer
-from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.reference.likelihoods import HEAVY, Evidence
 
 
@@ -41,20 +35,3 @@ class Heavy(Gaussian):
     ) -> Evidence:
         """Evaluate log Z of one point by its integral over the logarithm of the noise variance."""
         return HEAVY.log_Z(m, v, y, noise_variance, tail)
-
-    def predictive(
-        self,
-        mean: FloatArray,
-        variance: FloatArray,
-        noise: Noise,
-        posterior: Posterior,
-        standardizer: Standardizer,
-        engine: Engine,
-    ) -> HeavyPredictive:
-        """Return the Gaussian plus heavy-tailed noise of every row, in target units."""
-        gaussian = super().predictive(mean, variance, noise, posterior, standardizer, engine)
-        return HeavyPredictive(gaussian.mean, gaussian.std_model, gaussian.std_noise, noise.v_log)
-
-    def mixture(self, predictives: Sequence[HeavyPredictive]) -> HeavyMixture:
-        """Return the equal mixture of several networks."""
-        return HeavyMixture(tuple(predictives))
