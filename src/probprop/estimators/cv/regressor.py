@@ -27,8 +27,8 @@ from probprop.estimators.cv.runners import CVChoice
 from probprop.estimators.data import Given, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_parameters
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.training import warn_of_counts
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 
