@@ -22,7 +22,7 @@ from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import LogScale, Scale
-from probprop.inference.noise import start_noise_network
+from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import predictive
@@ -37,7 +37,6 @@ _HIDDEN = (20,)
 _N_EPOCHS, _PASSES = 20, 4.0  # the evidence is that of four passes, in twenty small steps
 _NEVER = np.inf  # refined, the prior of a noise network runs away
 _N_PARTS = 5  # of the rows of a single fold, to judge the noise network
-_MOST_V, _MOST_M = 4.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +87,8 @@ def bounded(h: LogScale) -> LogScale:
     Where nothing is known about the noise its variance would have an infinite mean. Near the
     data both bounds are never met.
     """
-    mean = np.clip(h.mean, -_MOST_M, _MOST_M)
-    return LogScale(mean, np.minimum(h.variance, _MOST_V))
+    mean = np.clip(h.mean, -LARGEST_LOG, LARGEST_LOG)
+    return LogScale(mean, np.minimum(h.variance, LARGEST_VARIANCE))
 
 
 def learn_noise(

@@ -211,16 +211,18 @@ def _moments(plan: Plan, fitted: Fitted, A: Array) -> tuple[FloatArray, FloatArr
 
 
 def _work(runners: Sequence[Runner]) -> float:
-    """Return weights times rows of an epoch of all that are running: what time goes with."""
+    """Return what the time of an epoch of all that are running is proportional to."""
     return float(sum(runner.work for runner in runners if runner.is_running))
 
 
 def _affordable(runners: Sequence[Runner], timer: Timer, n_threads: int) -> list[Runner]:
     """End the candidates that cost most until the others can reach the first cut in time.
 
-    An epoch of the cheapest, which is then forgotten, shows what work costs here.
+    Every form comes with one memory before any comes with another. An epoch of the cheapest
+    candidate, which is then forgotten, shows what work costs here.
     """
-    order = sorted(range(len(runners)), key=lambda i: runners[i].work)
+    forms = [runner.curve.candidate.form for runner in runners]
+    order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
     cheapest = runners[order[0]]
     forgotten = tuple(
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
