@@ -43,7 +43,7 @@ class PiecewiseLinearEncoder(
         The knots of each column, in its units; empty where it has no ramps.
     n_features_in_ : int
         Columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if all of them are strings.
 
     Notes
