@@ -355,8 +355,8 @@ def test_the_noise_of_uncertain_inputs_is_that_of_the_moments(both):
         model.posterior_.noise_network, draws, None, model.standardizer_
     )
     m, v = m.reshape(-1, 4), v.reshape(-1, 4)
-    assert_allclose(found.m_log, m.mean(0), atol=0.01)
-    assert_allclose(found.v_log, v.mean(0) + m.var(0), rtol=0.1)
+    assert_allclose(found.log_scale.mean, m.mean(0), atol=0.01)
+    assert_allclose(found.log_scale.variance, v.mean(0) + m.var(0), rtol=0.1)
 
 
 def model_plan(model):

@@ -81,7 +81,7 @@ def test_the_density_is_the_mixture_over_the_noise(model):
     log_Z = native.scale_mixture(
         (y - predicted.mean) / scale,
         (predicted.std_model / scale) ** 2,
-        np.log(found.level) + found.m_log,
-        found.v_log,
+        np.log(found.level) + found.log_scale.mean,
+        found.log_scale.variance,
     )[0]
     assert_allclose(predicted.logpdf(y), log_Z - np.log(scale), rtol=1e-9)

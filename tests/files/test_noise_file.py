@@ -42,8 +42,8 @@ def test_constant_noise_needs_no_room(tmp_path: Path) -> None:
 def test_layers_that_do_not_fit(path: Path, sizes: list[int]) -> None:
     with header_of(path) as header:
         header["noise_layer_sizes_"] = sizes
-    reason = "do not fit together" if len(sizes) > 1 and sizes[0] == 3 and sizes[-1] == 1 else "fit"
-    refused(path, reason)
+    ends_fit = len(sizes) > 1 and (sizes[0], sizes[-1]) == (3, 1)
+    refused(path, "arrays do not fit together" if ends_fit else "the layers of the network of the")
 
 
 @pytest.mark.parametrize(

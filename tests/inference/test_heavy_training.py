@@ -161,6 +161,24 @@ def test_steps_of_any_length_make_the_same_training() -> None:
     assert run.fitted.posterior.m_w[0].tolist() == whole.fitted.posterior.m_w[0].tolist()
 
 
+class Impatient(Heavy):
+    """Presses Ctrl-C in the first epoch with tails."""
+
+    def log_Z(self, *point, tail=None):  # type: ignore[no-untyped-def,override]
+        if point[-1] is not None and np.any(point[-1]):
+            raise KeyboardInterrupt
+        return super().log_Z(*point)
+
+
+def test_an_interrupt_where_the_tails_begin_leaves_the_noise_as_it_was() -> None:
+    y = wild_targets(25, 1)
+    (got,), interrupt = training.advance([run_of("reference", Impatient(), y)], 6)
+    (quiet,), _ = training.advance([run_of("reference", Heavy(), y)], 2)
+    assert isinstance(interrupt, KeyboardInterrupt)
+    assert [epoch.n_iter for epoch in got.made] == [1, 2]
+    assert_close(got.fitted.posterior, quiet.fitted.posterior, 1e-14)
+
+
 def test_a_scale_may_learn_a_tail_too() -> None:
     random = np.random.RandomState(0)
     residual = random.standard_normal((40, 1)) * np.exp(random.standard_normal((40, 1)))

@@ -8,7 +8,7 @@ everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scal
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -147,35 +147,68 @@ def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> 
     )
 
 
+@dataclass(frozen=True, eq=False)
+class LogScale:
+    """The logarithm h of the noise variance relative to the level: a Gaussian for every row.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n,) or (n, K)
+        Moments of h. The noise variance is level * exp(h).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LogScale(np.zeros(2), np.full(2, 0.5)).factor.round(3)
+    array([1.284, 1.284])
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @property
+    def factor(self) -> FloatArray:
+        """E[exp(h)]: the noise variance in units of the level, of the shape of the mean."""
+        return np.exp(self.mean + 0.5 * self.variance)
+
+    def bounded(self) -> Self:
+        """Return it with the mean within `LARGEST_LOG` of 0, and `LARGEST_VARIANCE` at most."""
+        mean = np.clip(np.asarray(self.mean, np.float64), -LARGEST_LOG, LARGEST_LOG)
+        variance = np.minimum(np.asarray(self.variance, np.float64), LARGEST_VARIANCE)
+        return type(self)(mean, variance)
+
+
 class Noise(NamedTuple):
-    """The noise of rows: log-normal variances, standardised; see `variance`.
+    """The noise of rows, standardised.
 
     Parameters
     ----------
     level : ndarray of shape (K,)
         E[1/gamma] of each target.
-    m_log, v_log : ndarray of shape (n,) or (n, K), or 0.0
-        Mean and variance of the logarithm h of the noise variance in units of the level: what
-        the network of the noise says, and the tail.
+    log_scale : LogScale
+        What the network of the noise says, and the tail.
     """
 
     level: FloatArray
-    m_log: FloatArray | float = 0.0
-    v_log: FloatArray | float = 0.0
+    log_scale: LogScale
 
     @classmethod
-    def of(cls, posterior: Posterior, m_log: Array, v_log: Array) -> Self:
+    def everywhere(cls, posterior: Posterior) -> Self:
+        """Return the noise that is the same in all rows."""
+        return cls(posterior.noise_variance, LogScale(np.zeros(1), posterior.tail))
+
+    @classmethod
+    def of_rows(cls, posterior: Posterior, m_log: Array, v_log: Array) -> Self:
         """Return the noise of rows, given the moments of the outputs of the network of the noise.
 
-        They count within bounds: see `LARGEST_LOG`.
+        They count within bounds.
         """
         assert posterior.noise_network is not None
-        mean = np.clip(np.asarray(m_log, np.float64), -LARGEST_LOG, LARGEST_LOG)
-        variance = np.minimum(np.asarray(v_log, np.float64), LARGEST_VARIANCE)
-        return cls(posterior.noise_variance, mean, variance + posterior.noise_network.tail)
+        h = LogScale(m_log, v_log).bounded()
+        wider = LogScale(h.mean, h.variance + posterior.noise_network.tail)
+        return cls(posterior.noise_variance, wider)
 
     @property
     def variance(self) -> FloatArray:
         """E[exp(h)] times the level, that broadcasts to (n,) or (n, K)."""
-        variance: FloatArray = self.level * np.exp(self.m_log + 0.5 * self.v_log)
-        return variance
+        return self.level * self.log_scale.factor

@@ -49,10 +49,10 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
 
 def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Noise:
     """Return the noise of every row, standardised."""
-    level, network = posterior.noise_variance, posterior.noise_network
+    network = posterior.noise_network
     if network is None:
-        return Noise(level, v_log=posterior.tail)
-    return Noise.of(posterior, *output_moments(plan, network, standardizer, X))
+        return Noise.everywhere(posterior)
+    return Noise.of_rows(posterior, *output_moments(plan, network, standardizer, X))
 
 
 def sensitivity_at(
@@ -67,10 +67,10 @@ def sensitivity_at(
         )
     gradient = ENGINES[plan.engine].predict_gradient
     moments = gradient(posterior, entries, standardizer)
-    noise, dlog_dX = Noise(posterior.noise_variance, v_log=posterior.tail), np.zeros(1)
+    noise, dlog_dX = Noise.everywhere(posterior), np.zeros(1)
     if (network := posterior.noise_network) is not None:
         m_log, v_log, dm_log_dX, dv_log_dX = gradient(network, entries, standardizer)
-        noise = Noise.of(posterior, m_log, v_log)
+        noise = Noise.of_rows(posterior, m_log, v_log)
         # Beyond its bounds the noise is constant.
         dm_log_dX = np.where(np.abs(m_log) < LARGEST_LOG, dm_log_dX.T, 0.0).T
         dv_log_dX = np.where(v_log < LARGEST_VARIANCE, dv_log_dX.T, 0.0).T

@@ -256,10 +256,14 @@ def advance(
         return list(first), interrupt
     begun = [_with_first_tails(run) for run in first]
     moved, interrupt = _advance(begun, made + n_epochs - quiet, n_threads)
-    earlier = [run.made if quiet > made else [] for run in first]
-    return [
-        run._replace(made=[*before, *run.made]) for before, run in zip(earlier, moved, strict=True)
-    ], interrupt
+    return [_joined(*pair, quiet - made) for pair in zip(first, moved, strict=True)], interrupt
+
+
+def _joined(first: Run, then: Run, n_first: int) -> Run:
+    """Return where a training is after two steps, of which the first made `n_first` epochs."""
+    if not then.made:  # broken off before a whole epoch: the tails have not begun either
+        return first
+    return then._replace(made=[*(first.made if n_first else ()), *then.made])
 
 
 def _advance(

@@ -49,6 +49,17 @@ def check_moments(
     return mean, std
 
 
+def broadcast(name: str, value: ArrayLike, mean: FloatArray) -> FloatArray:
+    """Return a quantity of each entry of the mean, in its shape, or raise a ValueError."""
+    try:
+        return np.broadcast_to(np.asarray(value, np.float64), mean.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
+            f"Got the shape {np.shape(value)} instead."
+        ) from error
+
+
 def as_rows(rows: Rows) -> slice | Array:
     """Return an index that selects rows of an array and keeps its axes.
 

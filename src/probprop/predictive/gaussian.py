@@ -20,7 +20,8 @@ from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
 from probprop.predictive import student_t as gauss_t
-from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
+from probprop.predictive import symmetric
+from probprop.predictive.checks import Rows, as_rows, broadcast, check_moments, check_open_range
 from probprop.predictive.protocol import TargetDistribution
 from probprop.predictive.student_t_quantiles import isf
 from probprop.predictive.words import moments_in_words, short_repr
@@ -89,13 +90,7 @@ class Predictive(TargetDistribution):
         noise: dict[str, FloatArray] = {}
         for name, value, low in (("std_noise", std_noise, 0.0), ("alpha_noise", alpha_noise, 1.0)):
             check_open_range(name, "Predictive", value, low, np.inf)
-            try:
-                noise[name] = np.broadcast_to(np.asarray(value, np.float64), mean.shape)
-            except ValueError as error:
-                raise ValueError(
-                    f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
-                    f"Got the shape {np.shape(value)} instead."
-                ) from error
+            noise[name] = broadcast(name, value, mean)
         vars(self).update(mean=mean, std_model=std_model, **noise, student_t=student_t)
 
     def __repr__(self) -> str:
@@ -128,16 +123,10 @@ class Predictive(TargetDistribution):
         return cdf
 
     def quantile(self, q: ArrayLike) -> FloatArray:
-        q = np.asarray(q, dtype=np.float64)
-        check_open_range("q", "Predictive.quantile", q, 0.0, 1.0)
-        q = q.reshape(q.shape + (1,) * self.mean.ndim)
-        half_width = self._half_width(np.minimum(q, 1.0 - q))
-        return self.mean + np.where(q < 0.5, -half_width, half_width)
+        return symmetric.quantile("Predictive", self.mean, self._half_width, q)
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        check_open_range("level", "Predictive.interval", level, 0.0, 1.0)
-        half_width = self._half_width(np.asarray(0.5 * (1.0 - level)))
-        return self.mean - half_width, self.mean + half_width
+        return symmetric.interval("Predictive", self.mean, self._half_width, level)
 
     def sample(self, n_samples: int, random_state: int | RandomState | None = None) -> FloatArray:
         rng = check_random_state(random_state)

@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
-from probprop.predictive import log_normal
-from probprop.predictive.checks import Rows, as_rows, check_moments, check_open_range
+from probprop.predictive import log_normal, symmetric
+from probprop.predictive.checks import Rows, as_rows, broadcast, check_moments, check_open_range
 from probprop.predictive.protocol import TargetDistribution
 from probprop.predictive.student_t_quantiles import isf_by_series
 from probprop.predictive.words import moments_in_words, short_repr, span
@@ -73,15 +73,8 @@ class HeavyPredictive(TargetDistribution):
     ) -> None:
         mean, std_model = check_moments(("mean", "std_model"), mean, std_model, n_axes=1)
         check_open_range("std_noise", "HeavyPredictive", std_noise, 0.0, np.inf)
-        noise: dict[str, FloatArray] = {}
-        for name, value in (("std_noise", std_noise), ("tail", tail)):
-            try:
-                noise[name] = np.broadcast_to(np.asarray(value, np.float64), mean.shape)
-            except ValueError as error:
-                raise ValueError(
-                    f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
-                    f"Got the shape {np.shape(value)} instead."
-                ) from error
+        given = {"std_noise": std_noise, "tail": tail}
+        noise = {name: broadcast(name, value, mean) for name, value in given.items()}
         bad = noise["tail"][~((noise["tail"] >= 0.0) & (noise["tail"] < np.inf))]
         if bad.size:
             raise ValueError(
@@ -113,16 +106,10 @@ class HeavyPredictive(TargetDistribution):
         return cdf
 
     def quantile(self, q: ArrayLike) -> FloatArray:
-        q = np.asarray(q, dtype=np.float64)
-        check_open_range("q", "HeavyPredictive.quantile", q, 0.0, 1.0)
-        q = q.reshape(q.shape + (1,) * self.mean.ndim)
-        half_width = self.half_width(np.minimum(q, 1.0 - q))
-        return self.mean + np.where(q < 0.5, -half_width, half_width)
+        return symmetric.quantile("HeavyPredictive", self.mean, self.half_width, q)
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        check_open_range("level", "HeavyPredictive.interval", level, 0.0, 1.0)
-        half_width = self.half_width(np.asarray(0.5 * (1.0 - level)))
-        return self.mean - half_width, self.mean + half_width
+        return symmetric.interval("HeavyPredictive", self.mean, self.half_width, level)
 
     def sample(self, n_samples: int, random_state: int | RandomState | None = None) -> FloatArray:
         rng = check_random_state(random_state)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 _N_BISECTIONS = 64  # halves 30 nats down to the rounding of log gamma
@@ -242,29 +242,3 @@ def _panel_nodes(points: list[float]) -> tuple[FloatArray, FloatArray]:
     half = 0.5 * np.diff(ends)[:, None]
     centre = 0.5 * (ends[1:] + ends[:-1])[:, None]
     return (centre + half * _NODES).ravel(), (half * _NODE_WEIGHTS).ravel()
-
-
-def noise_update(
-    alpha: FloatArray, beta: FloatArray, d2: Array, v: Array
-) -> tuple[tuple[FloatArray, FloatArray], int]:
-    """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
-
-    The outputs are independent under q, so each target has its own Z.
-
-    Parameters
-    ----------
-    alpha, beta : ndarray, (K,)
-    d2, v : ndarray, (K,)
-        Squared residuals and variances of the outputs.
-
-    Returns
-    -------
-    alpha_new, beta_new : ndarray, (K,)
-    n_guarded : int
-        Number of updates by quadrature.
-    """
-    targets = zip(alpha, beta, d2, v, strict=True)
-    alphas, betas, guarded = zip(
-        *(gamma_update(*map(float, target)) for target in targets), strict=True
-    )
-    return (np.array(alphas), np.array(betas)), sum(guarded)

@@ -1,13 +1,39 @@
-"""What an absorbed point does to the Gammas of the noise precisions where the noise has tails."""
+"""What an absorbed point does to the Gammas of the noise precisions, one per target."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.reference.gamma import gamma_update
 from probprop.reference.likelihoods import Evidence
 from probprop.reference.likelihoods.heavy import heavy_gamma_update
+
+
+def noise_update(
+    alpha: FloatArray, beta: FloatArray, d2: Array, v: Array
+) -> tuple[tuple[FloatArray, FloatArray], int]:
+    """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
+
+    The outputs are independent under q, so each target has its own Z.
+
+    Parameters
+    ----------
+    alpha, beta : ndarray, (K,)
+    d2, v : ndarray, (K,)
+        Squared residuals and variances of the outputs.
+
+    Returns
+    -------
+    alpha_new, beta_new : ndarray, (K,)
+    n_guarded : int
+        Number of updates by quadrature.
+    """
+    targets = zip(alpha, beta, d2, v, strict=True)
+    alphas, betas, guarded = zip(
+        *(gamma_update(*map(float, target)) for target in targets), strict=True
+    )
+    return (np.array(alphas), np.array(betas)), sum(guarded)
 
 
 def heavy_noise_update(

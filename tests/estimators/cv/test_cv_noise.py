@@ -13,11 +13,11 @@ from scipy.stats import norm
 from probprop.encoding.piecewise import encode, fit_piecewise
 from probprop.estimators.cv.calibration import Calibration, calibrate
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.noise import Judged, bounded, learn_noise
+from probprop.estimators.cv.noise import Judged, learn_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference.engine import ENGINES
-from probprop.inference.likelihoods.scale import LogScale, Scale
-from probprop.inference.noise import start_noise_network
+from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.noise import LogScale, start_noise_network
 from probprop.predictive.gaussian import Predictive
 
 N, FACTOR = 60, 1.7
@@ -115,7 +115,7 @@ def test_a_single_fold_is_judged_in_parts(made: Any) -> None:
 
 
 def test_bounds() -> None:
-    h = bounded(LogScale(np.array([-50.0, 1.0, 50.0]), np.array([9.0, 1.0, 4.5])))
+    h = LogScale(np.array([-50.0, 1.0, 50.0]), np.array([9.0, 1.0, 4.5])).bounded()
     assert h.mean.tolist() == [-20.0, 1.0, 20.0]
     assert h.variance.tolist() == [4.0, 1.0, 4.0]
 

@@ -14,7 +14,8 @@ from probprop import _kernel
 from probprop._types import FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import LogScale, Scale
+from probprop.inference.likelihoods import Scale
+from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.prediction import predictive

@@ -14,7 +14,7 @@ from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.runners import standard_error
-from probprop.inference.likelihoods.scale import LogScale
+from probprop.inference.noise import LogScale
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture

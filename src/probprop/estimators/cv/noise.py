@@ -21,8 +21,8 @@ from probprop.estimators.cv.folds import encoded
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods.scale import LogScale, Scale
-from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, start_noise_network
+from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.noise import PASSES, LogScale, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import predictive
@@ -34,7 +34,7 @@ MIN_ROWS = 20
 """With fewer rows held out nothing is said about where the noise is larger."""
 
 _HIDDEN = (20,)
-_N_EPOCHS, _PASSES = 20, 4.0  # the evidence is that of four passes, in twenty small steps
+_N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
 _NEVER = np.inf  # refined, the prior of a noise network runs away
 _N_PARTS = 5  # of the rows of a single fold, to judge the noise network
 
@@ -57,10 +57,11 @@ class NoiseNetwork:
     standardizer: Standardizer
 
     def log_scale(self, X: Array) -> LogScale:
-        """Return the distribution of h for every row of X, not encoded; see `bounded`."""
+        """Return the distribution of h for every row of X, not encoded, within bounds."""
         plan = _plan(self.posterior.dtype)
         rows = Inputs(encoded(X, self.encoding, plan.dtype))
-        return bounded(predictive(plan, self.posterior, self.standardizer, rows))
+        h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
+        return h.bounded()
 
 
 class Judged(NamedTuple):
@@ -79,16 +80,6 @@ class Judged(NamedTuple):
     network: NoiseNetwork
     held_out: LogScale
     gain: FloatArray
-
-
-def bounded(h: LogScale) -> LogScale:
-    """Bound what is said far from the data: a variance of at most 4, a mean within 20 of 0.
-
-    Where nothing is known about the noise its variance would have an infinite mean. Near the
-    data both bounds are never met.
-    """
-    mean = np.clip(h.mean, -LARGEST_LOG, LARGEST_LOG)
-    return LogScale(mean, np.minimum(h.variance, LARGEST_VARIANCE))
 
 
 def learn_noise(
@@ -135,7 +126,7 @@ def learn_noise(
         at = parts == part
         h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows[at]))
         m_h[at], v_h[at] = h.mean, h.variance
-    held_out = bounded(LogScale(m_h, v_h))
+    held_out = LogScale(m_h, v_h).bounded()
     constant = oof.log_p(factor) + np.log(oof.unit)
     gain = likelihood.log_p(held_out, y) - constant
     network = NoiseNetwork(encoding, whole.posterior, whole.standardizer)
@@ -161,4 +152,4 @@ def _begin(plan: Plan, X: Inputs, y: FloatArray, rng: RandomState) -> training.R
     before = training.start(plan, X, y, rng)
     network = start_noise_network(X.shape[1], plan.hidden, 1, rng, plan.dtype)
     before = replace(before, posterior=network)
-    return training.begin(plan, before, X, y, rng, n_epochs=_N_EPOCHS, power=_PASSES / _N_EPOCHS)
+    return training.begin(plan, before, X, y, rng, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS)

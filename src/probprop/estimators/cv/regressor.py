@@ -32,8 +32,6 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 
-_NOISE_PRIOR = (6.0, 6.0)  # as PBPRegressor's
-
 
 class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
@@ -171,7 +169,7 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, budget: Budget) -> Race:
-        data = read_values(self, Given(X, y), None, _NOISE_PRIOR)
+        data = read_values(self, Given(X, y), None, Gaussian().noise_prior)
         rows, targets = data.X.X, data.y
         _check_rows(targets)
         candidates = read_candidates(self.candidates, self.budget, len(targets))

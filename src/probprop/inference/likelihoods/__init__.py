@@ -12,7 +12,7 @@ from probprop.inference.likelihoods.labels import check_classes, check_same_clas
 from probprop.inference.likelihoods.multinomial import Multinomial
 from probprop.inference.likelihoods.probit import Probit
 from probprop.inference.likelihoods.protocol import Likelihood
-from probprop.inference.likelihoods.scale import LogScale, Scale
+from probprop.inference.likelihoods.scale import Scale
 
 __all__ = [
     "NOISE_TAILS",
@@ -20,7 +20,6 @@ __all__ = [
     "Heavy",
     "LabelLikelihood",
     "Likelihood",
-    "LogScale",
     "Multinomial",
     "Probit",
     "Scale",

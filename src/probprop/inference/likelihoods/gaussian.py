@@ -105,7 +105,7 @@ class Gaussian:
         std_noise = np.sqrt(noise.variance) * scale
         if posterior.noise_network is None and not self.learns_tail:
             return Predictive(in_units, std_model, std_noise, posterior.alpha_noise)
-        return HeavyPredictive(in_units, std_model, std_noise, noise.v_log)
+        return HeavyPredictive(in_units, std_model, std_noise, noise.log_scale.variance)
 
     def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
         """Return the log density of the targets of each row together, (n,)."""

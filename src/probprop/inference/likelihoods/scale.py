@@ -11,35 +11,10 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
 from probprop.inference.native import scale_mixture
-from probprop.inference.noise import Noise
+from probprop.inference.noise import LogScale, Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
 from probprop.reference.likelihoods import SCALE, Evidence
-
-
-@dataclass(frozen=True, eq=False)
-class LogScale:
-    """The logarithm h of the noise variance relative to the level: a Gaussian for every row.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (n,) or (n, K)
-        Moments of h. The noise variance is level * exp(h).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> LogScale(np.zeros(2), np.full(2, 0.5)).factor.round(3)
-    array([1.284, 1.284])
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-
-    @property
-    def factor(self) -> FloatArray:
-        """E[exp(h)]: the noise variance in units of the level, of the shape of the mean."""
-        return np.exp(self.mean + 0.5 * self.variance)
 
 
 @dataclass(frozen=True)
