@@ -21,6 +21,8 @@ from probprop.reference.likelihoods import GAUSSIAN, HEAVY
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}
+# The kernel takes subnormal numbers for 0, where the noise is Gaussian; NumPy does not.
+TAILS = st.floats(0.0, 6.0, allow_subnormal=False)
 
 
 def start(
@@ -51,7 +53,7 @@ def assert_close(got: Posterior, expected: Posterior, rtol: float) -> None:
     K=st.integers(1, 3),
     hidden=st.lists(st.integers(1, 20), min_size=0, max_size=2),
     alpha=st.sampled_from([6.0, 100.0]),
-    tails=st.lists(st.floats(0.0, 6.0), min_size=3, max_size=3),
+    tails=st.lists(TAILS, min_size=3, max_size=3),
     outlier=st.sampled_from([0.0, 1e2]),
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
