@@ -301,6 +301,13 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         save(self, path)
 
+    # ---- Fitted attributes that follow from others
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        return self.estimators_[0].n_outputs_
+
     # ---- What scikit-learn asks
 
     def __sklearn_is_fitted__(self) -> bool:
