@@ -21,13 +21,21 @@ from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.choice import Choice
-from probprop.estimators.cv.candidates import Budget, Candidate, read_budget, read_candidates
+from probprop.estimators.cv.candidates import (
+    MANY_ROWS,
+    Budget,
+    Candidate,
+    n_first_folds,
+    read_budget,
+    read_candidates,
+)
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.progress import RaceBar
-from probprop.estimators.cv.race import Contest, Race, race
-from probprop.estimators.cv.runners import CVChoice
+from probprop.estimators.cv.race import Race, race
+from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
+from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.validation import check_parameters
@@ -61,6 +69,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     oof_predictive_: Any
     oof_rows_: Array
     likelihood_: Likelihood
+    n_partitions_: int
     n_samples_seen_: int
 
     @abstractmethod
@@ -137,7 +146,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             data = self._read(given, stream=True, classes=classes)
             members, n = self.estimators_, len(data.y)
-            folds = dealt_in_turn(n, len(members), self.n_samples_seen_)
+            n_folds = len(members) // self.n_partitions_
+            folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
             A = encoded(data.X.X, self.encoding_, np.dtype(members[0].dtype))
             seen = replace(data, X=Inputs(A))
             oof = predicted_before(members, seen, folds, self._judge(data.likelihood))
@@ -145,8 +155,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             self.estimators_ = absorbed(members, seen, folds, n_threads)
             self.calibration_ = self.calibration_.after(oof, data.X.X)
             self.n_samples_seen_ += n
-        learned = zip(self.estimators_, folds, strict=True)
-        return [member.history_[-1] for member, fold in learned if len(fold.train)]
+        learned = enumerate(self.estimators_)
+        return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
     def _fit(
         self,
@@ -164,14 +174,19 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
         if bar is not None:
             bar.close()
-        held_out, seed = HeldOut(contest.folds), rng.randint(2**31 - 1)
-        calibrated = judge.calibrate(found.check.oof, held_out, contest.encodings, seed, n_threads)
+        members = [
+            self._new_member(found.choice, data.likelihood, check, fold, i)
+            for check, folds in zip(found.checks, found.partitions, strict=True)
+            for i, fold in enumerate(folds)
+        ]
+        oof, held_out = judge.pooled([c.oof for c in found.checks]), HeldOut(found.partitions[0])
+        calibrated = judge.calibrate(
+            oof, held_out, contest.encodings, len(members), rng.randint(2**31 - 1), n_threads
+        )
         n_bins = found.choice.candidate.n_bins
         self.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
-        self.estimators_ = [
-            self._new_member(found, data.likelihood, fold, i)
-            for i, fold in enumerate(contest.folds)
-        ]
+        self.estimators_ = members
+        self.n_partitions_ = len(found.partitions)
         self.choice_ = found.choice
         self.calibration_, self.oof_predictive_ = calibrated
         counts = rows_that_count(given.sample_weight)
@@ -192,9 +207,14 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         if counts is not None:  # `cv` and `groups` are about all rows
             rows, targets = np.asarray(given.X), np.asarray(given.y)
         stratified = data.likelihood.task == "classification" and data.y.ndim == 1
-        folds = make_folds(
-            self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
-        )
+
+        def partition() -> list[Fold]:
+            return make_folds(
+                self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
+            )
+
+        folds, many = partition(), len(data.y) >= MANY_ROWS
+        can_be_drawn_again = isinstance(self.cv, int | np.integer)
         return Contest(
             Encodings(data.X.X, np.dtype(self.dtype)),
             data.y,
@@ -202,11 +222,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             judge,
             data.weights,
             marginalize=self.missing == "marginalize",
+            n_first=n_first_folds(len(data.y)),
+            again=partition() if can_be_drawn_again and not many else (),
         )
 
-    def _new_member(self, found: Race, likelihood: Any, fold: Fold, i: int) -> Member:
+    def _new_member(
+        self, choice: CVChoice, likelihood: Any, check: Check, fold: Fold, i: int
+    ) -> Member:
         """Return the network of a fold as an estimator of its own, on encoded rows."""
-        candidate, check = found.choice.candidate, found.check
+        candidate = choice.candidate
         member = self._member(
             candidate.layers,
             n_epochs=check.n_epochs,

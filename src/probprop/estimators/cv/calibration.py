@@ -13,7 +13,7 @@ from probprop.estimators.cv.candidates import OF_VALUES
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
 from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
-from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
 from probprop.predictive.gaussian import Predictive
@@ -27,8 +27,9 @@ class Calibration:
 
     Parameters
     ----------
-    factor : float
-        a^2, of the variances of model and noise.
+    squares : Squares
+        Of the errors on rows held out. `factor`, a^2, follows: by it the variances of model and
+        noise of every network are multiplied.
     range : Range
         Of the training rows; beyond it the model is less certain, and the noise that of the
         nearest row inside.
@@ -38,27 +39,29 @@ class Calibration:
         What the noise network gains in log density per row, on rows that it had not seen, and
         the standard error; NaN where there were too few rows to try. It is kept where the gain
         is above 0. `partial_fit` leaves them as they were.
-    n_rows : float
-        How many rows the factor is a mean of, or the sum of their weights.
     """
 
-    factor: float
+    squares: Squares
     range: Range
     noise: NoiseNetwork | None = None
     gain: float = np.nan
     gain_error: float = np.nan
-    n_rows: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """a^2, of the variances of model and noise of every network."""
+        return self.squares.factor
 
     def after(self, oof: OutOfFold, X: Array) -> Calibration:
         """Return the calibration after more rows, X, which `oof` has predictions of.
 
-        The factor is a running mean, in which all rows count that were ever held out.
+        The squares are running means, in which all rows count that were ever held out.
         """
-        n_rows = self.n_rows + oof.n_rows
-        factor = self.factor + (oof.mean_square - self.factor) * oof.n_rows / n_rows
-        noise = None if self.noise is None else self.noise.after(X, oof, factor)
-        box = self.range.grown(X)
-        return replace(self, factor=factor, range=box, noise=noise, n_rows=n_rows)
+        squares = self.squares.after(oof.squares(self.squares.n_members))
+        noise = self.noise
+        if noise is not None:
+            noise = noise.after(X, oof.of_ensemble(squares), squares.total)
+        return replace(self, squares=squares, range=self.range.grown(X), noise=noise)
 
     def mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
         """Return the calibrated mixture of what the members predict for the rows of X."""
@@ -107,11 +110,21 @@ class ValuesJudge:
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
         return OutOfFold(mean, y - mean, std_model, std_noise, unit, weights)
 
+    def pooled(self, parts: Sequence[OutOfFold]) -> OutOfFold:
+        """Return the mean prediction of every row; see `Judge`."""
+        return pooled(parts)
+
     def calibrate(
-        self, oof: OutOfFold, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
+        self,
+        oof: OutOfFold,
+        held_out: HeldOut,
+        encodings: Encodings,
+        n_members: int,
+        seed: int,
+        n_threads: int,
     ) -> Calibrated:
         """Find the factor, and learn and judge a noise network."""
-        return calibrate(oof, held_out, encodings, seed, n_threads)
+        return calibrate(oof, held_out, encodings, n_members, seed, n_threads)
 
 
 def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -125,7 +138,12 @@ def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, Float
 
 
 def calibrate(
-    oof: OutOfFold, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
+    oof: OutOfFold,
+    held_out: HeldOut,
+    encodings: Encodings,
+    n_members: int,
+    seed: int,
+    n_threads: int,
 ) -> Calibrated:
     """Find the factor, and learn and judge a noise network.
 
@@ -137,22 +155,24 @@ def calibrate(
         Which rows these are.
     encodings : Encodings
         Of all rows.
+    n_members : int
+        Of the ensemble that is calibrated.
     seed : int
         Of the noise network.
     n_threads : int
         They do not change the result.
     """
-    factor, box = oof.factor, range_of(encodings.X, oof.unit)
-    a = np.sqrt(factor)
+    squares, box = oof.squares(n_members), range_of(encodings.X, oof.unit)
+    a = np.sqrt(oof.factor)  # of these rows, each predicted by few networks
     std_model, std_noise = a * oof.std_model, a * oof.std_noise
     constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
     if len(oof.mean) < MIN_ROWS:
-        return Calibrated(Calibration(factor, box, n_rows=oof.n_rows), constant)
+        return Calibrated(Calibration(squares, box), constant)
     judged = learn_noise(
         encodings.rows(N_BINS)[held_out.rows],
         encodings.state(N_BINS),
-        oof,
-        factor,
+        oof.of_ensemble(squares),
+        squares.total,
         held_out.fold,
         seed,
         n_threads,
@@ -163,7 +183,6 @@ def calibrate(
     # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
     # helped on test rows seven times in nine, and the other two would have cost 0.01.
     if not gain > 0.0:
-        without = Calibration(factor, box, None, gain, gain_error, oof.n_rows)
-        return Calibrated(without, constant)
-    calibration = Calibration(factor, box, judged.network, gain, gain_error, oof.n_rows)
+        return Calibrated(Calibration(squares, box, None, gain, gain_error), constant)
+    calibration = Calibration(squares, box, judged.network, gain, gain_error)
     return Calibrated(calibration, _heavy(oof.mean, std_model, std_noise, judged.held_out))

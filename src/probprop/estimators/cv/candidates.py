@@ -20,6 +20,8 @@ from probprop.estimators.validation import (
 MANY_ROWS = 5_000
 """From so many rows on, more bins are tried: there are enough rows to fill them."""
 
+VERY_MANY_ROWS = 20_000
+
 _CHECKS = (20, 40, 80, 160, 320)
 
 
@@ -161,6 +163,16 @@ def usual_candidates(budget: str | float, n_rows: int, usual: Usual = OF_VALUES)
     if budget == "best":
         bins, hidden = [*bins, most], [*hidden, (100, 100)]
     return [Candidate(*settings) for settings in product(bins, hidden, usual.memories)]
+
+
+def n_first_folds(n_rows: int) -> int | None:
+    """Return how many folds a race is run on; None: all of them.
+
+    The more rows are held out, the fewer folds tell candidates apart.
+    """
+    if n_rows < MANY_ROWS:
+        return None
+    return 2 if n_rows < VERY_MANY_ROWS else 1
 
 
 def read_candidates(

@@ -96,11 +96,16 @@ class LabelsJudge:
         )
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
+    def pooled(self, parts: Sequence[LabelsOutOfFold]) -> LabelsOutOfFold:
+        """Return the rows with the mean of all probabilities that each has; see `Judge`."""
+        return replace(parts[0], beside=tuple(parts[1:]))
+
     def calibrate(
         self,
         oof: LabelsOutOfFold,
         held_out: HeldOut,
         encodings: Encodings,
+        n_members: int,
         seed: int,
         n_threads: int,
     ) -> Calibrated:

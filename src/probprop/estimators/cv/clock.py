@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-_CHUNK = 10  # epochs between two looks at the clock
+CHUNK = 10
+"""Epochs between two looks at the clock."""
 _SHARE = 0.9  # of the seconds for the race; the rest is for the noise
 
 
@@ -39,7 +40,7 @@ class Timer:
         """Return whether there is time for so much work."""
         return self._clock() + self._rate * work <= self._end
 
-    def n_epochs(self, work: float, reached: int, end: int) -> int:
+    def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
         """Return how many epochs to make next, 0 if none; the very first has to be made.
 
         Parameters
@@ -48,9 +49,12 @@ class Timer:
             Of one epoch.
         reached, end : int
             Epochs made, and epochs to make.
+        later : float, default=0.0
+            Work that has to follow for each epoch made.
         """
-        most = min(_CHUNK, end - reached) if work else 0
-        affordable = next((n for n in range(most, 0, -1) if self.affords(work * n)), 0)
+        most = min(CHUNK, end - reached) if work else 0
+        works = ((n, work * n + later * (reached + n)) for n in range(most, 0, -1))
+        affordable = next((n for n, needed in works if self.affords(needed)), 0)
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:

@@ -78,10 +78,19 @@ class Judge(Protocol):
     ) -> Any:
         """Return `OutOfFoldRows`, in the order of ``held_out.rows``; y and weights have it too."""
 
+    def pooled(self, parts: Sequence[Any]) -> Any:
+        """Return one `OutOfFoldRows` of several, which have the same rows in the same order."""
+
     def calibrate(
-        self, oof: Any, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
+        self,
+        oof: Any,
+        held_out: HeldOut,
+        encodings: Encodings,
+        n_members: int,
+        seed: int,
+        n_threads: int,
     ) -> Calibrated:
-        """Learn from the rows held out how to correct what the networks say."""
+        """Learn from the rows held out how to correct what so many networks say."""
 
 
 def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:

@@ -7,11 +7,20 @@ r the residual of a row that was held out, v and kappa the variances of model an
 
 is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. Where rows have weights the
 mean is weighted.
+
+The mean of M networks errs less than each. Where every row was held out in k partitions, with
+r the residual of the mean of its k predictions and d their variance, and in units of v + kappa,
+
+    E r^2 = s + d / k,    of M networks    s + d / M,
+
+with s what networks have in common. The mixture of M has the variance (1 - 1/M) d between its
+members, so that this much less is left for each of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +43,10 @@ class OutOfFold:
         Standard deviation of the targets, in whose square no variance overflows.
     weights : ndarray of shape (n,), default=None
         How much each row counts; None: all the same.
+    between : ndarray of shape (n,), default=None
+        Standard deviation between the predictions that were pooled; None: there is only one.
+    n_pooled : int, default=1
+        How many predictions of each row were pooled.
     """
 
     mean: FloatArray
@@ -42,6 +55,8 @@ class OutOfFold:
     std_noise: FloatArray
     unit: float
     weights: FloatArray | None = None
+    between: FloatArray | None = None
+    n_pooled: int = 1
 
     @property
     def factor(self) -> float:
@@ -53,6 +68,20 @@ class OutOfFold:
         """The mean of r^2 / (v + kappa)."""
         z = self.residual / np.hypot(self.std_model, self.std_noise)
         return weighted_mean(z**2, self.weights)
+
+    def squares(self, n_members: int) -> Squares:
+        """Return the mean squares that calibrate so many networks."""
+        between = 0.0
+        if self.between is not None:
+            z = self.between / np.hypot(self.std_model, self.std_noise)
+            between = weighted_mean(z**2, self.weights)
+        return Squares(self.mean_square, between, self.n_rows, self.n_pooled, n_members)
+
+    def of_ensemble(self, squares: Squares) -> OutOfFold:
+        """Return the rows with residuals as large as those of the whole ensemble."""
+        if not squares.error:
+            return self
+        return replace(self, residual=self.residual * np.sqrt(squares.total / squares.error))
 
     @property
     def n_rows(self) -> float:
@@ -74,3 +103,83 @@ class OutOfFold:
         z = self.residual / std
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
         return log_p
+
+
+def pooled(parts: Sequence[OutOfFold]) -> OutOfFold:
+    """Return the rows with the mean of all predictions that each of them has."""
+    if len(parts) == 1:
+        return parts[0]
+    means = np.stack([part.mean for part in parts])
+    y = parts[0].mean + parts[0].residual
+    mean = means.mean(axis=0)
+    rms = {
+        k: np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
+        for k in ("std_model", "std_noise")
+    }
+    unit = max(part.unit for part in parts)
+    between = np.std(means / unit, axis=0, ddof=1) * unit
+    return OutOfFold(
+        mean,
+        y - mean,
+        **rms,
+        unit=unit,
+        weights=parts[0].weights,
+        between=between,
+        n_pooled=len(parts),
+    )
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Mean squares over rows held out, in units of the variances that the networks expected.
+
+    Parameters
+    ----------
+    error : float
+        Of the residuals of the mean of `n_pooled` networks.
+    between : float
+        Variance between single networks; 0 where each row has one prediction only.
+    n_rows : float
+        How many rows these are means of, or the sum of their weights.
+    n_pooled : int, default=1
+    n_members : int, default=1
+        Of the ensemble that is to be calibrated.
+
+    Examples
+    --------
+    >>> squares = Squares(error=1.0, between=0.2, n_rows=100, n_pooled=2, n_members=10)
+    >>> round(squares.total, 3), round(squares.factor, 3)
+    (0.92, 0.74)
+    """
+
+    error: float
+    between: float
+    n_rows: float
+    n_pooled: int = 1
+    n_members: int = 1
+
+    @property
+    def total(self) -> float:
+        """What the square will be for the whole ensemble; 1 where there is no scale at all."""
+        shared = self.error - self.between / self.n_pooled
+        return max(shared, 0.0) + self.between / self.n_members or 1.0
+
+    @property
+    def factor(self) -> float:
+        """a^2, of the variances of each member; the rest of the total is between them.
+
+        At least half of it is left to the members: the variance between few of them is uncertain.
+        """
+        between = (1.0 - 1.0 / self.n_members) * self.between
+        return max(self.total - between, 0.5 * self.total)
+
+    def after(self, more: Squares) -> Squares:
+        """Return the means over these rows and more."""
+        n_rows = self.n_rows + more.n_rows
+        share = more.n_rows / n_rows
+        return replace(
+            self,
+            error=self.error + share * (more.error - self.error),
+            between=self.between + share * (more.between - self.between),
+            n_rows=n_rows,
+        )

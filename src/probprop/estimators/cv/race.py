@@ -1,7 +1,8 @@
-"""The race: all candidates train side by side on all folds, and those that lose are dropped.
+"""The race: candidates train side by side on the folds, and those that lose are dropped.
 
 A candidate is judged by the calibrated log-likelihood of rows that its networks had not seen.
-Without calibration those that train longest, and fit best, would look worst.
+Without calibration those that train longest, and fit best, would look worst. The winner then
+learns the folds that the race was not run on.
 """
 
 from __future__ import annotations
@@ -13,69 +14,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.random import RandomState
 
-from probprop._types import Array, FloatArray
 from probprop.estimators.cv.candidates import Budget, Candidate
-from probprop.estimators.cv.clock import Timer
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
-from probprop.estimators.cv.runners import (
-    FIRST_CUT,
-    CandidateCurve,
-    Check,
-    CVChoice,
-    Runner,
-    cut,
-    end_all,
-)
-from probprop.inference import training
-from probprop.inference.inputs import Inputs
-from probprop.inference.plan import Plan
-from probprop.inference.prediction import output_moments
-from probprop.inference.training import Fitted, Run
+from probprop.estimators.cv.clock import CHUNK, Timer
+from probprop.estimators.cv.folds import Fold
+from probprop.estimators.cv.runners import FIRST_CUT, Check, CVChoice, Runner, cut, end_all
+from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
 Report = Callable[[float], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Contest:
-    """What the candidates are given, and what judges them.
-
-    Parameters
-    ----------
-    encodings : Encodings
-        Of the rows; the dtype is that of the weights too.
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    folds : sequence of Fold
-    judge : Judge
-    weights : ndarray of shape (n,), default=None
-        Of the rows, above 0; None: each is 1.
-    marginalize : bool, default=False
-        Whether NaN is an entry that is missing.
-    """
-
-    encodings: Encodings
-    y: Array
-    folds: Sequence[Fold]
-    judge: Judge
-    weights: FloatArray | None = None
-    marginalize: bool = False
-
-    def plan(self, candidate: Candidate) -> Plan:
-        """Return how a candidate trains."""
-        return Plan(
-            self.judge.likelihood,
-            hidden=candidate.layers,
-            memory=candidate.memory,
-            marginalize=self.marginalize,
-            dtype=self.encodings.dtype,
-        )
-
-    def weights_of(self, rows: Array) -> FloatArray | None:
-        """Return how much these rows count."""
-        return None if self.weights is None else self.weights[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +31,17 @@ class Race:
     Parameters
     ----------
     choice : CVChoice
-    check : Check
-        The best check of the candidate that was chosen.
+    checks : tuple of Check
+        Of the candidate that was chosen, at its best: one per partition of the rows.
+    partitions : tuple of sequence of Fold
+        These partitions: of the first only a part where Ctrl-C left no time for more.
     interrupted : bool
         Whether Ctrl-C ended it.
     """
 
     choice: CVChoice
-    check: Check
+    checks: tuple[Check, ...]
+    partitions: tuple[Sequence[Fold], ...]
     interrupted: bool
 
 
@@ -105,7 +54,7 @@ def race(
     clock: Callable[[], float] = time.process_time,
     report: Report | None = None,
 ) -> Race:
-    """Train the candidates on all folds, and return the one that predicts held-out rows best.
+    """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
     Parameters
     ----------
@@ -120,19 +69,23 @@ def race(
         Called with the share done, 0 to 1.
     """
     timer = Timer(budget.seconds, clock)
-    runners = _line_up(candidates, contest)
+    runners = line_up(candidates, contest, contest.first)
+    n_later = len(contest.later) / len(contest.first)  # times the work of the race
     if budget.seconds is not None:
-        runners = _affordable(runners, timer, n_threads)
+        runners = _affordable(runners, timer, n_later, n_threads)
     interrupted = False
     try:
         for start, end in pairwise((0, *budget.checks)):
             reached = start
-            while n_epochs := timer.n_epochs(_work(runners), reached, end):
+            while n_epochs := timer.n_epochs(
+                _work(runners), reached, end, n_later * _most(runners)
+            ):
                 with timer.measuring(_work(runners) * n_epochs):
-                    runners = _advance(runners, n_epochs, n_threads)
+                    runners = advance(runners, n_epochs, n_threads)
                 reached += n_epochs
                 if report is not None:
-                    report(timer.share_done(_work(runners) * (budget.checks[-1] - reached)))
+                    left = _work(runners) * (budget.checks[-1] - reached)
+                    report(timer.share_done(left + n_later * _most(runners) * reached))
             if reached > start:
                 runners = cut(_look(runners, contest), reached)
             if reached < end:
@@ -145,60 +98,52 @@ def race(
     winner = int(np.argmax([runner.score for runner in runners]))
     best = runners[winner].best
     if best is None:
-        raise FloatingPointError(
-            "No candidate made finite predictions of the rows held out. Look for outliers in X "
-            "and y, or give `candidates` that have fewer layers or a smaller memory."
-        )
-    curves = tuple(runner.curve for runner in runners)
-    return Race(CVChoice(curves, winner, best.n_epochs), best, interrupted)
+        raise FloatingPointError(_NOT_FINITE)
+    choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
+    so_far = Race(choice, (best,), (contest.first,), interrupted)
+    if interrupted or not contest.later:
+        return so_far
+    try:
+        return _finish(so_far, runners[winner], contest, timer, n_threads, report)
+    except KeyboardInterrupt:
+        return replace(so_far, interrupted=True)
 
 
-def _line_up(candidates: Sequence[Candidate], contest: Contest) -> list[Runner]:
-    """Return the candidates before the first epoch. Those of one encoding share their rows."""
-    of_bins: dict[int | None, Sequence[Run | None]] = {}
-    runners = []
-    for candidate in candidates:
-        siblings = of_bins.get(candidate.n_bins, [None] * len(contest.folds))
-        plan = contest.plan(candidate)
-        runs = [
-            _begin(plan, candidate, contest, fold, sibling)
-            for fold, sibling in zip(contest.folds, siblings, strict=True)
-        ]
-        of_bins.setdefault(candidate.n_bins, runs)
-        runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
-    return runners
+_NOT_FINITE = (
+    "No candidate made finite predictions of the rows held out. Look for outliers in X and y, or "
+    "give `candidates` that have fewer layers or a smaller memory."
+)
 
 
-def _begin(
-    plan: Plan, candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None
-) -> Run:
-    y, weights = contest.y[fold.train], contest.weights_of(fold.train)
-    rng = RandomState(fold.seed)
-    if sibling is None:
-        X = Inputs(contest.encodings.rows(candidate.n_bins)[fold.train])
-        before = training.start(plan, X, y, rng)
-        return training.begin(plan, before, X, y, rng, weights=weights)
-    X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
-    before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
-    return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
-
-
-def _advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
-    """Make more epochs of all that are running, in one call."""
-    running = [runner for runner in runners if runner.is_running]
-    runs = [run for runner in running for run in runner.runs]
-    made, interrupt = training.advance(runs, n_epochs, n_threads)
-    if interrupt is not None:
-        raise interrupt
-    following = iter(made)
-    return [
-        _with_runs(r, [next(following) for _ in r.runs]) if r.is_running else r for r in runners
-    ]
-
-
-def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
-    history = tuple([*h, *run.made] for h, run in zip(runner.history, runs, strict=True))
-    return replace(runner, runs=tuple(runs), history=history)
+def _finish(
+    so_far: Race,
+    winner: Runner,
+    contest: Contest,
+    timer: Timer,
+    n_threads: int,
+    report: Report | None,
+) -> Race:
+    """Let the winner learn the other folds, for as many epochs, and judge each partition."""
+    [best] = so_far.checks
+    [rest] = line_up([winner.curve.candidate], contest, contest.later)
+    while n_epochs := min(CHUNK, best.n_epochs - len(rest.history[0])):
+        with timer.measuring(rest.work * n_epochs):
+            [rest] = advance([rest], n_epochs, n_threads)
+        if report is not None:
+            report(timer.share_done(rest.work * (best.n_epochs - len(rest.history[0]))))
+    first = [run._replace(fitted=f) for run, f in zip(winner.runs, best.fitted, strict=True)]
+    runs, history = [*first, *rest.runs], [*best.history, *rest.history]
+    checks: list[Check] = []
+    partitions = list(filter(None, (contest.folds, contest.again)))
+    for folds in partitions:
+        own = slice(len(runs) - len(folds), None) if checks else slice(len(folds))
+        part = replace(winner, runs=tuple(runs[own]), history=tuple(history[own]))
+        checks.append(check_of(part, contest, folds))
+    finite = [bool(np.isfinite(check.log_p).all()) for check in checks]
+    if not finite[0]:
+        raise FloatingPointError(_NOT_FINITE)
+    n = 1 + sum(finite[1:])  # there are at most two
+    return replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
 
 
 # ---- Judging
@@ -207,7 +152,7 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 def _look(runners: Sequence[Runner], contest: Contest) -> list[Runner]:
     """Judge all that are running on the rows held out."""
     return [
-        _judged(runner, _check(runner, contest)) if runner.is_running else runner
+        _judged(runner, check_of(runner, contest, contest.first)) if runner.is_running else runner
         for runner in runners
     ]
 
@@ -219,27 +164,6 @@ def _judged(runner: Runner, check: Check) -> Runner:
     return replace(runner, curve=runner.curve.after(check), best=best)
 
 
-def _check(runner: Runner, contest: Contest) -> Check:
-    A = contest.encodings.rows(runner.curve.candidate.n_bins)
-    outputs = [
-        fold_outputs(run.plan, run.fitted, A[fold.test])
-        for run, fold in zip(runner.runs, contest.folds, strict=True)
-    ]
-    held_out = HeldOut(contest.folds)
-    y, weights = contest.y[held_out.rows], contest.weights_of(held_out.rows)
-    with np.errstate(all="ignore"):  # what is not finite drops the candidate
-        oof = contest.judge.out_of_fold(outputs, y, weights, held_out)
-        log_p, raw = oof.log_p(oof.factor), weighted_mean(oof.log_p(), weights)
-    fitted = tuple(run.fitted for run in runner.runs)
-    return Check(fitted[0].epoch.n_iter, oof, fitted, runner.history, log_p, raw)
-
-
-def fold_outputs(plan: Plan, fitted: Fitted, A: Array) -> FoldOutputs:
-    """Return what a network says about encoded rows."""
-    moments = output_moments(plan, fitted.posterior, fitted.standardizer, Inputs(A))
-    return FoldOutputs(fitted, *moments)
-
-
 # ---- Time
 
 
@@ -248,7 +172,14 @@ def _work(runners: Sequence[Runner]) -> float:
     return float(sum(runner.work for runner in runners if runner.is_running))
 
 
-def _affordable(runners: Sequence[Runner], timer: Timer, n_threads: int) -> list[Runner]:
+def _most(runners: Sequence[Runner]) -> float:
+    """Return the work of an epoch of the one that is running and costs most."""
+    return max((runner.work for runner in runners if runner.is_running), default=0.0)
+
+
+def _affordable(
+    runners: Sequence[Runner], timer: Timer, n_later: float, n_threads: int
+) -> list[Runner]:
     """End the candidates that cost most until the others can reach the first cut in time.
 
     Every form comes with one memory before any comes with another. An epoch of the cheapest
@@ -261,8 +192,9 @@ def _affordable(runners: Sequence[Runner], timer: Timer, n_threads: int) -> list
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
     )
     with timer.measuring(cheapest.work):
-        _advance([replace(cheapest, runs=forgotten)], 1, n_threads)
-    works = FIRST_CUT * np.cumsum([runners[i].work for i in order])
+        advance([replace(cheapest, runs=forgotten)], 1, n_threads)
+    each = [runners[i].work for i in order]
+    works = FIRST_CUT * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]
     return [
         runner if i in kept else runner.end("too costly for the budget")

@@ -15,7 +15,7 @@ import numpy as np
 from probprop.estimators.base import go_on_with_network, plan_of, state_of
 from probprop.estimators.cv.folds import Fold, HeldOut
 from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.race import fold_outputs
+from probprop.estimators.cv.trainings import fold_outputs
 from probprop.estimators.data import TrainingData
 from probprop.estimators.members import Member, branch
 from probprop.inference.threads import map_in_threads
@@ -24,7 +24,8 @@ from probprop.inference.threads import map_in_threads
 def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
     """Return the folds of n new rows, of which the first belongs to the fold start mod n_folds.
 
-    The network of a single fold learns all rows, after it has predicted them.
+    They are those of every partition. The network of a single fold learns all rows, after it has
+    predicted them.
 
     Examples
     --------
@@ -44,10 +45,11 @@ def predicted_before(
     Parameters
     ----------
     members : sequence of PBPRegressor or PBPClassifier
+        One per fold and partition: those of the first partition come first.
     data : TrainingData
         The rows, encoded.
     folds : sequence of Fold
-        One per member.
+        Of each partition.
     judge : Judge
 
     Returns
@@ -55,12 +57,16 @@ def predicted_before(
     OutOfFoldRows
         In the order of the rows.
     """
-    asked = [(m, fold) for m, fold in zip(members, folds, strict=True) if len(fold.test)]
-    outputs = [
-        fold_outputs(plan_of(member, data.likelihood), state_of(member), data.X.X[fold.test])
-        for member, fold in asked
-    ]
-    return judge.out_of_fold(outputs, data.y, data.weights, HeldOut([fold for _, fold in asked]))
+    held_out = HeldOut([fold for fold in folds if len(fold.test)])
+    parts = []
+    for start in range(0, len(members), len(folds)):
+        outputs = [
+            fold_outputs(plan_of(member, data.likelihood), state_of(member), data.X.X[fold.test])
+            for member, fold in zip(members[start : start + len(folds)], folds, strict=True)
+            if len(fold.test)
+        ]
+        parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
+    return judge.pooled(parts)
 
 
 def absorbed(
@@ -75,6 +81,7 @@ def absorbed(
     data : TrainingData
         The rows, encoded.
     folds : sequence of Fold
+        Of each partition.
     n_threads : int
         They do not change the result.
     """
@@ -87,4 +94,5 @@ def absorbed(
         go_on_with_network(following, data[fold.train])
         return following
 
-    return map_in_threads(learn, list(zip(members, folds, strict=True)), n_threads)
+    pairs = [(member, folds[i % len(folds)]) for i, member in enumerate(members)]
+    return map_in_threads(learn, pairs, n_threads)

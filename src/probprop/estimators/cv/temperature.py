@@ -12,7 +12,7 @@ and so on for more. Far out in the tails log p is divided by T, whence the name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.cv.judge import total_weight, weighted_mean
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.predictive.classes import ClassPredictive
+from probprop.predictive.classes import ClassMixture, ClassPredictive
 
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
 _STEP = 0.05  # of log T, between differences
@@ -96,6 +96,8 @@ class LabelsOutOfFold:
         How much each row counts; None: all the same.
     before : LogTemperature
         What is known without these rows.
+    beside : tuple of LabelsOutOfFold, default=()
+        Predictions of the same rows by other networks: probabilities are the mean of all.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class LabelsOutOfFold:
     y: Array
     weights: FloatArray | None = None
     before: LogTemperature = LogTemperature()
+    beside: tuple[LabelsOutOfFold, ...] = ()
 
     @property
     def factor(self) -> float:
@@ -138,9 +141,13 @@ class LabelsOutOfFold:
         """How many rows there are, or the sum of their weights."""
         return total_weight(self.y, self.weights)
 
-    def predictive(self, temperature: float = 1.0) -> ClassPredictive:
+    def predictive(self, temperature: float = 1.0) -> ClassPredictive | ClassMixture:
         """Return the probabilities of the labels of every row at that temperature."""
-        return tempered(self.likelihood, self.mean, self.variance, temperature)
+        own, *others = (
+            tempered(self.likelihood, part.mean, part.variance, temperature)
+            for part in (self, *self.beside)
+        )
+        return self.likelihood.mixture([own, *others]) if others else own
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return the log probability of the labels of every row at that temperature, (n,)."""
@@ -152,10 +159,16 @@ class LabelsOutOfFold:
         n_rows = max(_FEWEST_ROWS, _MOST_TERMS // n_outputs**2)
         if self.mean.ndim == 1 or len(self.y) <= n_rows:
             return self
-        at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
-        weights = None if self.weights is None else self.weights[at]
-        return LabelsOutOfFold(
-            self.likelihood, self.mean[at], self.variance[at], self.y[at], weights, self.before
+        return self._at(np.linspace(0, len(self.y) - 1, n_rows).astype(int))
+
+    def _at(self, rows: Array) -> LabelsOutOfFold:
+        return replace(
+            self,
+            mean=self.mean[rows],
+            variance=self.variance[rows],
+            y=self.y[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            beside=tuple(part._at(rows) for part in self.beside),
         )
 
 

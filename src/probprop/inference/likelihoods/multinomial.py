@@ -84,7 +84,7 @@ class Multinomial:
         log_proba = engine.class_log_probabilities(mean, variance)
         return ClassPredictive(mean, np.sqrt(variance), log_proba)
 
-    def log_p(self, predictive: ClassPredictive, y: Array) -> FloatArray:
+    def log_p(self, predictive: ClassPredictive | ClassMixture, y: Array) -> FloatArray:
         """Return the log probability of the class of each row, (n,)."""
         log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
         return log_p

@@ -92,7 +92,7 @@ class Probit:
         log_proba = log_ndtr(z if self.multilabel else np.stack([-z, z], axis=1))
         return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel)
 
-    def log_p(self, predictive: ClassPredictive, y: Array) -> FloatArray:
+    def log_p(self, predictive: ClassPredictive | ClassMixture, y: Array) -> FloatArray:
         """Return the log probability of all labels of each row together, (n,)."""
         log_each = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)

@@ -1,0 +1,149 @@
+"""The trainings of candidates on folds: how they begin, go on, and are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import RandomState
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
+from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
+from probprop.inference import training
+from probprop.inference.inputs import Inputs
+from probprop.inference.plan import Plan
+from probprop.inference.prediction import output_moments
+from probprop.inference.training import Fitted, Run
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """What the candidates are given, and what judges them.
+
+    Parameters
+    ----------
+    encodings : Encodings
+        Of the rows; the dtype is that of the weights too.
+    y : ndarray of shape (n,) or (n, K)
+        As the likelihood encodes them.
+    folds : sequence of Fold
+        One partition of the rows.
+    judge : Judge
+    weights : ndarray of shape (n,), default=None
+        Of the rows, above 0; None: each is 1.
+    marginalize : bool, default=False
+        Whether NaN is an entry that is missing.
+    n_first : int, default=None
+        How many of the folds the race is run on; only the winner learns the others. None: all.
+    again : sequence of Fold, default=()
+        Another partition of the rows, which only the winner learns too.
+    """
+
+    encodings: Encodings
+    y: Array
+    folds: Sequence[Fold]
+    judge: Judge
+    weights: FloatArray | None = None
+    marginalize: bool = False
+    n_first: int | None = None
+    again: Sequence[Fold] = ()
+
+    @property
+    def first(self) -> Sequence[Fold]:
+        """The folds that the race is run on."""
+        return self.folds[: self.n_first]
+
+    @property
+    def later(self) -> Sequence[Fold]:
+        """The folds that only the winner learns."""
+        return [*self.folds[len(self.first) :], *self.again]
+
+    def plan(self, candidate: Candidate) -> Plan:
+        """Return how a candidate trains."""
+        return Plan(
+            self.judge.likelihood,
+            hidden=candidate.layers,
+            memory=candidate.memory,
+            marginalize=self.marginalize,
+            dtype=self.encodings.dtype,
+        )
+
+    def weights_of(self, rows: Array) -> FloatArray | None:
+        """Return how much these rows count."""
+        return None if self.weights is None else self.weights[rows]
+
+
+def line_up(
+    candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
+) -> list[Runner]:
+    """Return the candidates before the first epoch. Those of one encoding share their rows."""
+    of_bins: dict[int | None, Sequence[Run | None]] = {}
+    runners = []
+    for candidate in candidates:
+        siblings = of_bins.get(candidate.n_bins, [None] * len(folds))
+        plan = contest.plan(candidate)
+        runs = [
+            _begin(plan, candidate, contest, fold, sibling)
+            for fold, sibling in zip(folds, siblings, strict=True)
+        ]
+        of_bins.setdefault(candidate.n_bins, runs)
+        runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
+    return runners
+
+
+def _begin(
+    plan: Plan, candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None
+) -> Run:
+    y, weights = contest.y[fold.train], contest.weights_of(fold.train)
+    rng = RandomState(fold.seed)
+    if sibling is None:
+        X = Inputs(contest.encodings.rows(candidate.n_bins)[fold.train])
+        before = training.start(plan, X, y, rng)
+        return training.begin(plan, before, X, y, rng, weights=weights)
+    X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
+    before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
+    return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
+
+
+def advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
+    """Make more epochs of all that are running, in one call."""
+    running = [runner for runner in runners if runner.is_running]
+    runs = [run for runner in running for run in runner.runs]
+    made, interrupt = training.advance(runs, n_epochs, n_threads)
+    if interrupt is not None:
+        raise interrupt
+    following = iter(made)
+    return [
+        _with_runs(r, [next(following) for _ in r.runs]) if r.is_running else r for r in runners
+    ]
+
+
+def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
+    history = tuple([*h, *run.made] for h, run in zip(runner.history, runs, strict=True))
+    return replace(runner, runs=tuple(runs), history=history)
+
+
+def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
+    """Judge the networks of a candidate on the rows that their folds held out."""
+    A = contest.encodings.rows(runner.curve.candidate.n_bins)
+    outputs = [
+        fold_outputs(run.plan, run.fitted, A[fold.test])
+        for run, fold in zip(runner.runs, folds, strict=True)
+    ]
+    held_out = HeldOut(folds)
+    y, weights = contest.y[held_out.rows], contest.weights_of(held_out.rows)
+    with np.errstate(all="ignore"):  # what is not finite drops the candidate
+        oof = contest.judge.out_of_fold(outputs, y, weights, held_out)
+        log_p, raw = oof.log_p(oof.factor), weighted_mean(oof.log_p(), weights)
+    fitted = tuple(run.fitted for run in runner.runs)
+    return Check(fitted[0].epoch.n_iter, oof, fitted, runner.history, log_p, raw)
+
+
+def fold_outputs(plan: Plan, fitted: Fitted, A: Array) -> FoldOutputs:
+    """Return what a network says about encoded rows."""
+    moments = output_moments(plan, fitted.posterior, fitted.standardizer, Inputs(A))
+    return FoldOutputs(fitted, *moments)
