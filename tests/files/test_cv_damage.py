@@ -66,6 +66,7 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("choice_", "curves", "0", "factor"): [[0.0, 1.0, 1.0], [-1.0, 1.0, 1.0]],
     ("choice_", "curves", "0", "outcome"): [REMOVE, None, 1],
     ("calibration_", "factor"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
+    ("calibration_", "n_rows"): [REMOVE, 0.0, -1.0, INF, 150],
     ("calibration_", "slope"): [REMOVE, -1.0, NAN, INF, 1],
     ("calibration_", "gain"): [REMOVE, NAN, INF, "0"],
     ("calibration_", "gain_error"): [REMOVE, NAN, 1],

@@ -78,6 +78,10 @@ def test_a_loaded_model_is_the_same(
     assert_array_equal(answers(model), answers(loaded))
     y = Y if kind == "values" else LABELS
     assert_equal(clone(model).fit(X, y), clone(loaded).fit(X, y))
+    for rows in (np.s_[:7], np.s_[7:20]):  # it goes on as if it had never been in a file
+        assert_equal(model.partial_fit(X[rows], y[rows]), loaded.partial_fit(X[rows], y[rows]))
+    assert_array_equal(answers(model), answers(loaded))
+    assert_comes_back(model, tmp_path)
 
 
 def test_a_model_without_a_noise_network(tmp_path: Path) -> None:

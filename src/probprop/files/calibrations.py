@@ -32,6 +32,7 @@ def describe_calibration(calibration: Calibration) -> Parts:
         "slope": float(calibration.range.slope),
         "gain": _number_or_none(calibration.gain),
         "gain_error": _number_or_none(calibration.gain_error),
+        "n_rows": float(calibration.n_rows),
     }
     arrays = joined({"range": {k: getattr(calibration.range, k) for k in _RANGE}})
     if (network := calibration.noise) is None:
@@ -51,6 +52,8 @@ def rebuild_calibration(
     factor, slope = field(header, "factor", float), field(header, "slope", float)
     if not 0.0 < factor < math.inf or not 0.0 <= slope < math.inf:
         raise ValueError("the factor or the slope of calibration_ is none that a model has")
+    if not (n_rows := _read_number(header, "n_rows")) > 0.0:
+        raise ValueError("calibration_ was made of no rows")
     gain, gain_error = (_number_or_nan(header, k) for k in ("gain", "gain_error"))
     own = parted(arrays, ["range", "noise", "noise_encoding"])
     box = _rebuild_range(own["range"], slope, n_features)
@@ -59,7 +62,7 @@ def rebuild_calibration(
         noise = _rebuild_noise(header, own["noise"], own["noise_encoding"], n_features)
     elif own["noise"] or own["noise_encoding"]:
         raise ValueError("the noise network of calibration_ is not described")
-    return Calibration(factor, box, noise, gain, gain_error)
+    return Calibration(factor, box, noise, gain, gain_error, n_rows)
 
 
 def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:
