@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ import typer
 from probprop.cli.arguments import (
     Data,
     Drop,
-    EpochsOrAuto,
+    Epochs,
     Features,
     Hidden,
     Memory,
@@ -19,7 +20,6 @@ from probprop.cli.arguments import (
     Report,
     check_range,
     column_names,
-    epochs_of,
     layers,
     memory_of,
 )
@@ -40,7 +40,6 @@ FIT_EXAMPLES = """\b
 Examples:
   probprop fit houses.csv --target price -o houses.pbp
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
-  probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
   probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
   probprop fit buildings.csv --target heating,cooling -o loads.pbp
   probprop fit houses.csv --target price --noise input -o houses.pbp
@@ -128,7 +127,7 @@ def fit(
         ),
     ] = ERROR,
     hidden: Hidden = "50",
-    epochs: EpochsOrAuto = "40",
+    epochs: Epochs = 40,
     memory: Memory = None,
     noise: Annotated[
         NoiseOption, typer.Option(help="Noise of a number: the same in all rows, or learned.")
@@ -180,7 +179,8 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model.
     """
-    n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
+    bound = None if memory is None else memory_of(memory)
+    check_range("--epochs", epochs, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 - 1)
     check_range("--ensemble", ensemble, 1, 1000)
     if not 0.0 <= test_fraction < 1.0:
@@ -231,7 +231,7 @@ def fit(
                 f"{targets[0]!r} holds classes, which have no noise", param_hint=option
             )
     parameters: dict[str, Any] = {
-        "n_epochs": n_epochs,
+        "n_epochs": epochs,
         "missing": missing.value,
         "dtype": dtype.value,
         "random_state": seed,
@@ -245,12 +245,11 @@ def fit(
 
     def fitted(rows: DataFrame, text: str) -> TableModel:
         n_rows = plural(len(rows), "row")
-        first = f"choosing epochs and memory on {n_rows}" if "auto" in (n_epochs, bound) else None
         # The members of an ensemble are fitted at the same time: no bar can count their epochs.
-        n_known = None if n_epochs == "auto" or ensemble > 1 else n_epochs
-        bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
+        n_known = epochs if ensemble == 1 else None
+        bar = terminal.epochs(f"{text} {n_rows}", n_known, show_noise=labels is None)
         with bar as callback:
-            model = fit_table_model(
+            return fit_table_model(
                 rows,
                 targets,
                 features=chosen,
@@ -259,11 +258,6 @@ def fit(
                 weight=counting.weight,
                 error=counting.error,
             )
-        if first is not None:
-            from probprop.report import choice_text  # slow to import
-
-            terminal.say(choice_text(model.estimator))
-        return model
 
     train, test = _split(frame, test_fraction, seed, labels)
     model = fitted(train, "fitting")

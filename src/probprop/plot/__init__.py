@@ -25,7 +25,6 @@ except ModuleNotFoundError as error:
 
 from probprop.plot.classes import confusion_matrix, reliability, roc_curve
 from probprop.plot.model import (
-    choice_curves,
     important_features,
     partial_dependence,
     training_curve,
@@ -40,7 +39,6 @@ from probprop.plot.predictions import (
 
 __all__ = [
     "calibration",
-    "choice_curves",
     "confusion_matrix",
     "important_features",
     "partial_dependence",

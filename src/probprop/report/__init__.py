@@ -12,14 +12,13 @@ True
 
 from probprop.report.classification import classification_sections
 from probprop.report.document import Picture, Section, Table, figure, render, write_report
-from probprop.report.facts import choice_text, model_facts
+from probprop.report.facts import model_facts
 from probprop.report.regression import regression_sections
 
 __all__ = [
     "Picture",
     "Section",
     "Table",
-    "choice_text",
     "classification_sections",
     "figure",
     "model_facts",

@@ -23,7 +23,6 @@ from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
     SCORE_HEADER,
     check_rows,
-    choice_sections,
     percent,
     picture,
     training_section,
@@ -67,7 +66,7 @@ def classification_sections(
     -------
     list of Section
         The numbers that matter, reliability, confusion matrix, for two classes the ROC curve,
-        training, the choice of epochs and memory if it was automatic, weights, the least
+        training, weights, the least
         certain rows, facts.
 
     Examples
@@ -99,7 +98,6 @@ def classification_sections(
         _quality(index, predictive, model.classes_, held_out),
         *_pictures(index, predictive.proba, model.classes_),
         training_section(model, target),
-        *choice_sections(model),
         weights_section(model),
         _uncertain(numbers[uncertain], index[uncertain], predictive[uncertain], model.classes_),
         Section("The model", table=([], model_facts(model, names, target))),

@@ -23,7 +23,6 @@ from probprop.report.parts import (
     SCORE_HEADER,
     axis_label,
     check_rows,
-    choice_sections,
     percent,
     picture,
     training_section,
@@ -63,7 +62,7 @@ def regression_sections(
     -------
     list of Section
         The numbers that matter, predicted against observed, calibration, residuals, training,
-        the choice of epochs and memory if it was automatic, partial dependence, weights, more
+        partial dependence, weights, more
         measures, facts. Each of several targets has its own numbers, predicted against
         observed, calibration and partial dependence; what they have in common follows.
 
@@ -98,7 +97,7 @@ def regression_sections(
             for score, (name, column, one) in zip(scores, each, strict=True)
         ]
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
-        training = [training_section(model, targets), *choice_sections(model)]
+        training = [training_section(model, targets)]
         if len(targets) == 1:
             [(name, column, one)] = each
             first = [*judged[0], _residuals(column, one, name), *training, *dependence]

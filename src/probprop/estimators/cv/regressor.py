@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
-from probprop.estimators.choice import Choice
 from probprop.estimators.cv.calibration import Calibration, calibrate
 from probprop.estimators.cv.candidates import Budget, Candidate, read_budget, read_candidates
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
@@ -259,7 +258,6 @@ def members(found: Race, folds: Sequence[Fold], dtype: Any) -> list[PBPRegressor
         )
         member.n_features_in_ = len(fitted.standardizer.x_mean)
         member.likelihood_ = Gaussian()
-        member.choice_ = Choice(check.n_epochs, candidate.memory)
         publish(member, fitted, history)
         estimators.append(member)
     return estimators

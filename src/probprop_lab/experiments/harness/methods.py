@@ -6,8 +6,8 @@ An experiment that needs a method in another form hands over its own table, `wit
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.experiments.harness.job import Job
@@ -21,6 +21,9 @@ from probprop_lab.experiments.harness.method import (
 
 PLAIN = "PBP, constant columns at 0"
 """PBP as `PBPRegressor` is, where the table's "PBP" is as the authors ran it: on naval only."""
+
+CV, CV_FAST = "PBPRegressorCV", "PBPRegressorCV fast"
+"""`PBPRegressorCV` with its defaults, and with ``budget="fast"``."""
 
 _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
 _ENSEMBLE_MEMBERS = 5
@@ -78,14 +81,16 @@ def _ebp(job: Job) -> Any:
 # ---- What a user would pick: ours with everything on, and others out of the box
 
 
-def _auto(job: Job) -> PBPRegressor:
-    return PBPRegressor(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
-
-
-def _ensemble(job: Job, member: Callable[[Job], PBPRegressor]) -> Any:
+def _ensemble(job: Job) -> Any:
     from probprop.estimators.ensemble import PBPEnsemble
 
-    return PBPEnsemble(member(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
+    return PBPEnsemble(pbp(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
+
+
+def _cv(job: Job, budget: Literal["fast", "good"]) -> Any:
+    from probprop.estimators.cv.regressor import PBPRegressorCV
+
+    return PBPRegressorCV(budget=budget, random_state=job.seed)
 
 
 def _others() -> Any:
@@ -105,9 +110,9 @@ KNOWN = {
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
         Method("EBP", _ebp, 200.0),
-        Method("PBP auto", _auto, 400.0),
-        Method("PBP ensemble", lambda job: _ensemble(job, pbp), 5.0),
-        Method("PBP ensemble auto", lambda job: _ensemble(job, _auto), 400.0),
+        Method("PBP ensemble", _ensemble, 5.0),
+        Method(CV_FAST, lambda job: _cv(job, "fast"), 30.0),
+        Method(CV, lambda job: _cv(job, "good"), 150.0),
         Method("BayesianRidge", lambda job: _others().bayesian_ridge(), 0.2),
         Method(
             "GP",
@@ -137,10 +142,10 @@ KNOWN = {
 COMPARED = ["PBP", "VI", "BP", "HMC", "EP", "LA", "EBP"]
 """PBP, and what the paper compares it with."""
 
-OURS = ["PBP", "PBP auto", "PBP ensemble", "PBP ensemble auto"]
-"""PBP, with epochs and memory chosen, and ensembles of five."""
+OURS = ["PBP", "PBP ensemble", CV_FAST, CV]
+"""PBP, an ensemble of five, and what chooses its settings on held-out rows."""
 
-FIELD = ["PBP", *(k for k in KNOWN if k not in (PLAIN, "PBP ensemble", *COMPARED))]
+FIELD = ["PBP", *(k for k in KNOWN if k not in (PLAIN, "PBP ensemble", CV_FAST, *COMPARED))]
 """PBP, and what a user would pick."""
 
 
