@@ -146,6 +146,6 @@ def test_ours_are_made_from_the_job() -> None:
     ensemble = methods.find("PBP ensemble").make(job)
     assert (ensemble.n_members, ensemble.random_state) == (5, 5)
     assert ensemble.estimator.get_params() == single.get_params()
-    for name, budget in ((methods.CV, "good"), (methods.CV_FAST, "fast")):
+    for name, budget in (("PBPRegressorCV", "good"), ("PBPRegressorCV fast", "fast")):
         model = methods.find(name).make(job)
         assert (model.budget, model.random_state, model.n_jobs) == (budget, 5, None)

@@ -33,15 +33,15 @@ from probprop_lab.experiments.harness.protocol import (
 )
 
 N_LAYERS = (1, 2)
+CHOOSING = CV, CV_FAST = "PBPRegressorCV", "PBPRegressorCV fast"
+"""Methods that choose their layers: they have no network of their own to be told."""
+
 COMPARED = (
-    (methods.CV, "PBP"),
-    (methods.CV_FAST, "PBP"),
+    (CV, "PBP"),
+    (CV_FAST, "PBP"),
     ("PBP ensemble", "PBP"),
 )
 """Pairs of methods that are compared on the same splits."""
-
-CHOOSING = (methods.CV, methods.CV_FAST)
-"""Methods that choose their layers: they have no network of their own to be told."""
 
 _NOTHING = {"chosen_bins": None, "chosen_hidden": None}
 _NOTHING |= {"chosen_memory": None, "chosen_epochs": None}
