@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration
     from probprop.estimators.cv.candidates import Candidate
+    from probprop.estimators.cv.class_calibration import ClassCalibration
+    from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.cv.runners import CandidateCurve, CVChoice
     from probprop.estimators.ensemble import PBPEnsemble
@@ -40,6 +42,7 @@ _HOME = {
     "Calibration": "estimators.cv.calibration",
     "Candidate": "estimators.cv.candidates",
     "CandidateCurve": "estimators.cv.runners",
+    "ClassCalibration": "estimators.cv.class_calibration",
     "ClassMixture": "predictive.classes",
     "ClassPredictive": "predictive.classes",
     "Epoch": "inference.posterior",
@@ -49,6 +52,7 @@ _HOME = {
     "Mixture": "predictive.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
+    "PBPClassifierCV": "estimators.cv.classifier",
     "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
     "PBPRegressorCV": "estimators.cv.regressor",
@@ -69,6 +73,7 @@ __all__ = [
     "Calibration",
     "Candidate",
     "CandidateCurve",
+    "ClassCalibration",
     "ClassMixture",
     "ClassPredictive",
     "Epoch",
@@ -78,6 +83,7 @@ __all__ = [
     "Mixture",
     "ModelFileError",
     "PBPClassifier",
+    "PBPClassifierCV",
     "PBPEnsemble",
     "PBPRegressor",
     "PBPRegressorCV",
