@@ -263,7 +263,7 @@ def test_more_or_fewer_members_than_arrays(path: Path) -> None:
     path.write_bytes(content)
     with header_of(path) as header:
         header["members"].pop()
-    refused(path, "belongs to no member")
+    refused(path, "belongs to no part")
 
 
 def test_values_that_no_member_has(path: Path) -> None:

@@ -28,6 +28,11 @@ def first_network(model: Any) -> Any:
     return (members(model) or [model])[0]
 
 
+def is_cross_validated(model: Any) -> bool:
+    """Whether a fitted model chose its networks, and was calibrated, on rows held out."""
+    return hasattr(model, "calibration_")
+
+
 def offers_student_t(model: Any) -> bool:
     """Whether the predictive can be a Student-t: a single network that predicts numbers."""
     return not is_classifier(model) and not members(model)

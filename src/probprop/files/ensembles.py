@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from probprop._types import Array
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, member_kind
-from probprop.files.fields import Parts, feature_names, field
+from probprop.files.fields import Parts, feature_names, field, joined, parted
 from probprop.files.networks import (
     describe_network,
     describe_unfitted,
@@ -27,7 +27,7 @@ def describe_ensemble(model: PBPEnsemble) -> Parts:
         "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
         "members": [header for header, _ in members],
     }
-    return header, {f"{i}/{k}": a for i, (_, own) in enumerate(members) for k, a in own.items()}
+    return header, joined({str(i): own for i, (_, own) in enumerate(members)})
 
 
 def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
@@ -42,12 +42,7 @@ def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEns
     kind = type(member_kind(model)).__name__
     if any(field(member, "class", str) != kind for member in members):
         raise ValueError("a part of the model has a class that it cannot have")
-    own: dict[str, dict[str, Array]] = {str(i): {} for i in range(len(members))}
-    for key, array in arrays.items():
-        i, _, name = key.partition("/")
-        if i not in own:
-            raise ValueError(f"the array {key[:50]} belongs to no member")
-        own[i][name] = array
+    own = parted(arrays, [str(i) for i in range(len(members))])
     model.estimators_ = [rebuild_network(*p) for p in zip(members, own.values(), strict=True)]
     first = model.estimators_[0]
     model.n_features_in_, model.likelihood_ = first.n_features_in_, first.likelihood_

@@ -23,3 +23,31 @@ def feature_names(header: dict[str, Any], n_features: int) -> list[str]:
     if len(names) not in (0, n_features) or any(type(name) is not str for name in names):
         raise ValueError("feature_names_in_ does not have one name per feature")
     return names
+
+
+def joined(parts: dict[str, dict[str, Array]]) -> dict[str, Array]:
+    """Return the arrays of several parts under one roof: those of part a are "a/...".
+
+    Examples
+    --------
+    >>> joined({"0": {"x": 1}, "1": {"y/z": 2}})
+    {'0/x': 1, '1/y/z': 2}
+    """
+    return {f"{part}/{k}": a for part, own in parts.items() for k, a in own.items()}
+
+
+def parted(arrays: dict[str, Array], parts: list[str]) -> dict[str, dict[str, Array]]:
+    """Undo `joined`; a part may have no arrays.
+
+    Examples
+    --------
+    >>> parted({"0/x": 1, "1/y/z": 2}, ["0", "1", "2"])
+    {'0': {'x': 1}, '1': {'y/z': 2}, '2': {}}
+    """
+    own: dict[str, dict[str, Array]] = {part: {} for part in parts}
+    for key, array in arrays.items():
+        part, _, name = key.partition("/")
+        if part not in own:
+            raise ValueError(f"the array {key[:50]} belongs to no part of the model")
+        own[part][name] = array
+    return own

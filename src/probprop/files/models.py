@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from probprop._types import Array
-from probprop.files.ensembles import describe_ensemble, members_in, rebuild_ensemble
+from probprop.files.ensembles import members_in
+from probprop.files.estimators import OF_MEMBERS, describe_estimator, rebuild_estimator
 from probprop.files.fields import Parts, field
 from probprop.files.format import DAMAGED, NEWER, file_error, read_model, write_model
-from probprop.files.networks import KINDS, describe_network, rebuild_network
+from probprop.files.networks import KINDS
 
 Model = Any
-"""A fitted `PBPRegressor`, `PBPClassifier`, `PBPEnsemble` or `TableModel`."""
+"""A fitted estimator of probprop, or a `TableModel`."""
 
-_DESCRIBE: dict[str, Callable[[Any], Parts]] = {
-    **dict.fromkeys(KINDS, describe_network),
-    "PBPEnsemble": describe_ensemble,
-    "TableModel": lambda model: _tables().describe_table_model(model),
-}
-_REBUILD: dict[str, Callable[[dict[str, Any], dict[str, Array]], Model]] = {
-    **dict.fromkeys(KINDS, rebuild_network),
-    "PBPEnsemble": rebuild_ensemble,
-    "TableModel": lambda header, arrays: _tables().rebuild_table_model(header, arrays),
-}
+_TABLE = "TableModel"
 
 
 def _tables() -> Any:
@@ -42,7 +33,7 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """
     try:
         header, arrays = describe(model)
-        _REBUILD[header["class"]](header, arrays)  # a model that could not be loaded is not saved
+        _rebuild(header, arrays)  # a model that could not be loaded is not saved
         write_model(path, header, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
@@ -58,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     try:
         inside = class_inside(header)
         if inside in KINDS:
-            return _REBUILD[header["class"]](header, arrays)
+            return _rebuild(header, arrays)
     except (TypeError, ValueError) as error:
         raise file_error(path, DAMAGED, error) from error
     raise file_error(path, NEWER, f"this one has no {inside[:50]}")
@@ -66,18 +57,23 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 def describe(model: Model) -> Parts:
     """Return the header and the arrays of a fitted model."""
-    name = type(model).__name__
-    if name not in _DESCRIBE:
-        raise TypeError(f"{name} is another class; use pickle")
-    return _DESCRIBE[name](model)
+    if type(model).__name__ != _TABLE:
+        return describe_estimator(model)
+    described: Parts = _tables().describe_table_model(model)
+    return described
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, Array]) -> Model:
+    is_table = field(header, "class", str) == _TABLE
+    return (_tables().rebuild_table_model if is_table else rebuild_estimator)(header, arrays)
 
 
 def class_inside(header: dict[str, Any]) -> str:
     """Return the class of what predicts: the model, the estimator of a table, or a member."""
     part = header
-    if field(part, "class", str) == "TableModel":
+    if field(part, "class", str) == _TABLE:
         part = field(part, "regressor", dict)
-    if field(part, "class", str) == "PBPEnsemble":
+    if field(part, "class", str) in OF_MEMBERS:
         part = members_in(part)[0]
     inside: str = field(part, "class", str)
     return inside

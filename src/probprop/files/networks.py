@@ -109,18 +109,18 @@ def _describe_classes(model: Network) -> dict[str, Any]:
 def describe_unfitted(model: BaseEstimator) -> dict[str, Any]:
     """Return the class and the parameters of an estimator."""
     parameters = model.get_params(deep=False)
-    described = {k: _plain(value) for k, value in parameters.items()}
+    described = {k: plain(value) for k, value in parameters.items()}
     return {"class": type(model).__name__, "parameters": described}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a parameter as JSON holds it: a tuple as a mapping, a RandomState as null."""
     if isinstance(value, BaseEstimator):
         return describe_unfitted(_known(value))
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        items = [_plain(item) for item in value]
+        items = [plain(item) for item in value]
         return {"tuple": items} if isinstance(value, tuple) else items
     return None if isinstance(value, np.random.RandomState) else value
 

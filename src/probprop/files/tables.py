@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from probprop._types import Array
-from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
+from probprop.files.estimators import describe_estimator, rebuild_estimator
 from probprop.files.fields import Parts, field
-from probprop.files.networks import describe_network, rebuild_network
 from probprop.table import TableModel
 from probprop.table.counting import Counting
 from probprop.table.encoding import build_encoder
@@ -16,11 +15,7 @@ from probprop.table.names import target_names
 
 def describe_table_model(model: TableModel) -> Parts:
     """Return the header and the arrays of a model of a table."""
-    described, arrays = (
-        describe_ensemble(model.estimator)
-        if hasattr(model.estimator, "estimators_")
-        else describe_network(model.estimator)
-    )
+    described, arrays = describe_estimator(model.estimator)
     known = model.categories
     columns = [
         {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
@@ -36,8 +31,7 @@ def describe_table_model(model: TableModel) -> Parts:
 def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
     """Undo `describe_table_model`; TypeError and ValueError say why that is not possible."""
     described = field(header, "regressor", dict)
-    in_ensemble = field(described, "class", str) == "PBPEnsemble"
-    estimator = (rebuild_ensemble if in_ensemble else rebuild_network)(described, arrays)
+    estimator = rebuild_estimator(described, arrays)
     if getattr(estimator, "multilabel_", False):
         raise ValueError("the target is a matrix of labels, not a column of a table")
     target, columns = _targets(header, estimator), field(header, "columns", list)

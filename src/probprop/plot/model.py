@@ -30,6 +30,7 @@ from probprop.plot.parts import (
 from probprop.table.names import target_names
 
 if TYPE_CHECKING:
+    from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.predictive.protocol import TargetDistribution
@@ -106,7 +107,7 @@ def training_curve(
 
 
 def partial_dependence(
-    model: PBPRegressor | PBPEnsemble,
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
     X: ArrayLike,
     feature: int,
     *,
@@ -123,7 +124,7 @@ def partial_dependence(
 
     Parameters
     ----------
-    model : PBPRegressor or PBPEnsemble
+    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
         Fitted.
     X : array-like of shape (n, n_features)
         Rows to average over: a random 500 of them if there are more, fewer for wide tables.
@@ -176,7 +177,7 @@ def partial_dependence(
 
 
 def important_features(
-    model: PBPRegressor | PBPEnsemble, X: ArrayLike, *, n: int = 4, output: int = 0
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble, X: ArrayLike, *, n: int = 4, output: int = 0
 ) -> list[int]:
     """Return the columns that move the predicted mean most, the most important first.
 
@@ -184,7 +185,7 @@ def important_features(
 
     Parameters
     ----------
-    model : PBPRegressor or PBPEnsemble
+    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
         Fitted.
     X : array-like of shape (n_rows, n_features)
     n : int, default=4
@@ -277,7 +278,9 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     return finish(ax, "mean of the weight (standardised units)", "std of the weight")
 
 
-def _rows(model: PBPRegressor | PBPEnsemble, X: ArrayLike, at_most: int) -> tuple[Array, Array]:
+def _rows(
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble, X: ArrayLike, at_most: int
+) -> tuple[Array, Array]:
     """Return X as an array with the columns of the model, and the rows to average over."""
     check_is_fitted(model)
     rows = check_inputs(model, X)
@@ -295,7 +298,11 @@ def _grid(column: FloatArray, n: int) -> FloatArray:
 
 
 def _dependence(
-    model: PBPRegressor | PBPEnsemble, rows: Array, feature: int, grid: FloatArray, output: int
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
+    rows: Array,
+    feature: int,
+    grid: FloatArray,
+    output: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and std_model of an output with the feature at each value of the grid, over rows."""
     n_outputs = cast("PBPRegressor", model).n_outputs_

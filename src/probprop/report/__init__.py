@@ -10,6 +10,7 @@ A report is a list of sections; `regression_sections` makes those of a fitted re
 True
 """
 
+from probprop.report.choice_words import calibration_in_words, choice_in_words
 from probprop.report.classification import classification_sections
 from probprop.report.document import Picture, Section, Table, figure, render, write_report
 from probprop.report.facts import model_facts
@@ -19,6 +20,8 @@ __all__ = [
     "Picture",
     "Section",
     "Table",
+    "calibration_in_words",
+    "choice_in_words",
     "classification_sections",
     "figure",
     "model_facts",

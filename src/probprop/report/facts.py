@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -12,16 +12,18 @@ from sklearn.base import is_classifier
 
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.kind import classes_of, first_network, members
+from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
 from probprop.estimators.regressor import PBPRegressor
+from probprop.report.choice_words import calibration_in_words, choice_in_words
 from probprop.table.names import target_names
 
 _MAX_NAMES = 40  # features named
 
 
 def model_facts(
-    model: PBPRegressor | PBPClassifier | PBPEnsemble,
+    model: PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble,
     feature_names: Sequence[str],
     target: str | Sequence[str],
 ) -> list[list[str]]:
@@ -29,7 +31,7 @@ def model_facts(
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier or PBPEnsemble
+    model : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble
         Fitted.
     feature_names : sequence of str
     target : str or sequence of str
@@ -53,7 +55,9 @@ def model_facts(
     n_in, *hidden, n_out = q.layer_sizes
     units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
     n_weights = sum(m.size for m in q.m_w)
-    plural = "" if n_in == 1 else "s"
+    n_features = model.n_features_in_
+    plural = "" if n_features == 1 else "s"
+    encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
     outputs = f"{n_out:,} output{'' if n_out == 1 else 's'}"
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
     memory = network.memory
@@ -63,9 +67,11 @@ def model_facts(
         ["Target" if len(names) == 1 else "Targets", _some(names)],
         *_classes(network),
         *_members(model),
+        *_cross_validation(model),
         [
             "Network",
-            f"{n_in:,} feature{plural}, {units}, {outputs}; {n_weights:,} weights in {q.dtype}",
+            f"{n_features:,} feature{plural}{encoded}, {units}, {outputs}; {n_weights:,} weights "
+            f"in {q.dtype}",
         ],
         ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
@@ -92,15 +98,17 @@ def model_facts(
         of_noise = f"standard deviation {'; '.join(noise)}, in units of {units}"
         if q.noise_network is not None:
             of_noise = f"depends on the features; around a level with {of_noise}"
-        facts.append(["Noise", of_noise])
+        before = " before calibration" if is_cross_validated(model) else ""
+        facts.append([f"Noise{before}", of_noise])
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
+    seed = (model if is_cross_validated(model) else network).random_state
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],
         ["Log evidence", f"{number(network.log_evidence_)} (sum over the first pass)"],
-        ["Seed", str(network.random_state) if isinstance(network.random_state, int) else "none"],
+        ["Seed", str(seed) if isinstance(seed, int) else "none"],
         [f"Feature{plural}", _some(feature_names)],
         ["Version", f"probprop {__version__}"],
     ]
@@ -115,10 +123,17 @@ def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
     return [["Labels" if multilabel else "Classes", f"{len(names):,}: {_some(names)}"]]
 
 
-def _members(model: PBPRegressor | PBPClassifier | PBPEnsemble) -> list[list[str]]:
+def _members(model: PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble) -> list[list[str]]:
     n = len(members(model))
-    described = f"{n:,} network{'' if n == 1 else 's'}; below is the first"
+    one_each = ", one for each fold" if is_cross_validated(model) else ""
+    described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
     return [["Ensemble", described]] if n else []
+
+
+def _cross_validation(model: Any) -> list[list[str]]:
+    if not is_cross_validated(model):
+        return []
+    return [["Choice", choice_in_words(model)], ["Calibration", calibration_in_words(model)]]
 
 
 def _some(names: Sequence[str]) -> str:

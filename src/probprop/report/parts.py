@@ -14,13 +14,14 @@ from sklearn.base import is_classifier
 from probprop import plot
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.kind import first_network, members
+from probprop.estimators.kind import first_network, is_cross_validated, members
 from probprop.estimators.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
 from probprop.table.names import in_words, target_names
 
-Model = PBPRegressor | PBPClassifier | PBPEnsemble
+Model = PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble
 
 SCORE_HEADER = ["Measure", "Value", "How to read it"]
 
@@ -66,7 +67,8 @@ def training_section(model: Model, target: str | Sequence[str]) -> Section:
     text = "Mean log Z is how well each row was predicted just before the network learned from it; "
     text += "it should rise and level off." + _which(model)
     if has_noise:
-        text += " The noise is what the network leaves unexplained."
+        text += " The noise is what the network leaves unexplained"
+        text += ", before calibration." if is_cross_validated(model) else "."
     targets = target_names(target)
     shown = f"Mean log Z and the noise of {in_words(targets)}" if has_noise else "Mean log Z"
     labels = [axis_label(name) for name in targets] if has_noise else None

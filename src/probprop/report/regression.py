@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop import metrics, plot
 from probprop._types import Array, FloatArray
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.kind import is_cross_validated
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.protocol import TargetDistribution
+from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.document import Picture, Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -32,7 +35,7 @@ from probprop.table.names import target_names
 
 
 def regression_sections(
-    model: PBPRegressor | PBPEnsemble,
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -44,7 +47,7 @@ def regression_sections(
 
     Parameters
     ----------
-    model : PBPRegressor or PBPEnsemble
+    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
         Fitted.
     X : array-like of shape (n, n_features)
         The numbers the model takes, after any encoding.
@@ -93,11 +96,14 @@ def regression_sections(
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         scores = [metrics.summary(column, one) for _, column, one in each]
         judged = [
-            [_quality(column, score, name, held_out), *_fit_pictures(column, one, name)]
+            [_quality(model, column, score, name, held_out), *_fit_pictures(column, one, name)]
             for score, (name, column, one) in zip(scores, each, strict=True)
         ]
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
-        training = [training_section(model, targets)]
+        training = [
+            training_section(model, targets),
+            *cross_validation_sections(model, targets[0]),
+        ]
         if len(targets) == 1:
             [(name, column, one)] = each
             first = [*judged[0], _residuals(column, one, name), *training, *dependence]
@@ -120,11 +126,11 @@ def regression_sections(
 
 
 def _quality(
-    y: FloatArray, scores: dict[str, float], target: str, held_out: bool | None
+    model: Any, y: FloatArray, scores: dict[str, float], target: str, held_out: bool | None
 ) -> Section:
     """The numbers that matter, in two sentences and a small table."""
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
-    text = _coverage_sentence(scores["coverage_95"], len(y), kind) + "\n\n"
+    text = _coverage_sentence(model, scores["coverage_95"], len(y), kind) + "\n\n"
     text += f"The typical error (RMSE) is {number(scores['rmse'])}, in units of {target}"
     baseline = metrics.rmse(y, np.full_like(y, np.mean(y)))
     if baseline > 0.0:
@@ -155,7 +161,7 @@ def _quality(
     return Section("How good the predictions are", text, (SCORE_HEADER, rows))
 
 
-def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
+def _coverage_sentence(model: Any, coverage: float, n: int, kind: str) -> str:
     """Say how many of the 95 % intervals held, and whether chance explains the difference."""
     inside = round(coverage * n)
     low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
@@ -166,8 +172,10 @@ def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
         f"95 % interval. Give or take chance, honest intervals hold {expected}"
     )
     if inside < low:
+        advice = ", or PBPRegressorCV, which calibrates them"
         return sentence + (
-            ": the error bars are too narrow here. Fewer epochs or more rows usually help."
+            ": the error bars are too narrow here. More rows usually help"
+            f"{'' if is_cross_validated(model) else advice}."
         )
     if inside > high:
         return sentence + ": the error bars are wider here than they need be."
@@ -259,7 +267,11 @@ def _residuals(y: FloatArray, predictive: TargetDistribution, target: str) -> Se
 
 
 def _dependence(
-    model: PBPRegressor | PBPEnsemble, X: Array, names: list[str], output: int, target: str
+    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
+    X: Array,
+    names: list[str],
+    output: int,
+    target: str,
 ) -> Section:
     def drawn(feature: int) -> Picture:
         labels = {"name": axis_label(names[feature]), "target": axis_label(target)}

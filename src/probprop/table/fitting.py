@@ -53,7 +53,7 @@ def fit_table_model(
         Columns to predict it from; None means all others.
     drop : collection of str, default=()
         Columns to leave out.
-    estimator : PBPRegressor, PBPClassifier or PBPEnsemble, default=None
+    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble, default=None
         A clone of it is fitted. With ``missing="marginalize"`` features may have gaps. None is
         ``PBPClassifier()`` where the target holds text, true and false, or two different whole
         numbers, and ``PBPRegressor()`` otherwise.

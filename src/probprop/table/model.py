@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
@@ -27,7 +28,7 @@ from probprop.table.names import target_names
 from probprop.table.select import select
 from probprop.table.target import check_known, labels_of, targets_of
 
-Estimator = PBPRegressor | PBPClassifier | PBPEnsemble
+Estimator = PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble
 
 
 _SHOWN = 4  # names in the repr
@@ -50,7 +51,7 @@ class TableModel:
 
     Parameters
     ----------
-    estimator : PBPRegressor, PBPClassifier or PBPEnsemble
+    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble
         Fitted on the encoded columns.
     encoder : ColumnTransformer
         As `build_encoder` makes it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -191,6 +192,22 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         rows = read_inputs(self, X, None).X
         A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
         return [member.predict_distribution(A) for member in self.estimators_], rows
+
+    # ---- Saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
+
+        The file is written beside `path` and renamed, so that a crash never leaves half a
+        model. It holds all but the rows held out, `oof_predictive_` and `oof_rows_`, and has
+        candidates as `Candidate` in a list. A `random_state` that is a RandomState instance comes
+        back as None. A `cv` that is no int must be a splitter of scikit-learn; any other is
+        refused, since a model that came back without it would be fitted again on other folds.
+        """
+        from probprop.files import save  # the one import upwards: files know all models
+
+        check_is_fitted(self)
+        save(self, path)
 
     # ---- Fitted attributes that follow from others
 

@@ -8,16 +8,25 @@ from typing import Any, Literal, overload
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
 from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.data import Given, TrainingData, read_values
+from probprop.estimators.cv.sensitivity import (
+    SampledFunction,
+    draw_function,
+    sensitivity_of_mixture,
+)
+from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import check_int
 from probprop.inference.likelihoods import Gaussian
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.sensitivity import Sensitivity
 
 
 class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
@@ -169,6 +178,44 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """
         predictions, rows = self._each_predicts(X)
         return self.calibration_.mixture(predictions, rows)
+
+    def predict_gradient(self, X: ArrayLike) -> Sensitivity:
+        """Return mean and standard deviation for every row, with gradients in the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Sensitivity
+            ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
+            (n_samples, n_features), in target units per unit of the feature. Encoded features
+            have kinks, at quantiles of the training rows; there the gradient is that above.
+        """
+        check_is_fitted(self)
+        rows = read_inputs(self, X, None).X
+        return sensitivity_of_mixture(self.estimators_, self.encoding_, self.calibration_, rows)
+
+    def sample_functions(
+        self, n: int = 1, random_state: int | RandomState | None = None
+    ) -> list[SampledFunction]:
+        """Draw functions: a member by lot, then its weights, as uncertain as calibration says.
+
+        Parameters
+        ----------
+        n : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        list of SampledFunction
+            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+        """
+        check_is_fitted(self)
+        check_int("n", n, 1)
+        rng, parts = check_random_state(random_state), (self.encoding_, self.calibration_)
+        return [draw_function(self.estimators_, *parts, rng) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 

@@ -1,0 +1,273 @@
+"""Calibrated mixtures as functions of the features: their gradients, and functions drawn from them.
+
+The networks see encoded rows, A(X). Derivatives by X follow by the chain rule: a ramp rises with
+1/(width * scale) between its ends, and is flat elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from probprop._types import Array, FloatArray
+from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.cv.beyond import Range
+from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.folds import encoded
+from probprop.estimators.cv.noise import NoiseNetwork
+from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, LogScale
+from probprop.inference.plan import Plan
+from probprop.inference.prediction import sensitivity_at
+from probprop.predictive.sampled import SampledNetwork
+from probprop.predictive.sensitivity import Sensitivity
+from probprop.predictive.words import short_repr
+
+
+def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
+    """Return derivatives by the features, given those by the columns of encoded rows.
+
+    At a knot the derivative is that of the side above it.
+
+    Parameters
+    ----------
+    dA : ndarray of shape (n, n_encoded)
+    X : ndarray of shape (n, n_features)
+    state : PiecewiseLinear or None
+        None: the rows are not encoded.
+
+    Returns
+    -------
+    ndarray of shape (n, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop.encoding.piecewise import fit_piecewise
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> state = fit_piecewise(X, n_bins=2)
+    >>> pull_back(np.ones((2, 3)), np.array([[0.5], [9.0]]), state).round(2)
+    array([[2.92],
+           [0.8 ]])
+    """
+    if state is None:
+        return dA
+    n_raw = len(state.mean)
+    dX = dA[:, :n_raw] / state.scale
+    x = X[:, state.column]
+    rises = (state.start <= x) & (x < state.end)
+    slope = rises / ((state.end - state.start) * state.ramp_scale)
+    np.add.at(dX.T, state.column, (slope * dA[:, n_raw:]).T)
+    return dX
+
+
+class _Members(NamedTuple):
+    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features)."""
+
+    mean: FloatArray
+    std_model: FloatArray
+    std_noise: FloatArray
+    dmean_dX: FloatArray
+    dstd_model_dX: FloatArray
+
+
+def sensitivity_of_mixture(
+    estimators: Sequence[PBPRegressor],
+    encoding: PiecewiseLinear | None,
+    calibration: Calibration,
+    X: Array,
+) -> Sensitivity:
+    """Return mean and standard deviation of every row with their gradients.
+
+    Parameters
+    ----------
+    estimators : sequence of PBPRegressor
+        Members, on encoded rows.
+    encoding : PiecewiseLinear or None
+    calibration : Calibration
+    X : ndarray of shape (n, n_features)
+        Checked.
+    """
+    m = _calibrated(estimators, encoding, calibration, X)
+    mean, dmean_dX = m.mean.mean(axis=0), m.dmean_dX.mean(axis=0)
+    # The law of total variance; hypot, because squares of targets may be no floats.
+    between, dbetween_dX = m.mean - mean, m.dmean_dX - dmean_dX
+    root_S = np.sqrt(len(estimators))
+    std_model = np.hypot.reduce(np.concatenate([m.std_model, between])) / root_S
+    weighted = m.std_model[..., np.newaxis] / root_S * m.dstd_model_dX
+    weighted += between[..., np.newaxis] / root_S * dbetween_dX
+    dstd_model_dX = weighted.sum(axis=0) / (root_S * std_model)[:, np.newaxis]
+    std_noise = np.hypot.reduce(m.std_noise) / root_S
+    dlog_dX = np.zeros_like(dmean_dX)
+    if calibration.noise is not None:
+        factor, dlog_dX = _noise_factor(calibration.noise, calibration.range, X)
+        std_noise = std_noise * np.sqrt(factor)
+    dstd_noise_dX = 0.5 * dlog_dX * std_noise[:, np.newaxis]
+    return Sensitivity(mean, std_model, std_noise, dmean_dX, dstd_model_dX, dstd_noise_dX)
+
+
+def _calibrated(
+    estimators: Sequence[PBPRegressor],
+    encoding: PiecewiseLinear | None,
+    calibration: Calibration,
+    X: Array,
+) -> _Members:
+    """Return what `Calibration.mixture` makes of the members, but for the noise network."""
+    A = encoded(X, encoding, np.dtype(estimators[0].dtype))
+    each = [member.predict_gradient(A) for member in estimators]
+    mean, std, noise = (
+        np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
+        for k in ("mean", "std_model", "std_noise")
+    )
+    dmean_dX, dstd_dX = (
+        np.stack([pull_back(getattr(s, k), X, encoding) for s in each])
+        for k in ("dmean_dX", "dstd_model_dX")
+    )
+    a, box = np.sqrt(calibration.factor), calibration.range
+    std_model = np.hypot(a * std, box.std(X))
+    # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
+    along = box.slope * _outside(box, X) / box.scale
+    scaled = (a * std / std_model)[..., np.newaxis] * (a * dstd_dX)
+    dstd_model_dX = scaled + (box.slope / std_model)[..., np.newaxis] * along
+    return _Members(mean, std_model, a * noise, dmean_dX, dstd_model_dX)
+
+
+def _outside(box: Range, X: Array) -> FloatArray:
+    """Return how far features lie outside of the range, in standard deviations, with the sign."""
+    distance: FloatArray = (X - box.nearest(X)).astype(np.float64) / box.scale
+    return distance
+
+
+def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return E[exp(h)] of every row, and the gradient of its logarithm.
+
+    Beyond the range, and beyond the bounds of its moments, h is constant.
+    """
+    nearest = box.nearest(X)
+    plan = Plan(Scale(), dtype=network.posterior.dtype)
+    A = encoded(nearest, network.encoding, plan.dtype)
+    h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
+    v = h.std_model**2
+    dm_dA = np.where(np.abs(h.mean) < LARGEST_LOG, h.dmean_dX.T, 0.0).T
+    half_dv_dA = np.where(v < LARGEST_VARIANCE, h.std_model * h.dstd_model_dX.T, 0.0).T
+    dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
+    factor = LogScale(h.mean, v).bounded().factor
+    return factor, np.where(nearest == X, dlog_dX, 0.0)
+
+
+# ---- Functions drawn from the posterior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledFunction:
+    """A function drawn from a calibrated mixture of networks, without noise.
+
+    With f a network drawn from the posterior of a member, m the mean of that member, a^2 the
+    factor of the calibration and d(x) how far x lies outside of the range of the training rows,
+    the function is m + a (f - m) + slopes . d: over many draws its mean and its variance are those
+    of the mixture.
+
+    Parameters
+    ----------
+    network : SampledNetwork
+        f, on encoded rows.
+    member : PBPRegressor
+        Whose mean is m.
+    encoding : PiecewiseLinear or None
+    calibration : Calibration
+    slopes : ndarray of shape (n_features,)
+        Drawn too, in target units for one standard deviation of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import Candidate, PBPRegressorCV
+    >>> X = np.linspace(0.0, 9.0, 30)[:, None]
+    >>> model = PBPRegressorCV(candidates=[Candidate(4, (5,))], budget="fast", random_state=0)
+    >>> [f] = model.fit(X, X[:, 0]).sample_functions(1, random_state=0)
+    >>> f, f([[0.5], [1.5]]).shape
+    (SampledFunction(1 feature, 5-5-1), (2,))
+    """
+
+    network: SampledNetwork
+    member: PBPRegressor
+    encoding: PiecewiseLinear | None
+    calibration: Calibration
+    slopes: FloatArray
+
+    def __repr__(self) -> str:
+        n = len(self.slopes)
+        sizes = "-".join(map(str, self.member.posterior_.layer_sizes))
+        return short_repr(self, f"{n} feature{'' if n == 1 else 's'}", sizes)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Return the function of shape (n,) in target units.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        """
+        rows = self._rows(X)
+        A = self._encoded(rows)
+        m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
+        f: FloatArray = m + a * (self.network(A) - m)
+        return f + _outside(self.calibration.range, rows) @ self.slopes
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the function, (n,), and its gradients by the features, (n, n_features).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        """
+        rows = self._rows(X)
+        A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
+        at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
+        outside = _outside(box, rows)
+        value = at.mean + a * (f - at.mean) + outside @ self.slopes
+        dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
+        beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
+        return value, pull_back(dA, rows, self.encoding) + beyond
+
+    def _rows(self, X: ArrayLike) -> Array:
+        rows: Array = check_array(X, dtype=[np.float64, np.float32])
+        if rows.shape[1] != len(self.slopes):
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but SampledFunction is expecting "
+                f"{len(self.slopes)} features as input."
+            )
+        return rows
+
+    def _encoded(self, rows: Array) -> Array:
+        return encoded(rows, self.encoding, np.dtype(self.member.dtype))
+
+
+def draw_function(
+    estimators: Sequence[PBPRegressor],
+    encoding: PiecewiseLinear | None,
+    calibration: Calibration,
+    random_state: RandomState,
+) -> SampledFunction:
+    """Draw a member by lot, then its weights, then the slopes beyond the range.
+
+    Parameters
+    ----------
+    estimators : sequence of PBPRegressor
+        Members, on encoded rows.
+    encoding : PiecewiseLinear or None
+    calibration : Calibration
+    random_state : RandomState
+    """
+    member = estimators[random_state.randint(len(estimators))]
+    [network] = member.sample_functions(1, random_state)
+    box = calibration.range
+    slopes = box.slope * random_state.standard_normal(len(box.low))
+    return SampledFunction(network, member, encoding, calibration, slopes)

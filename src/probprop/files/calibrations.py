@@ -1,0 +1,117 @@
+"""Calibrations as a JSON header and arrays, and back."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from probprop._types import Array
+from probprop.encoding.piecewise import from_arrays, to_arrays
+from probprop.estimators.cv.beyond import Range
+from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.noise import NoiseNetwork
+from probprop.files.fields import Parts, field, joined, parted
+from probprop.inference.noise import noise_network
+from probprop.inference.standardize import Standardizer
+
+_RANGE = ("low", "high", "scale")
+_WEIGHTS = ("m_w", "v_w")  # the rest of a noise network never changes
+_STANDARDIZER = ("x_mean", "x_scale", "missing_variance")
+
+
+def describe_calibration(calibration: Calibration) -> Parts:
+    """Return the header and the arrays of a calibration."""
+    header: dict[str, Any] = {
+        "factor": float(calibration.factor),
+        "slope": float(calibration.range.slope),
+        "gain": _number_or_none(calibration.gain),
+        "gain_error": _number_or_none(calibration.gain_error),
+    }
+    arrays = joined({"range": {k: getattr(calibration.range, k) for k in _RANGE}})
+    if (network := calibration.noise) is None:
+        return header, arrays
+    posterior, standardizer = network.posterior, network.standardizer
+    own = {k: getattr(standardizer, k) for k in _STANDARDIZER}
+    own |= {f"{k}_{i}": a for k in _WEIGHTS for i, a in enumerate(getattr(posterior, k))}
+    header["noise_layer_sizes"] = list(posterior.layer_sizes)
+    header["noise_dtype"] = posterior.dtype.name
+    return header, arrays | joined({"noise": own, "noise_encoding": to_arrays(network.encoding)})
+
+
+def rebuild_calibration(
+    header: dict[str, Any], arrays: dict[str, Array], n_features: int
+) -> Calibration:
+    """Undo `describe_calibration`, of a model with so many features."""
+    factor, slope = field(header, "factor", float), field(header, "slope", float)
+    if not 0.0 < factor < math.inf or not 0.0 <= slope < math.inf:
+        raise ValueError("the factor or the slope of calibration_ is none that a model has")
+    gain, gain_error = (_read_number(header, k) for k in ("gain", "gain_error"))
+    own = parted(arrays, ["range", "noise", "noise_encoding"])
+    box = _rebuild_range(own["range"], slope, n_features)
+    noise = None
+    if "noise_layer_sizes" in header:
+        noise = _rebuild_noise(header, own["noise"], own["noise_encoding"], n_features)
+    elif own["noise"] or own["noise_encoding"]:
+        raise ValueError("the noise network of calibration_ is not described")
+    return Calibration(factor, box, noise, gain, gain_error)
+
+
+def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:
+    check_arrays(arrays, {k: ("float64", (n_features,)) for k in _RANGE})
+    box = Range(arrays["low"], arrays["high"], arrays["scale"], slope)
+    if not (box.low <= box.high).all() or not (box.scale > 0.0).all():
+        raise ValueError("the range of calibration_ is none that a model has")
+    return box
+
+
+def _rebuild_noise(
+    header: dict[str, Any], arrays: dict[str, Array], encoding: dict[str, Array], n_features: int
+) -> NoiseNetwork:
+    state = from_arrays(encoding)
+    sizes, dtype = field(header, "noise_layer_sizes", list), field(header, "noise_dtype", str)
+    if not 2 <= len(sizes) <= len(arrays) or any(type(n) is not int for n in sizes):
+        raise ValueError("the layers of the noise network are not described")
+    if [sizes[0], sizes[-1], len(state.mean)] != [state.n_outputs, 1, n_features]:
+        raise ValueError("the layers of the noise network do not fit its encoding")
+    if dtype not in ("float64", "float32"):
+        raise ValueError("the dtype of the noise network is none that a model has")
+    expected: dict[str, Any] = {k: ("float64", (sizes[0],)) for k in _STANDARDIZER}
+    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
+        expected |= {f"{k}_{i}": (dtype, (n_out, n_in + 1)) for k in _WEIGHTS}
+    check_arrays(arrays, expected)
+    m_w, v_w = (tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _WEIGHTS)
+    positive = (*v_w, arrays["x_scale"])
+    known = {*arrays["missing_variance"].tolist()} <= {0.0, 1.0}
+    if not known or not all((a > 0.0).all() for a in positive):
+        raise ValueError("the noise network has values that no fitted model has")
+    # Its targets, which are residuals, are not standardised.
+    standardizer = Standardizer(
+        arrays["x_mean"], arrays["x_scale"], np.zeros(1), np.ones(1), arrays["missing_variance"]
+    )
+    return NoiseNetwork(state, noise_network(m_w, v_w), standardizer)
+
+
+def check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
+    """Refuse arrays of other names, dtypes or shapes, and such as are not finite."""
+    if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
+        raise ValueError("the shapes or dtypes of the arrays do not fit together")
+    for k, a in arrays.items():
+        if a.size == 0 or not np.isfinite(a).all():
+            raise ValueError(f"{k} has values that no fitted model has")
+
+
+def _number_or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _read_number(header: dict[str, Any], key: str) -> float:
+    """Return a finite number; NaN stands for one that was not measured, null in the file."""
+    if key in header and header[key] is None:
+        return math.nan
+    value: float = field(header, key, float)
+    if not math.isfinite(value):
+        raise ValueError(f"{key} of calibration_ is {value}")
+    return value

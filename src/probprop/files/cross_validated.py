@@ -1,0 +1,161 @@
+"""Cross-validated estimators as a JSON header and arrays, and back."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn import model_selection
+from sklearn.utils import check_random_state
+
+from probprop._types import Array
+from probprop.encoding.piecewise import from_arrays, to_arrays
+from probprop.estimators.cv.candidates import read_budget, read_candidates
+from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.validation import check_int, check_parameters
+from probprop.files.calibrations import describe_calibration, rebuild_calibration
+from probprop.files.ensembles import members_in
+from probprop.files.fields import Parts, feature_names, field, joined, parted
+from probprop.files.networks import describe_network, plain, rebuild_network
+from probprop.files.races import (
+    describe_candidates,
+    describe_race,
+    rebuild_candidates,
+    rebuild_race,
+)
+
+CV_KINDS: dict[str, tuple[type[Any], str]] = {"PBPRegressorCV": (PBPRegressorCV, "PBPRegressor")}
+"""The cross-validated estimators by name, and the class of their members."""
+
+_SPLITTERS = (
+    "GroupKFold",
+    "GroupShuffleSplit",
+    "KFold",
+    "LeaveOneGroupOut",
+    "LeaveOneOut",
+    "RepeatedKFold",
+    "ShuffleSplit",
+    "StratifiedGroupKFold",
+    "StratifiedKFold",
+    "StratifiedShuffleSplit",
+    "TimeSeriesSplit",
+)
+
+
+def describe_cross_validated(model: Any) -> Parts:
+    """Return the header and the arrays of a fitted estimator, without its rows held out."""
+    members = [describe_network(member) for member in model.estimators_]
+    calibration, arrays = describe_calibration(model.calibration_)
+    encoding = {} if model.encoding_ is None else to_arrays(model.encoding_)
+    header = {
+        "class": type(model).__name__,
+        "parameters": _describe_parameters(model),
+        "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
+        "choice_": describe_race(model.choice_),
+        "calibration_": calibration,
+        "members": [header for header, _ in members],
+    }
+    of_members = {str(i): own for i, (_, own) in enumerate(members)}
+    return header, joined({**of_members, "encoding": encoding, "calibration": arrays})
+
+
+def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    """Undo `describe_cross_validated`; TypeError and ValueError say why that is not possible."""
+    model = _rebuild_unfitted(header)
+    members = members_in(header)
+    kind = CV_KINDS[type(model).__name__][1]
+    if any(field(member, "class", str) != kind for member in members):
+        raise ValueError("a part of the model has a class that it cannot have")
+    numbers = [str(i) for i in range(len(members))]
+    own = parted(arrays, [*numbers, "encoding", "calibration"])
+    encoding, calibration = own["encoding"], own["calibration"]
+    model.choice_ = rebuild_race(field(header, "choice_", dict))
+    model.encoding_ = from_arrays(encoding) if encoding else None
+    model.estimators_ = [
+        rebuild_network(member, own[i]) for member, i in zip(members, numbers, strict=True)
+    ]
+    _check_members(model)
+    state, first = model.encoding_, model.estimators_[0]
+    model.n_features_in_ = first.n_features_in_ if state is None else len(state.mean)
+    described = field(header, "calibration_", dict)
+    model.calibration_ = rebuild_calibration(described, calibration, model.n_features_in_)
+    if names := feature_names(header, model.n_features_in_):
+        model.feature_names_in_ = np.array(names, object)
+    return model
+
+
+def _check_members(model: Any) -> None:
+    """Refuse members that the race could not have made."""
+    candidate, state = model.choice_.candidate, model.encoding_
+    if (state is None) != (candidate.n_bins is None):
+        raise ValueError("the encoding is not that of the candidate that was chosen")
+    first = model.estimators_[0]
+    n_encoded = first.n_features_in_ if state is None else state.n_outputs
+    sizes = [n_encoded, *candidate.layers, first.likelihood_.n_outputs]
+    for member in model.estimators_:
+        if list(member.posterior_.layer_sizes) != sizes or hasattr(member, "feature_names_in_"):
+            raise ValueError("the members are not networks of the candidate that was chosen")
+        if member.dtype != first.dtype or (member.noise, member.noise_tail) != _NOISE:
+            raise ValueError("the members have parameters that no member has")
+
+
+_NOISE = ("constant", "gaussian")
+
+
+# ---- Parameters
+
+
+def _describe_parameters(model: Any) -> dict[str, Any]:
+    parameters = model.get_params(deep=False)
+    cv, candidates = parameters.pop("cv"), parameters.pop("candidates")
+    if not isinstance(candidates, str):
+        candidates = describe_candidates(read_candidates(candidates, "good", 0))
+    plain_ones = {k: plain(value) for k, value in parameters.items()}
+    return {"cv": _describe_cv(cv), "candidates": candidates, **plain_ones}
+
+
+def _rebuild_unfitted(header: dict[str, Any]) -> Any:
+    kind, _ = CV_KINDS[field(header, "class", str)]
+    parameters = {**field(header, "parameters", dict)}
+    if isinstance(candidates := parameters.get("candidates"), list):
+        parameters["candidates"] = rebuild_candidates(candidates)
+    if "cv" in parameters:
+        parameters["cv"] = _rebuild_cv(parameters["cv"])
+    model = kind(**parameters)
+    check_parameters(model)
+    read_budget(model.budget)
+    read_candidates(model.candidates, model.budget, 0)
+    check_random_state(model.random_state)
+    return model
+
+
+def _describe_cv(cv: Any) -> Any:
+    """Return how rows are parted, as JSON holds it: an int, or a splitter of scikit-learn.
+
+    Others are refused: a model that came back with other folds would be fitted again with those.
+    """
+    if isinstance(cv, int | np.integer):
+        return int(cv)
+    name = type(cv).__name__
+    known = getattr(model_selection, name, None) if name in _SPLITTERS else None
+    if cv is None or known is None or type(cv) is not known:
+        raise TypeError(
+            f"cv is {'None' if cv is None else f'a {name}'}, which a file cannot hold, but an int "
+            "and the splitters of scikit-learn it can; to save the model all the same, give "
+            "another first, for example set_params(cv=5): it matters to the next fit only"
+        )
+    state = vars(cv) | vars(cv).get("cvargs", {})  # a repeated splitter keeps some there
+    values = {k: state[k] for k in signature(known).parameters}
+    return {"splitter": name, "parameters": {k: plain(v) for k, v in values.items()}}
+
+
+def _rebuild_cv(described: Any) -> Any:
+    if not isinstance(described, dict):
+        check_int("cv", described, 2)
+        return described
+    name = field(described, "splitter", str)
+    parameters = field(described, "parameters", dict)
+    if name not in _SPLITTERS or any(isinstance(v, list | dict) for v in parameters.values()):
+        raise ValueError("cv is no splitter that a model has")
+    return getattr(model_selection, name)(**parameters)

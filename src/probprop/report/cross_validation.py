@@ -1,0 +1,167 @@
+"""What a cross-validated estimator chose and how it was calibrated, in plain words."""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+from probprop import plot
+from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+from probprop.estimators.kind import is_cross_validated, members
+from probprop.report.choice_words import candidate_in_full, epochs_in_words, gain_in_words
+from probprop.report.document import Section
+from probprop.report.facts import number
+from probprop.report.parts import SCORE_HEADER, picture
+
+_RACE_HEADER = ["Setting", "Epochs", "Log-likelihood", "Not calibrated", "Why it went no further"]
+
+
+def cross_validation_sections(model: Any, target: str) -> list[Section]:
+    """Return what was chosen and why, and the calibration; nothing for other estimators.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    target : str
+        Name of the target.
+    """
+    if not is_cross_validated(model):
+        return []
+    return [_choice_section(model), _calibration_section(model, target)]
+
+
+# ---- The choice
+
+
+def _choice_section(model: Any) -> Section:
+    choice: CVChoice = model.choice_
+    n, n_folds = len(choice.curves), len(members(model))
+    compared = f"{n:,} settings were" if n > 1 else "One setting was"
+    text = (
+        f"{compared} trained on {n_folds:,} folds and judged by the log-likelihood of the rows "
+        "held out, after calibration; higher is better. Chosen: "
+        f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
+        f"{_why(choice)}\n\n"
+        f"The {n_folds:,} networks of the folds predict together, and none was trained again. In "
+        'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
+        "beside each feature, which let a network bend there, two layers of 50 units, and the "
+        "evidence of at most ten passes over the data."
+    )
+    drawn = picture(
+        lambda ax: plot.candidate_curves(choice, ax=ax),
+        "Log-likelihood of held-out rows against the epochs, a line for each setting",
+    )
+    rows = [_race_row(curve, curve is choice.curves[choice.best]) for curve in _ranked(choice)]
+    return Section("How the networks were chosen", text, (_RACE_HEADER, rows), [drawn])
+
+
+class _Best(NamedTuple):
+    """The best point of a curve."""
+
+    n_epochs: int
+    calibrated: float
+    raw: float
+
+
+def _best_of(curve: CandidateCurve) -> _Best:
+    i = curve.calibrated.index(max(curve.calibrated))
+    return _Best(curve.n_epochs[i], curve.calibrated[i], curve.raw[i])
+
+
+def _ranked(choice: CVChoice) -> list[CandidateCurve]:
+    """Return the curves, best first; those that were never looked at come last."""
+    scores = {id(c): max(c.calibrated, default=-math.inf) for c in choice.curves}
+    return sorted(choice.curves, key=lambda curve: -scores[id(curve)])
+
+
+def _why(choice: CVChoice) -> str:
+    """Say by how much it was better than the best of the others."""
+    chosen = choice.curves[choice.best]
+    score = _best_of(chosen).calibrated
+    others = [curve for curve in _ranked(choice) if curve is not chosen and curve.n_epochs]
+    if not others:
+        return f"Its log-likelihood there is {_score(score)} per row; nothing else was compared."
+    second = _best_of(others[0])
+    return (
+        f"Its log-likelihood there is {_score(score)} per row, "
+        f"{score - second.calibrated:.3f} above the next best, "
+        f'"{plot.candidate_in_words(others[0].candidate)}" after '
+        f"{epochs_in_words(second.n_epochs)}."
+    )
+
+
+def _race_row(curve: CandidateCurve, chosen: bool) -> list[str]:
+    name = plot.candidate_in_words(curve.candidate)
+    if not curve.n_epochs:
+        return [name, "–", "–", "–", curve.outcome]
+    best = _best_of(curve)
+    outcome = f"chosen ({curve.outcome})" if chosen else curve.outcome
+    return [name, f"{best.n_epochs:,}", _score(best.calibrated), _score(best.raw), outcome]
+
+
+def _score(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+# ---- The calibration
+
+
+def _calibration_section(model: Any, target: str) -> Section:
+    text, rows = _in_detail(model.calibration_, target)
+    return Section("How it was calibrated", text, (SCORE_HEADER, rows))
+
+
+@singledispatch
+def _in_detail(calibration: Any, target: str) -> tuple[str, list[list[str]]]:
+    """Return the text and the table of the section."""
+    raise TypeError(f"{type(calibration).__name__} has no words")
+
+
+@_in_detail.register
+def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
+    factor, slope = math.sqrt(calibration.factor), calibration.range.slope
+    size = f"{factor:.2f} times as large as the networks expected"
+    done = "widened" if factor > 1.0 else "narrowed"
+    text = (
+        f"Errors on the rows held out were {size}, so all error bars are {done} by that factor. "
+        f"{_about_noise(calibration)}\n\n"
+        "Beyond the range of the training rows there are no errors to learn from; there the error "
+        "bars grow with the distance."
+    )
+    rows = [
+        ["Factor of the error bars", f"{factor:.3f}", "1: the networks were right about it."],
+        [
+            "Gain of the noise network",
+            "–" if math.isnan(calibration.gain) else gain_in_words(calibration),
+            "Log density per row, on rows held out from it, with the standard error. It is used "
+            "where the gain is above 0.",
+        ],
+        [
+            "Slope beyond the range",
+            number(slope),
+            f"Standard deviation added for each standard deviation of a feature, in units of "
+            f"{target}.",
+        ],
+    ]
+    return text, rows
+
+
+def _about_noise(calibration: Calibration) -> str:
+    if calibration.noise is not None:
+        return (
+            "A small second network has learned from these errors where the noise is larger and "
+            "where it is smaller. On rows it had not seen this gains "
+            f"{gain_in_words(calibration)} in log density per row, so it is used."
+        )
+    if math.isnan(calibration.gain):
+        return (
+            "There were too few rows to learn where the noise is larger: it is taken as constant."
+        )
+    return (
+        "A second network that learned where the noise is larger and where it is smaller gained "
+        f"nothing on rows it had not seen ({gain_in_words(calibration)} in log density per row), "
+        "so the noise is taken to be the same everywhere."
+    )
