@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from probprop.estimators.cv.sensitivity import (
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
@@ -132,6 +133,38 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    # ---- Training
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Go on with new rows; the first call is a `fit`.
+
+        Each row belongs to one fold, in turn. The network of that fold predicts it before any
+        network learns from it. The factor of the variances is the mean over these rows too, the
+        noise network, if there is one, makes a pass over their residuals, and the range beyond
+        which error bars grow holds them. All other networks make one pass over the row, in the
+        order given. Encoding and choice stay as `fit` left them, and so do `oof_predictive_` and
+        `oof_rows_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
+        """
+        warn_of_counts(self._go_on(Given(X, y, sample_weight)))
+        return self
 
     # ---- Prediction
 
