@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ from probprop._types import Array
 from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.files.fields import Parts, field, joined, parted
 from probprop.inference.noise import noise_network
@@ -19,6 +21,7 @@ from probprop.inference.standardize import Standardizer
 
 _RANGE = ("low", "high", "scale")
 _WEIGHTS = ("m_w", "v_w")  # the rest of a noise network never changes
+_OF_CLASSES = [field.name for field in fields(ClassCalibration)]
 _STANDARDIZER = ("x_mean", "x_scale", "missing_variance")
 
 
@@ -29,6 +32,7 @@ def describe_calibration(calibration: Calibration) -> Parts:
         "slope": float(calibration.range.slope),
         "gain": _number_or_none(calibration.gain),
         "gain_error": _number_or_none(calibration.gain_error),
+        "n_rows": float(calibration.n_rows),
     }
     arrays = joined({"range": {k: getattr(calibration.range, k) for k in _RANGE}})
     if (network := calibration.noise) is None:
@@ -48,7 +52,9 @@ def rebuild_calibration(
     factor, slope = field(header, "factor", float), field(header, "slope", float)
     if not 0.0 < factor < math.inf or not 0.0 <= slope < math.inf:
         raise ValueError("the factor or the slope of calibration_ is none that a model has")
-    gain, gain_error = (_read_number(header, k) for k in ("gain", "gain_error"))
+    if not (n_rows := _read_number(header, "n_rows")) > 0.0:
+        raise ValueError("calibration_ was made of no rows")
+    gain, gain_error = (_number_or_nan(header, k) for k in ("gain", "gain_error"))
     own = parted(arrays, ["range", "noise", "noise_encoding"])
     box = _rebuild_range(own["range"], slope, n_features)
     noise = None
@@ -56,7 +62,7 @@ def rebuild_calibration(
         noise = _rebuild_noise(header, own["noise"], own["noise_encoding"], n_features)
     elif own["noise"] or own["noise_encoding"]:
         raise ValueError("the noise network of calibration_ is not described")
-    return Calibration(factor, box, noise, gain, gain_error)
+    return Calibration(factor, box, noise, gain, gain_error, n_rows)
 
 
 def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:
@@ -94,6 +100,29 @@ def _rebuild_noise(
     return NoiseNetwork(state, noise_network(m_w, v_w), standardizer)
 
 
+# ---- Of classes
+
+
+def describe_class_calibration(calibration: ClassCalibration) -> Parts:
+    """Return the header of a calibration of probabilities; it has no arrays."""
+    return {k: float(getattr(calibration, k)) for k in _OF_CLASSES}, {}
+
+
+def rebuild_class_calibration(
+    header: dict[str, Any], arrays: dict[str, Array], n_features: int
+) -> ClassCalibration:
+    """Undo `describe_class_calibration`; the number of features does not matter."""
+    if arrays:
+        raise ValueError("a calibration of probabilities has no arrays")
+    numbers = {k: _read_number(header, k) for k in _OF_CLASSES}
+    if not min(numbers[k] for k in ("temperature", "precision", "n_rows")) > 0.0:
+        raise ValueError("calibration_ has a number that no model has")
+    return ClassCalibration(**numbers)
+
+
+# ---- Checks
+
+
 def check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
     """Refuse arrays of other names, dtypes or shapes, and such as are not finite."""
     if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
@@ -107,10 +136,12 @@ def _number_or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
+def _number_or_nan(header: dict[str, Any], key: str) -> float:
+    """Return a number; NaN stands for one that was not measured, null in the file."""
+    return math.nan if header.get(key, 0.0) is None else _read_number(header, key)
+
+
 def _read_number(header: dict[str, Any], key: str) -> float:
-    """Return a finite number; NaN stands for one that was not measured, null in the file."""
-    if key in header and header[key] is None:
-        return math.nan
     value: float = field(header, key, float)
     if not math.isfinite(value):
         raise ValueError(f"{key} of calibration_ is {value}")

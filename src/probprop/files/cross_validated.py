@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import model_selection
@@ -12,10 +13,16 @@ from sklearn.utils import check_random_state
 from probprop._types import Array
 from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.candidates import read_budget, read_candidates
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.validation import check_int, check_parameters
-from probprop.files.calibrations import describe_calibration, rebuild_calibration
-from probprop.files.ensembles import members_in
+from probprop.files.calibrations import (
+    describe_calibration,
+    describe_class_calibration,
+    rebuild_calibration,
+    rebuild_class_calibration,
+)
+from probprop.files.ensembles import check_same_classes, members_in
 from probprop.files.fields import Parts, feature_names, field, joined, parted
 from probprop.files.networks import describe_network, plain, rebuild_network
 from probprop.files.races import (
@@ -25,8 +32,25 @@ from probprop.files.races import (
     rebuild_race,
 )
 
-CV_KINDS: dict[str, tuple[type[Any], str]] = {"PBPRegressorCV": (PBPRegressorCV, "PBPRegressor")}
-"""The cross-validated estimators by name, and the class of their members."""
+
+class _Kind(NamedTuple):
+    """A class of cross-validated estimators, and what it is made of."""
+
+    estimator: type[PBPRegressorCV | PBPClassifierCV]
+    member: str
+    describe_calibration: Callable[[Any], Parts]
+    rebuild_calibration: Callable[[dict[str, Any], dict[str, Array], int], Any]
+
+
+CV_KINDS = {
+    "PBPRegressorCV": _Kind(
+        PBPRegressorCV, "PBPRegressor", describe_calibration, rebuild_calibration
+    ),
+    "PBPClassifierCV": _Kind(
+        PBPClassifierCV, "PBPClassifier", describe_class_calibration, rebuild_class_calibration
+    ),
+}
+"""The cross-validated estimators by name."""
 
 _SPLITTERS = (
     "GroupKFold",
@@ -46,12 +70,14 @@ _SPLITTERS = (
 def describe_cross_validated(model: Any) -> Parts:
     """Return the header and the arrays of a fitted estimator, without its rows held out."""
     members = [describe_network(member) for member in model.estimators_]
-    calibration, arrays = describe_calibration(model.calibration_)
+    name = type(model).__name__
+    calibration, arrays = CV_KINDS[name].describe_calibration(model.calibration_)
     encoding = {} if model.encoding_ is None else to_arrays(model.encoding_)
     header = {
-        "class": type(model).__name__,
+        "class": name,
         "parameters": _describe_parameters(model),
         "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
+        "n_samples_seen_": int(model.n_samples_seen_),
         "choice_": describe_race(model.choice_),
         "calibration_": calibration,
         "members": [header for header, _ in members],
@@ -64,8 +90,8 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     """Undo `describe_cross_validated`; TypeError and ValueError say why that is not possible."""
     model = _rebuild_unfitted(header)
     members = members_in(header)
-    kind = CV_KINDS[type(model).__name__][1]
-    if any(field(member, "class", str) != kind for member in members):
+    kind = CV_KINDS[type(model).__name__]
+    if any(field(member, "class", str) != kind.member for member in members):
         raise ValueError("a part of the model has a class that it cannot have")
     numbers = [str(i) for i in range(len(members))]
     own = parted(arrays, [*numbers, "encoding", "calibration"])
@@ -76,10 +102,14 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
         rebuild_network(member, own[i]) for member, i in zip(members, numbers, strict=True)
     ]
     _check_members(model)
+    check_same_classes(members)
     state, first = model.encoding_, model.estimators_[0]
     model.n_features_in_ = first.n_features_in_ if state is None else len(state.mean)
-    described = field(header, "calibration_", dict)
-    model.calibration_ = rebuild_calibration(described, calibration, model.n_features_in_)
+    model.likelihood_ = first.likelihood_
+    model.n_samples_seen_ = field(header, "n_samples_seen_", int)
+    check_int("n_samples_seen_", model.n_samples_seen_, 1)
+    described, n_features = field(header, "calibration_", dict), model.n_features_in_
+    model.calibration_ = kind.rebuild_calibration(described, calibration, n_features)
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
@@ -96,11 +126,14 @@ def _check_members(model: Any) -> None:
     for member in model.estimators_:
         if list(member.posterior_.layer_sizes) != sizes or hasattr(member, "feature_names_in_"):
             raise ValueError("the members are not networks of the candidate that was chosen")
-        if member.dtype != first.dtype or (member.noise, member.noise_tail) != _NOISE:
-            raise ValueError("the members have parameters that no member has")
-
-
-_NOISE = ("constant", "gaussian")
+        own, parameters = member.get_params(), first.get_params()
+        if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
+            raise ValueError("the members do not have the same parameters")
+        if (own.get("noise", "constant"), own.get("noise_tail", "gaussian")) != (
+            "constant",
+            "gaussian",
+        ):
+            raise ValueError("the members have noise that no member has")
 
 
 # ---- Parameters
@@ -116,7 +149,7 @@ def _describe_parameters(model: Any) -> dict[str, Any]:
 
 
 def _rebuild_unfitted(header: dict[str, Any]) -> Any:
-    kind, _ = CV_KINDS[field(header, "class", str)]
+    kind = CV_KINDS[field(header, "class", str)].estimator
     parameters = {**field(header, "parameters", dict)}
     if isinstance(candidates := parameters.get("candidates"), list):
         parameters["candidates"] = rebuild_candidates(candidates)

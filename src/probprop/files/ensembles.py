@@ -51,12 +51,17 @@ def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEns
             raise ValueError("the members do not have the same features")
         if member.likelihood_.n_outputs != first.likelihood_.n_outputs:
             raise ValueError("the members do not have the same outputs")
-    described = [(member.get("multilabel_"), member.get("classes_")) for member in members]
-    if any(other != described[0] for other in described):
-        raise ValueError("the members do not have the same classes")
+    check_same_classes(members)
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
+
+
+def check_same_classes(members: list[dict[str, Any]]) -> None:
+    """Refuse members with classes of their own."""
+    described = [(member.get("multilabel_"), member.get("classes_")) for member in members]
+    if any(other != described[0] for other in described):
+        raise ValueError("the members do not have the same classes")
 
 
 def members_in(header: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,261 @@
+"""Files of cross-validated estimators that are damaged or hostile: one clear error each."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from cv_models import X, answers, fit_small
+from model_files import header_of, refused, rezip, unzip
+from probprop import ModelFileError, load
+from probprop.files.format import read_model, write_model
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A file of each kind; that of values has an encoding and a noise network."""
+    folder = tmp_path_factory.mktemp("cv")
+    for kind in ("values", "labels"):
+        fit_small(kind).save(folder / kind)
+    return {kind: folder / kind for kind in ("values", "labels")}
+
+
+@pytest.fixture
+def path(tmp_path: Path, saved: dict[str, Path]) -> Path:
+    return Path(shutil.copy(saved["values"], tmp_path / "model.pbp"))
+
+
+@pytest.fixture
+def labels(tmp_path: Path, saved: dict[str, Path]) -> Path:
+    return Path(shutil.copy(saved["labels"], tmp_path / "labels.pbp"))
+
+
+REMOVE = object()
+NAN, INF = float("nan"), float("inf")
+IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
+    ("class",): [REMOVE, None, 1, "PBPRegressor", "PBPEnsemble", "TableModel"],
+    ("parameters",): [REMOVE, None, []],
+    ("members",): [REMOVE, None, {}, [], [1], [{}, {}]],
+    ("feature_names_in_",): [REMOVE, ["a"], "abc", ["a", "b", 3]],
+    ("n_samples_seen_",): [REMOVE, 0, 1.0, True],
+    ("choice_",): [REMOVE, None, []],
+    ("calibration_",): [REMOVE, None, []],
+    ("choice_", "best"): [REMOVE, -1, 2, 1, 1.0, True],  # the second has another form
+    ("choice_", "n_epochs"): [REMOVE, 0, 30, "20"],
+    ("choice_", "curves"): [REMOVE, [], {}, [1], [None]],
+    ("choice_", "curves", "0", "candidate"): [REMOVE, None, {}, {"n_bins": 4, "hidden": [4]}],
+    ("choice_", "curves", "0", "candidate", "n_bins"): [REMOVE, 1, 2.5, "4", None],
+    ("choice_", "curves", "0", "candidate", "hidden"): [REMOVE, 4, [0], [5], [4, 4], [[4]], "4"],
+    ("choice_", "curves", "0", "candidate", "memory"): [REMOVE, 0.5, "auto", [], NAN],
+    ("choice_", "curves", "0", "calibrated"): [REMOVE, [], [NAN] * 3, [1, 2, 3], "abc"],
+    ("choice_", "curves", "0", "n_epochs"): [[20, 20, 20], [0, 20, 40], [20, 40, 10**400]],
+    ("choice_", "curves", "0", "factor"): [[0.0, 1.0, 1.0], [-1.0, 1.0, 1.0]],
+    ("choice_", "curves", "0", "outcome"): [REMOVE, None, 1],
+    ("calibration_", "factor"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
+    ("calibration_", "n_rows"): [REMOVE, 0.0, -1.0, INF, 150],
+    ("calibration_", "slope"): [REMOVE, -1.0, NAN, INF, 1],
+    ("calibration_", "gain"): [REMOVE, NAN, INF, "0"],
+    ("calibration_", "gain_error"): [REMOVE, NAN, 1],
+    ("calibration_", "noise_layer_sizes"): [REMOVE, [], [1], [2] * 3, [1.0, 1], "ab", [1] * 9**5],
+    ("calibration_", "noise_dtype"): [REMOVE, "float64", "int64", 4],
+    ("parameters", "cv"): [None, 0, 1, 2.0, "2", True, [], {}, {"splitter": "KFold"}],
+    ("parameters", "candidates"): ["none", None, [], [1], {}, [{"hidden": [4]}]],
+    ("parameters", "budget"): ["none", None, 0, -1.0, NAN, True, []],
+    ("parameters", "dtype"): ["float16", None],
+    ("parameters", "random_state"): [-1, 2**32, 1.5, "a", [1], {}],
+    ("parameters", "n_jobs"): [0, 1.5, "1"],
+    ("parameters", "another"): [1],
+    ("parameters", "self"): [1],
+    ("members", "1", "class"): ["PBPClassifier", "PBPRegressorCV", None],
+    ("members", "1", "feature_names_in_"): [["a"] * 15, ["a"]],
+    ("members", "1", "parameters", "dtype"): ["float64"],
+    ("members", "0", "parameters", "noise"): ["input"],
+    ("members", "0", "parameters", "noise_tail"): ["heavy"],
+}
+SPLITTER = {"splitter": "KFold", "parameters": {"n_splits": 3}}
+IMPOSSIBLE["parameters", "cv"] += [
+    SPLITTER | {"splitter": name} for name in ("check_cv", "GridSearchCV", "__builtins__", "", 1)
+]
+IMPOSSIBLE["parameters", "cv"] += [
+    SPLITTER | {"parameters": parameters}
+    for parameters in ({"n_splits": 1}, {"n_splits": [3]}, {"a": 1}, {"self": 1}, [], None)
+]
+
+
+def at(tree: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        tree = tree[int(key) if isinstance(tree, list) else key]
+    return tree
+
+
+OF_LABELS: dict[tuple[str, ...], list[Any]] = {
+    ("class",): ["PBPRegressorCV"],
+    ("n_samples_seen_",): [REMOVE, 0, -1, 1.0],
+    ("calibration_", "temperature"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
+    ("calibration_", "precision"): [REMOVE, 0.0, INF],
+    ("calibration_", "log_loss"): [REMOVE, NAN, "0"],
+    ("calibration_", "n_rows"): [0.0, 60],
+    ("members", "0", "class"): ["PBPRegressor"],
+    ("members", "1", "multilabel_"): [REMOVE, True],
+    ("members", "1", "classes_", "values"): [["a", "b", "c"], ["a", "b"]],
+}
+
+
+def refuses_each(path: Path, keys: tuple[str, ...], values: list[Any]) -> None:
+    content = path.read_bytes()
+    for value in values:
+        path.write_bytes(content)
+        with header_of(path) as header:
+            place = at(header, keys[:-1])
+            place[keys[-1]] = value
+            if value is REMOVE:
+                del place[keys[-1]]
+        refused(path, "")
+
+
+@pytest.mark.parametrize("keys", IMPOSSIBLE, ids=".".join)
+def test_impossible_fields(path: Path, keys: tuple[str, ...]) -> None:
+    refuses_each(path, keys, IMPOSSIBLE[keys])
+
+
+@pytest.mark.parametrize("keys", OF_LABELS, ids=".".join)
+def test_impossible_fields_of_a_classifier(labels: Path, keys: tuple[str, ...]) -> None:
+    refuses_each(labels, keys, OF_LABELS[keys])
+
+
+def test_a_calibration_of_labels_with_arrays(labels: Path) -> None:
+    header, arrays = read_model(labels)
+    write_model(labels, header, arrays | {"calibration/x": np.ones(3)})
+    refused(labels, "a calibration of probabilities has no arrays")
+
+
+def changed(array: Any, value: float) -> Any:
+    array = array.copy()
+    array.flat[-1] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("calibration/range/low", lambda a: a + 1e9),
+        ("calibration/range/low", lambda a: a[:2]),
+        ("calibration/range/high", lambda a: changed(a, NAN)),
+        ("calibration/range/scale", lambda a: changed(a, 0.0)),
+        ("calibration/range/scale", None),
+        ("calibration/noise/v_w_0", lambda a: changed(a, 0.0)),
+        ("calibration/noise/m_w_1", lambda a: changed(a, INF)),
+        ("calibration/noise/m_w_1", lambda a: a.astype(np.float64)),
+        ("calibration/noise/m_w_1", lambda a: a[:, :-1]),
+        ("calibration/noise/x_scale", lambda a: changed(a, -1.0)),
+        ("calibration/noise/missing_variance", lambda a: changed(a, 0.5)),
+        ("calibration/noise/missing_variance", None),
+        ("calibration/noise_encoding/mean", None),
+        ("calibration/noise_encoding/end", lambda a: a - 1e9),
+        ("encoding/start", lambda a: changed(a, NAN)),
+        ("encoding/column", lambda a: a[::-1]),
+        ("encoding/ramp_scale", None),
+        ("0/m_w_0", lambda a: a[:-1]),
+        ("1/v_w_0", lambda a: changed(a, -1.0)),
+        ("1/x_mean", None),
+    ],
+)
+def test_arrays_that_no_model_has(path: Path, name: str, change: Any) -> None:
+    header, arrays = read_model(path)
+    array = arrays.pop(name)
+    write_model(path, header, arrays if change is None else arrays | {name: change(array)})
+    refused(path, "")
+
+
+@pytest.mark.parametrize(
+    "name", ["2/m_w_0", "m_w_0", "calibration/x", "calibration/noise/m_w_2", "/", "calibration"]
+)
+def test_arrays_of_no_part(path: Path, name: str) -> None:
+    header, arrays = read_model(path)
+    write_model(path, header, arrays | {name: arrays["0/m_w_0"]})
+    refused(path, "")
+
+
+def test_an_encoding_of_a_model_that_has_none(path: Path) -> None:
+    header, arrays = read_model(path)
+    write_model(path, header, {k: a for k, a in arrays.items() if not k.startswith("encoding/")})
+    refused(path, "the encoding is not that of the candidate that was chosen")
+
+
+def test_a_noise_network_that_is_not_described(path: Path) -> None:
+    with header_of(path) as header:
+        del header["calibration_"]["noise_layer_sizes"]
+    refused(path, "the noise network of calibration_ is not described")
+
+
+def survives(path: Path, content: bytes, expected: np.ndarray) -> bool:
+    """Load a mutated file: refused, or the same model all the same."""
+    path.write_bytes(content)
+    try:
+        loaded = load(path)
+    except ModelFileError:
+        return False
+    assert_array_equal(answers(loaded), expected)
+    return True
+
+
+def test_truncations_are_noticed(path: Path) -> None:
+    content, expected = path.read_bytes(), answers(load(path))
+    lengths = {*range(0, len(content), 997), *range(len(content) - 50, len(content))}
+    for length in sorted(lengths):
+        assert not survives(path, content[:length], expected), length
+    assert survives(path, content, expected)
+
+
+def test_flipped_bytes_are_noticed_or_do_not_matter(path: Path) -> None:
+    content, expected, rng = path.read_bytes(), answers(load(path)), random.Random(0)
+    for _ in range(200):
+        mutated = bytearray(content)
+        mutated[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+        survives(path, bytes(mutated), expected)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("kind", ["values", "labels"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), value=JSON)
+def test_any_json_in_the_header(saved: dict[str, Path], kind: str, data: Any, value: Any) -> None:
+    members = unzip(saved[kind])
+    header = json.loads(members["header.json"])
+    target: Any = header
+    while True:  # to a place at random, but not among the descriptions of the arrays
+        keys = (
+            range(len(target)) if isinstance(target, list) else sorted(target.keys() - {"arrays"})
+        )
+        key = data.draw(st.sampled_from(list(keys)))
+        if not (isinstance(target[key], dict | list) and target[key] and data.draw(st.booleans())):
+            break
+        target = target[key]
+    target[key] = value
+    mutated = saved[kind].parent / "header"
+    rezip(mutated, members | {"header.json": json.dumps(header).encode()})
+    try:
+        loaded = load(mutated)
+    except ModelFileError:
+        return
+    assert loaded.predict(X).shape == (len(X),)
