@@ -21,15 +21,33 @@ Features = Annotated[
     list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
-Hidden = Annotated[str, typer.Option(metavar="N,N,...", help="Units of each hidden layer.")]
+Hidden = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="One network: units of each hidden layer.  [default: 50]"),
+]
 Epochs = Annotated[
-    int, typer.Option(metavar="N", help="Passes; many more make error bars too small.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="One network: passes; many more make error bars too small.  [default: 40]",
+    ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         metavar="N|none",
-        help="Most evidence held, in passes.  [default: none; 10 for classes]",
+        help="One network: most evidence held, in passes.  [default: none; 10 for classes]",
+    ),
+]
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", help="One network by the paper's protocol: milliseconds, not seconds."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="fast|good|best|SECONDS",
+        help="How much to compare; or seconds of processor time.  [default: good]",
     ),
 ]
 

@@ -115,6 +115,17 @@ class Terminal:
             yield advance
 
     @contextmanager
+    def share(self, text: str) -> Iterator[Callable[[float], None]]:
+        """Show a bar with the time left; yields what is told the share done, 0 to 1."""
+        with self._progress(TextColumn(""), has_end=True) as progress:
+            task = progress.add_task(text, total=1.0)
+
+            def reach(share: float) -> None:
+                progress.update(task, completed=share)
+
+            yield reach
+
+    @contextmanager
     def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:
         """Show a bar with the time left (None: rows unknown); yields what counts rows."""
         counter = TextColumn("{task.completed:,.0f} rows")

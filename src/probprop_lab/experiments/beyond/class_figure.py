@@ -25,7 +25,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    from probprop.plot.parts import BLUE, GREEN, VERMILLION
+    from probprop.plot.parts import BLUE, GREEN, ORANGE, VERMILLION
 
     compared = [record for record in records if record["gap"] is not None]
     names = list(dict.fromkeys(record["dataset"] for record in compared))
