@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from probprop import table as table
     from probprop._version import __version__
     from probprop.encoding.transformer import PiecewiseLinearEncoder
-    from probprop.estimators.choice import Choice, Curve
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration
     from probprop.estimators.cv.candidates import Candidate
@@ -43,11 +42,9 @@ _HOME = {
     "Calibration": "estimators.cv.calibration",
     "Candidate": "estimators.cv.candidates",
     "CandidateCurve": "estimators.cv.runners",
-    "Choice": "estimators.choice",
     "ClassCalibration": "estimators.cv.class_calibration",
     "ClassMixture": "predictive.classes",
     "ClassPredictive": "predictive.classes",
-    "Curve": "estimators.choice",
     "Epoch": "inference.posterior",
     "EvidenceSelection": "estimators.selection",
     "HeavyMixture": "predictive.heavy",
@@ -76,11 +73,9 @@ __all__ = [
     "Calibration",
     "Candidate",
     "CandidateCurve",
-    "Choice",
     "ClassCalibration",
     "ClassMixture",
     "ClassPredictive",
-    "Curve",
     "Epoch",
     "EvidenceSelection",
     "HeavyMixture",

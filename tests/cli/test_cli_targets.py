@@ -109,16 +109,12 @@ def test_one_target_is_as_it_was() -> None:
     assert listed.predict_distribution(loads()).mean.shape == (70,)
 
 
-@pytest.mark.parametrize("options", ["--ensemble 2", "--epochs auto --memory 3"])
-def test_ensembles_and_auto(options: str, capfd: Captured) -> None:
+@pytest.mark.parametrize("options", ["--ensemble 2", "--memory 3"])
+def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
     line = f"fit loads.csv --target a,cost --features b,wall --hidden 3 --epochs 2 {options}"
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")
-    if "auto" in options:
-        assert "chosen on held-out rows" in capfd.readouterr().err
-        assert model.estimator.choice_.curves
-    else:
-        assert isinstance(model.estimator, PBPEnsemble)
+    assert isinstance(model.estimator, PBPEnsemble) == ("ensemble" in options)
     assert call("predict m.pbp new.csv -o out.csv -q") == 0
     written, predicted = pd.read_csv("out.csv"), model.predict_distribution(loads()[50:])
     lower, upper = predicted.interval(0.95)

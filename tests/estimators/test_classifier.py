@@ -279,30 +279,3 @@ def test_progress_bar_without_noise(wine, capsys):
     assert len(lines) == 5
     assert "mean log Z" in lines[0]
     assert "noise" not in lines[0]
-
-
-@pytest.mark.parametrize("memory", ["auto", 10.0, None])
-def test_auto(split, memory):
-    X, _, y, _ = split
-    model = small(n_epochs="auto", memory=memory).fit(X[:80], y[:80])
-    choice = model.choice_
-    assert choice.n_rows == 80
-    assert choice.curves[0].memory == (10.0 if memory == "auto" else memory)  # the usual one
-    assert len(choice.curves) == (5 if memory == "auto" else 1)
-    assert all(score < 0.0 for curve in choice.curves for score in curve.log_likelihood)
-    again = small(n_epochs=choice.n_epochs, memory=choice.memory).fit(X[:80], y[:80])
-    assert_array_equal(model.predict_proba(X), again.predict_proba(X))
-
-
-def test_auto_scores_are_log_losses_of_held_out_rows(wine):
-    from probprop.estimators.choice import validation_parts
-
-    X, _, y, _ = wine
-    seed = RandomState(0).randint(2**31)
-    expected = []
-    for train, held_out in validation_parts(len(y), seed):
-        model = small(random_state=seed, n_epochs=40).fit(X[train], y[train])
-        expected.append(model.predict_log_proba(X[held_out])[range(len(held_out)), y[held_out]])
-    curve = small(n_epochs="auto").fit(X, y).choice_.curves[0]
-    at_40 = curve.log_likelihood[curve.n_epochs.index(40)]
-    assert at_40 == pytest.approx(np.concatenate(expected).mean(), rel=1e-9)

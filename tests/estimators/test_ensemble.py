@@ -292,23 +292,6 @@ def test_a_warning_of_the_data_is_given_once(diabetes):
     assert [w.category.__name__ for w in caught] == ["DataConversionWarning"]
 
 
-def test_the_automatic_choice_is_made_once_and_shared(diabetes, monkeypatch):
-    X, y = diabetes[0][:100], diabetes[1][:100]
-    auto = PBPRegressor(5, n_epochs="auto", memory="auto", random_state=3)
-    single = clone(auto).fit(X, y)
-    chosen = []
-    choose = probprop.estimators.base.choose
-    monkeypatch.setattr(
-        probprop.estimators.base,
-        "choose",
-        lambda *args, **options: chosen.append(choose(*args, **options)) or chosen[-1],
-    )
-    ensemble = PBPEnsemble(auto, n_members=3, n_jobs=2).fit(X, y)
-    assert len(chosen) == 1
-    assert all(member.choice_ == single.choice_ for member in ensemble.estimators_)
-    assert_array_equal(ensemble.estimators_[0].predict(X), single.predict(X))
-
-
 # ---- In scikit-learn's company
 
 

@@ -15,7 +15,6 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import probprop.estimators.base
 from labelled import Split, small
 from model_files import assert_same, header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
@@ -138,22 +137,6 @@ def test_a_standard_deviation_of_classes_is_refused(wine: Split):
     model = PBPEnsemble(small(), n_members=2).fit(wine[0], wine[2])
     with pytest.raises(ValueError, match="return_std=True is for regressors"):
         model.predict(wine[1], return_std=True)
-
-
-def test_the_automatic_choice_is_made_once_and_shared(wine: Split, monkeypatch):
-    X, _, y, _ = wine
-    auto = small(n_epochs="auto", memory="auto")
-    single = clone(auto).fit(X, y)
-    chosen = []
-    choose = probprop.estimators.base.choose
-    monkeypatch.setattr(
-        probprop.estimators.base,
-        "choose",
-        lambda *args, **options: chosen.append(choose(*args, **options)) or chosen[-1],
-    )
-    ensemble = PBPEnsemble(auto, n_members=2).fit(X, y)
-    assert len(chosen) == 1
-    assert all(member.choice_ == single.choice_ for member in ensemble.estimators_)
 
 
 # ---- partial_fit

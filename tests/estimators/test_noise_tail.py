@@ -165,13 +165,6 @@ def test_an_ensemble_has_a_mixture_of_heavy_tails() -> None:
     assert_allclose(p.cdf(upper) - p.cdf(lower), 0.9, rtol=1e-9)
 
 
-def test_choosing_epochs_scores_the_heavy_tails() -> None:
-    X, y = made(120, wild=0.05)
-    model = heavy(n_epochs="auto").fit(X, y)
-    assert model.choice_.n_epochs >= 1
-    assert model.posterior_.tail[0] > 0.0
-
-
 def test_the_gradient_of_the_std_knows_the_noise() -> None:
     X, y = made(60, wild=0.1)
     model = heavy().fit(X, y)

@@ -11,7 +11,6 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.estimators.choice import validation_parts
 from probprop.inference.likelihoods import Gaussian, Probit
 from probprop.inference.prediction import weighted_log_p
 from probprop.predictive.classes import ClassPredictive
@@ -216,7 +215,7 @@ def test_small_powers_keep_a_classifier_near_its_prior() -> None:
     assert unsure.max(axis=1).mean() < 0.6 < sure.max(axis=1).mean()
 
 
-# ---- The choice
+# ---- Rows held out
 
 
 def test_held_out_rows_have_their_own_noise() -> None:
@@ -234,19 +233,6 @@ def test_held_out_rows_have_their_own_noise() -> None:
     classes = ClassPredictive(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
     found = weighted_log_p(Probit(np.arange(2)), classes, np.array([1.0, -1.0]), weights)
     assert_allclose(found, weights * np.log(0.5))
-
-
-def test_the_choice_takes_weights_and_errors() -> None:
-    auto = regressor(memory="auto").fit(X, Y, W, y_std=np.linspace(0.0, 2.0, N))
-    assert auto.choice_.n_rows == N
-    plain = regressor(memory="auto").fit(X, Y)
-    assert auto.choice_.curves != plain.choice_.curves
-    same_weights = regressor(memory="auto").fit(X, Y, np.ones(N), y_std=0.0)
-    for a, b in zip(same_weights.choice_.curves, plain.choice_.curves, strict=True):
-        assert_allclose(a.log_likelihood, b.log_likelihood, rtol=1e-12)
-    assert len(validation_parts(N, 0)) == 5
-    labels = classifier(memory="auto").fit(X, LABELS, W)
-    assert labels.choice_.n_rows == N
 
 
 # ---- What is refused

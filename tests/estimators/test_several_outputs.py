@@ -178,13 +178,6 @@ def test_partial_fit_goes_on_with_as_many_targets(linnerud) -> None:
         model.partial_fit(X, y[:, 0])
 
 
-def test_auto_judges_the_targets_together(linnerud) -> None:
-    X, y = linnerud
-    model = PBPRegressor(3, n_epochs="auto", memory=3.0, random_state=0).fit(X, y)
-    assert model.choice_.n_rows == len(X)
-    assert model.predict(X).shape == y.shape
-
-
 def test_what_is_for_one_target_says_so(model: PBPRegressor, linnerud) -> None:
     for method, argument in (("predict_gradient", linnerud[0]), ("sample_functions", 1)):
         with pytest.raises(ValueError, match=f"{method} is for one target, but this model has 3"):

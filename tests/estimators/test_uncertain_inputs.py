@@ -308,9 +308,9 @@ def test_saved_and_loaded(incomplete, tmp_path: Path) -> None:
     assert_array_equal(load(tmp_path / "m").predict(X), model.predict(X))
 
 
-def test_auto_and_ensembles(incomplete) -> None:
+def test_ensembles(incomplete) -> None:
     X, y = incomplete
-    inside = PBPRegressor(3, n_epochs="auto", memory=3.0, missing="marginalize", random_state=0)
+    inside = PBPRegressor(3, n_epochs=3, memory=3.0, missing="marginalize", random_state=0)
     model = PBPEnsemble(inside, 2).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()

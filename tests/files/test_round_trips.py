@@ -203,7 +203,7 @@ def spoil(model: PBPRegressor) -> None:
     ("change", "reason"),
     [
         (spoil, "m_w_0 has values"),
-        (lambda m: m.set_params(n_epochs="many"), "n_epochs must be one of"),
+        (lambda m: m.set_params(n_epochs="many"), "n_epochs must be an instance of int"),
         (lambda m: m.set_params(verbose=object()), "verbose must be an instance of"),
         (lambda m: setattr(m, "log_evidence_", np.inf), "log_evidence_ is inf"),
     ],

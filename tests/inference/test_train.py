@@ -341,3 +341,14 @@ def test_steps_are_one_training(monkeypatch) -> None:
         found.append((epochs, fitted.log_evidence, fitted.n_samples_seen, fitted.epoch))
         assert [len(run.made) for run in runs] == steps
     assert found[0] == found[1] == found[2]
+
+
+def test_steps_of_a_training_are_those_of_one_fit() -> None:
+    random = np.random.RandomState(0)
+    X, y = random.standard_normal((60, 3)), random.standard_normal(60)
+    plan, random_state = Plan(Gaussian(), hidden=(2,)), np.random.RandomState(0)
+    before = training.start(plan, Inputs(X), y, random_state)
+    run = training.begin(plan, before, Inputs(X), y, random_state)
+    made = [epoch for state in training.train(run, [1] * 50) for epoch in state.made]
+    assert [epoch.n_iter for epoch in made] == list(range(1, 51))
+    assert made == PBPRegressor(2, n_epochs=50, random_state=0).fit(X, y).history_

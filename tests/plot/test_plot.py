@@ -17,7 +17,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
 from probprop import PBPRegressor, plot
-from probprop.estimators.choice import Choice, Curve
 from probprop.metrics import predictive_coverage
 from probprop.predictive.gaussian import Predictive
 
@@ -329,10 +328,6 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.predictive_band(bmi, p, data=(bmi, y), truth=bmi * 4, ax=ax)
         case "training_curve":
             return plot.training_curve(model.history_, ax=ax)
-        case "choice_curves":
-            n_epochs, scores = (10, 20, 40, 80), (-2.1, -1.9, -2.0, -2.2)
-            curves = Curve(None, n_epochs, scores), Curve(3.0, n_epochs, scores[::-1])
-            return plot.choice_curves(Choice(40, 3.0, 0.1, 0.05, 60, curves), ax=ax)
         case "partial_dependence":
             return plot.partial_dependence(model, X, 2, ax=ax)
         case "weight_posterior":

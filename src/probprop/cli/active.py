@@ -15,16 +15,25 @@ import typer
 
 from probprop._atomic import replacing
 from probprop.cli.arguments import (
+    Budget,
     Drop,
     Epochs,
+    Fast,
     Features,
     Hidden,
     check_range,
     column_names,
-    layers,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destination, check_table_extension, naming, table_writer
+from probprop.cli.recipes import (
+    Choosing,
+    NetworkOptions,
+    OneNetwork,
+    Recipe,
+    budget_of,
+    takes_one_network,
+)
 from probprop.cli.scores import show
 from probprop.table.seed import DEFAULT_SEED
 
@@ -42,7 +51,7 @@ ACTIVE_EXAMPLES = """\b
 Examples:
   probprop active alloys.csv --target strength --ask 5
   probprop active alloys.csv --target strength --ask 5 --drop id -o alloys.csv
-  probprop active alloys.csv --target strength --strategy thompson
+  probprop active alloys.csv --target strength --strategy thompson --fast
 """
 MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model")
 
@@ -85,8 +94,10 @@ def active(
     strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = VARIANCE,
     features: Features = None,
     drop: Drop = None,
-    hidden: Hidden = "50",
-    epochs: Epochs = 40,
+    fast: Fast = False,
+    budget: Budget = None,
+    hidden: Hidden = None,
+    epochs: Epochs = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same rows.")
     ] = DEFAULT_SEED,
@@ -103,18 +114,20 @@ def active(
     The strategies: variance, where the model is least certain, to learn the whole
     function; information_gain, the same as long as the noise is constant; thompson, where the
     target may be largest; random.
+
+    The settings of the model are chosen by cross-validation, as in `probprop fit`; with --fast,
+    --hidden or --epochs it is one network.
     """
     check_range("--ask", ask, 1, math.inf)
-    check_range("--epochs", epochs, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 - 1)
-    sizes = layers(hidden)
+    options, seconds = NetworkOptions(hidden, epochs), budget_of(budget)
+    options.check()
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
     check_table_extension(output)
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
-    from probprop.estimators.regressor import PBPRegressor
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
@@ -139,8 +152,12 @@ def active(
     _check_new(pool, n_new)
     if n_new < ask:
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
-    regressor = PBPRegressor(sizes, n_epochs=epochs, random_state=seed)
-    learner = ActiveLearner(regressor, strategy.value, random_state=seed)
+    # Of a single row none can be held out.
+    reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
+    recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed)
+    if takes_one_network(terminal, reasons, fast=fast, budget=budget):
+        recipe = OneNetwork(options, of_classes=False, seed=seed)
+    learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=seed)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
     predicted = learner.estimator_.predict_distribution(X[~measured])
 
@@ -153,6 +170,8 @@ def active(
             write(table.assign(**marks).astype(_WHOLE))
     else:
         _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout)
+    for line in recipe.choice(learner.estimator_).splitlines():
+        terminal.say(line)
     terminal.say(
         f"fitted on {plural(len(y), 'row')} with a {target!r}; of the "
         f"{plural(len(predicted.mean), 'row')} without, measure these next:"

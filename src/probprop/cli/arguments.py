@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -21,18 +21,33 @@ Features = Annotated[
     list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
-Hidden = Annotated[str, typer.Option(metavar="N,N,...", help="Units of each hidden layer.")]
-_PASSES = "Passes; many more make error bars too small."
-Epochs = Annotated[int, typer.Option(metavar="N", help=_PASSES)]
-EpochsOrAuto = Annotated[
-    str, typer.Option(metavar="N|auto", help=f"{_PASSES} auto: chosen on held-out rows.")
+Hidden = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="One network: units of each hidden layer.  [default: 50]"),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="One network: passes; many more make error bars too small.  [default: 40]",
+    ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
-        metavar="N|auto|none",
-        help="Most evidence held, in passes; auto: chosen on held-out rows.  "
-        "[default: none; 10 for classes]",
+        metavar="N|none",
+        help="One network: most evidence held, in passes.  [default: none; 10 for classes]",
+    ),
+]
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", help="One network by the paper's protocol: milliseconds, not seconds."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="fast|good|best|SECONDS",
+        help="How much to compare; or seconds of processor time.  [default: good]",
     ),
 ]
 
@@ -44,36 +59,14 @@ def check_range(option: str, value: float, low: float, high: float) -> None:
         raise typer.BadParameter(f"{value:g} is not {limits}", param_hint=option)
 
 
-def epochs_of(text: str) -> int | Literal["auto"]:
-    """Parse a number of passes, "40", or "auto".
+def memory_of(text: str) -> float | None:
+    """Parse a number of passes, "30", or "none" as None.
 
     Examples
     --------
-    >>> epochs_of("40"), epochs_of("auto")
-    (40, 'auto')
+    >>> memory_of("30"), memory_of("none")
+    (30.0, None)
     """
-    if text == "auto":
-        return "auto"
-    try:
-        n_epochs = int(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither a whole number nor auto", param_hint="--epochs"
-        ) from None
-    check_range("--epochs", n_epochs, 1, math.inf)
-    return n_epochs
-
-
-def memory_of(text: str) -> float | Literal["auto"] | None:
-    """Parse a number of passes, "30", or "auto", or "none" as None.
-
-    Examples
-    --------
-    >>> memory_of("30"), memory_of("auto"), memory_of("none")
-    (30.0, 'auto', None)
-    """
-    if text == "auto":
-        return "auto"
     if text == "none":
         return None
     try:
@@ -81,9 +74,7 @@ def memory_of(text: str) -> float | Literal["auto"] | None:
     except ValueError:
         memory = math.nan
     if not math.isfinite(memory):
-        raise typer.BadParameter(
-            f"{text!r} is neither a number nor auto nor none", param_hint="--memory"
-        )
+        raise typer.BadParameter(f"{text!r} is neither a number nor none", param_hint="--memory")
     check_range("--memory", memory, 1, math.inf)
     return memory
 

@@ -89,7 +89,7 @@ class Terminal:
 
     @contextmanager
     def epochs(
-        self, text: str, n_epochs: int | None, *, first: str | None = None, show_noise: bool = True
+        self, text: str, n_epochs: int | None, *, show_noise: bool = True
     ) -> Iterator[Callable[[Epoch], None]]:
         """Show a bar with the time left; yields the callback of `PBPRegressor.fit`.
 
@@ -99,8 +99,6 @@ class Terminal:
             What is done.
         n_epochs : int or None
             None where their number is not known: the bar then shows the time that has passed.
-        first : str, default=None
-            What is done before the first epoch, where that takes time too.
         show_noise : bool, default=True
             Whether the network learns a noise to show.
         """
@@ -108,20 +106,24 @@ class Terminal:
 
         noise = TextColumn("{task.fields[noise]}")
         with self._progress(noise, has_end=n_epochs is not None) as progress:
-            total = n_epochs if first is None else None
-            task = progress.add_task(text if first is None else first, total=total, noise="")
+            task = progress.add_task(text, total=n_epochs, noise="")
 
             def advance(epoch: Epoch) -> None:
                 noise_std = f"noise std {noise_text(epoch)}" if show_noise else ""
-                progress.update(
-                    task,
-                    description=text,
-                    total=n_epochs,
-                    completed=epoch.n_iter,
-                    noise=noise_std,
-                )
+                progress.update(task, completed=epoch.n_iter, noise=noise_std)
 
             yield advance
+
+    @contextmanager
+    def share(self, text: str) -> Iterator[Callable[[float], None]]:
+        """Show a bar with the time left; yields what is told the share done, 0 to 1."""
+        with self._progress(TextColumn(""), has_end=True) as progress:
+            task = progress.add_task(text, total=1.0)
+
+            def reach(share: float) -> None:
+                progress.update(task, completed=share)
+
+            yield reach
 
     @contextmanager
     def rows(self, text: str, n_rows: int | None) -> Iterator[Callable[[int], None]]:

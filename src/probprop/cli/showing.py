@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from probprop.cli.arguments import Fast
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destination, naming
 from probprop.cli.scores import show
@@ -33,17 +34,20 @@ def demo(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
     ] = "probprop-demo.html",
+    fast: Fast = False,
 ) -> None:
     """Fit two small data sets and write a report to look at.
 
     The toy problem is that of the paper: y = x^3 + noise, 20 points, 100 hidden units. The
-    other data ship with scikit-learn: the progress of diabetes in 442 patients.
+    other data ship with scikit-learn: the progress of diabetes in 442 patients. For them settings
+    are compared by cross-validation and the best are calibrated, as `probprop fit --budget fast`
+    does; with --fast it is one network, as for the toy problem.
     """
     check_destination(output)
     from probprop.demo import SCORES, run_demo, write_demo_report
 
     terminal = terminal_of(context)
-    results = run_demo()
+    results = run_demo(fast=fast)
     header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "inside 95 %", "fit"]
     terminal.table(
         header,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probprop.cli.arguments import (
+    Budget,
     Data,
     Drop,
-    EpochsOrAuto,
+    Epochs,
+    Fast,
     Features,
     Hidden,
     Memory,
@@ -19,13 +21,21 @@ from probprop.cli.arguments import (
     Report,
     check_range,
     column_names,
-    epochs_of,
-    layers,
-    memory_of,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.output import check_destination
+from probprop.cli.recipes import (
+    Choosing,
+    NetworkOptions,
+    NoiseOption,
+    OneNetwork,
+    Precision,
+    Recipe,
+    TailOption,
+    budget_of,
+    takes_one_network,
+)
 from probprop.cli.scores import score_table, scores, show, write_model_report
 from probprop.table.seed import DEFAULT_SEED
 
@@ -40,13 +50,13 @@ FIT_EXAMPLES = """\b
 Examples:
   probprop fit houses.csv --target price -o houses.pbp
   probprop fit houses.parquet --target price --drop id,address -o houses.pbp --report houses.html
-  probprop fit houses.csv --target price --epochs auto --memory auto -o houses.pbp
-  probprop fit flowers.csv --target species --ensemble 5 -o flowers.pbp
-  probprop fit buildings.csv --target heating,cooling -o loads.pbp
-  probprop fit houses.csv --target price --noise input -o houses.pbp
+  probprop fit houses.csv --target price --budget best -o houses.pbp
+  probprop fit houses.csv --target price --fast -o houses.pbp
+  probprop fit flowers.csv --target species -o flowers.pbp
   probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
-  probprop fit stars.csv --target distance --error distance_error -o stars.pbp
-  cat houses.csv | probprop fit - --target price --hidden 50,50 -o houses.pbp
+  probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
+  probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
+  cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
 """
 UPDATE_EXAMPLES = """\b
 Example:
@@ -54,32 +64,11 @@ Example:
 """
 
 
-class Precision(StrEnum):
-    """The precision of the weights; float32 is about twice as fast and predicts the same."""
-
-    float64 = "float64"
-    float32 = "float32"
-
-
 class MissingOption(StrEnum):
     """What an empty cell of a feature is: a mistake, or a value that is not known."""
 
     error = "error"
     marginalize = "marginalize"
-
-
-class NoiseOption(StrEnum):
-    """Whether the noise is the same in every row, or depends on the features."""
-
-    constant = "constant"
-    input = "input"
-
-
-class TailOption(StrEnum):
-    """How often large errors are: as often as a Gaussian has them, or as often as is learned."""
-
-    gaussian = "gaussian"
-    heavy = "heavy"
 
 
 class TaskOption(StrEnum):
@@ -90,8 +79,7 @@ class TaskOption(StrEnum):
     classification = "classification"
 
 
-FLOAT64, AUTO, ERROR = Precision.float64, TaskOption.auto, MissingOption.error
-CONSTANT, GAUSSIAN = NoiseOption.constant, TailOption.gaussian
+AUTO, ERROR = TaskOption.auto, MissingOption.error
 
 
 def fit(
@@ -127,22 +115,35 @@ def fit(
             help="Empty cells of features: refuse them, or average over what they may be."
         ),
     ] = ERROR,
-    hidden: Hidden = "50",
-    epochs: EpochsOrAuto = "40",
+    fast: Fast = False,
+    budget: Budget = None,
+    hidden: Hidden = None,
+    epochs: Epochs = None,
     memory: Memory = None,
     noise: Annotated[
-        NoiseOption, typer.Option(help="Noise of a number: the same in all rows, or learned.")
-    ] = CONSTANT,
+        NoiseOption | None,
+        typer.Option(
+            help="One network: the same noise in all rows, or learned.  [default: constant]"
+        ),
+    ] = None,
     noise_tail: Annotated[
-        TailOption, typer.Option(help="Its tails: Gaussian, or heavy, for tables with outliers.")
-    ] = GAUSSIAN,
+        TailOption | None,
+        typer.Option(
+            help="One network: Gaussian noise, or heavy tails, for tables with outliers.  "
+            "[default: gaussian]"
+        ),
+    ] = None,
     ensemble: Annotated[
-        int, typer.Option(metavar="N", help="Networks from different seeds, averaged.")
-    ] = 1,
+        int | None,
+        typer.Option(metavar="N", help="Networks like it from different seeds, averaged."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same model; as in Python.")
     ] = DEFAULT_SEED,
-    dtype: Annotated[Precision, typer.Option(help="Precision of the weights.")] = FLOAT64,
+    dtype: Annotated[
+        Precision | None,
+        typer.Option(help="One network: precision of the weights.  [default: float64]"),
+    ] = None,
     test_fraction: Annotated[
         float, typer.Option(metavar="SHARE", help="Rows held out to judge the model; 0: none.")
     ] = 0.1,
@@ -155,6 +156,14 @@ def fit(
 
     Text columns are taken as categories. A tenth of the rows is held out to say how good the
     predictions and their uncertainty are; then the model is fitted again on all rows.
+
+    Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
+    cross-validation on the other rows, and the error bars are calibrated on rows held out there.
+    On all rows only the best settings are fitted. --budget says how much is compared. Ctrl-C ends
+    the comparison and goes on with the best so far.
+
+    With --fast one network is fitted by the protocol of the paper. Options for one network
+    imply it; so do --error and several targets.
 
     With --task auto a target of text, of true and false, or of two different whole numbers is
     a class, which is then printed; any other number is a number. Classes that are three or
@@ -180,20 +189,17 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model.
     """
-    n_epochs, bound = epochs_of(epochs), None if memory is None else memory_of(memory)
+    options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
+    options.check()
+    seconds = budget_of(budget)
     check_range("--seed", seed, 0, 2**32 - 1)
-    check_range("--ensemble", ensemble, 1, 1000)
     if not 0.0 <= test_fraction < 1.0:
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    sizes = layers(hidden)
     check_destination(output)
     check_destination(report, "--report")
-    from probprop.estimators.classifier import PBPClassifier
-    from probprop.estimators.ensemble import PBPEnsemble
-    from probprop.estimators.kind import first_network
-    from probprop.estimators.regressor import PBPRegressor
+    from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.counting import Counting
@@ -222,35 +228,18 @@ def fit(
         check_no_missing(frame[[*chosen, *targets]], FILL_OR_MARGINALIZE if n_gaps else FILL)
     decided = _task(frame, targets, task, terminal)
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
-    for option, asked in (
-        ("--noise", noise is not CONSTANT),
-        ("--noise-tail", noise_tail is not GAUSSIAN),
-    ):
-        if labels is not None and asked:
-            raise typer.BadParameter(
-                f"{targets[0]!r} holds classes, which have no noise", param_hint=option
-            )
-    parameters: dict[str, Any] = {
-        "n_epochs": n_epochs,
-        "missing": missing.value,
-        "dtype": dtype.value,
-        "random_state": seed,
-    }
-    if labels is None:
-        parameters |= {"noise": noise.value, "noise_tail": noise_tail.value}
-    if memory is not None:  # otherwise the estimator has the default of its task
-        parameters["memory"] = bound
-    single = (PBPRegressor if labels is None else PBPClassifier)(sizes, **parameters)
-    estimator = single if ensemble == 1 else PBPEnsemble(single, ensemble, n_jobs=-1)
+    if labels is not None:
+        options.check_classes(targets[0])
+    reasons = [*options.given, *(["--error"] if error else [])]
+    reasons += ["several targets"] if len(targets) > 1 else []
+    of_classes = labels is not None
+    recipe: Recipe = Choosing(seconds, of_classes, seed, missing.value)
+    if takes_one_network(terminal, reasons, fast=fast, budget=budget):
+        recipe = OneNetwork(options, of_classes, seed, missing.value)
 
-    def fitted(rows: DataFrame, text: str) -> TableModel:
-        n_rows = plural(len(rows), "row")
-        first = f"choosing epochs and memory on {n_rows}" if "auto" in (n_epochs, bound) else None
-        # The members of an ensemble are fitted at the same time: no bar can count their epochs.
-        n_known = None if n_epochs == "auto" or ensemble > 1 else n_epochs
-        bar = terminal.epochs(f"{text} {n_rows}", n_known, first=first, show_noise=labels is None)
-        with bar as callback:
-            model = fit_table_model(
+    def fitted(rows: DataFrame, text: str, estimator: Any) -> TableModel:
+        with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
+            return fit_table_model(
                 rows,
                 targets,
                 features=chosen,
@@ -259,14 +248,12 @@ def fit(
                 weight=counting.weight,
                 error=counting.error,
             )
-        if first is not None:
-            from probprop.report import choice_text  # slow to import
-
-            terminal.say(choice_text(model.estimator))
-        return model
 
     train, test = _split(frame, test_fraction, seed, labels)
-    model = fitted(train, "fitting")
+    refit = len(test) > 0 and not no_refit
+    model = fitted(train, "fitting", recipe.first(again=refit))
+    for line in recipe.choice(model.estimator).splitlines():
+        terminal.say(line)
     if len(test):
         terminal.say(
             f"fitted on {plural(len(train), 'row')}; on the {plural(len(test), 'row')} held out:"
@@ -276,8 +263,8 @@ def fit(
         held_out = len(test) > 0
         write_model_report(report, model, test if held_out else train, held_out=held_out)
         terminal.say(f"wrote {report}")
-    if len(test) and not no_refit:
-        model = fitted(frame, "fitting again on all")
+    if refit:
+        model = fitted(frame, "fitting again on all", recipe.again(model.estimator))
     save_model(model, output)
     facts = [
         plural(model.estimator.n_samples_seen_, "row"),
@@ -288,8 +275,8 @@ def fit(
         facts.append(f"{len(model.classes):,} classes")
     if len(targets) > 1:
         facts.append(f"{len(targets):,} targets")
-    if ensemble > 1:
-        facts.append(f"{ensemble:,} networks")
+    if networks := members(model.estimator):
+        facts.append(f"{len(networks):,} networks")
     terminal.say(f"wrote {output}: {', '.join(facts)}")
 
 
@@ -297,7 +284,8 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     """Learn from new rows: one more pass, over these rows only.
 
     Give each row once: rows seen twice count twice. A model that was fitted with --weight or
-    --error needs those columns. The old model file stays until the new one
+    --error needs those columns. Networks of a cross-validation learn all new rows but those of
+    their fold, on which the error bars are calibrated. The old model file stays until the new one
     is complete.
     """
     check_destination(model, "MODEL")
@@ -310,18 +298,28 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     new = old.update(frame)
     save_model(new, model)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
-    noise = ""
-    if new.classes is None:
-        last = first_network(new.estimator).history_[-1]
-        stds = [show("noise std", std) for std in last.noise_std]
-        if len(stds) > 1:
-            stds = [f"{std} ({target})" for std, target in zip(stds, new.targets, strict=True)]
-        varies = first_network(new.estimator).posterior_.noise_network is not None
-        noise = f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
     terminal_of(context).say(
         f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
-        f"{first_network(new.estimator).n_iter_:,} passes{noise}"
+        f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
     )
+
+
+def _state(model: TableModel) -> str:
+    """Say how large the noise is now, or how the error bars are calibrated."""
+    from probprop.estimators.kind import first_network, is_cross_validated
+
+    if is_cross_validated(model.estimator):
+        from probprop.report import calibration_in_words  # slow to import
+
+        return f"; {calibration_in_words(model.estimator)}"
+    if model.classes is not None:
+        return ""
+    network = first_network(model.estimator)
+    stds = [show("noise std", std) for std in network.history_[-1].noise_std]
+    if len(stds) > 1:
+        stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
+    varies = network.posterior_.noise_network is not None
+    return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
 
 
 def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import deepcopy
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, Literal, Self
 
@@ -17,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.estimators.choice import Choice, choose
 from probprop.estimators.data import Given, TrainingData, begin_from, read_inputs
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
@@ -40,8 +37,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     hidden_layer_sizes: int | Sequence[int]
-    n_epochs: int | Literal["auto"]
-    memory: float | Literal["auto"] | None
+    n_epochs: int
+    memory: float | None
     prior_shape: float
     prior_rate: float
     refine_every: float
@@ -60,7 +57,6 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     history_: list[Epoch]
     log_evidence_: float
     n_samples_seen_: int
-    choice_: Choice
 
     @abstractmethod
     def _read(
@@ -118,8 +114,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(self)
         before = vars(self).copy()
         try:
-            data = self._read(given, stream=False)
-            fit_network(self, data, chosen(self, data), callback)
+            fit_network(self, self._read(given, stream=False), callback)
         except BaseException:  # Ctrl-C too
             if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                 self.__dict__ = before
@@ -177,16 +172,8 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
-def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = None) -> Plan:
-    """Return the plan that the parameters of a model make, which must be valid.
-
-    Parameters
-    ----------
-    model : PBPEstimator
-    likelihood : Likelihood
-    memory : float or None, default=None
-        In passes over the data. Predictions do not need it.
-    """
+def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
+    """Return the plan that the parameters of a model make, which must be valid."""
     sizes = model.hidden_layer_sizes
     return Plan(
         likelihood=likelihood,
@@ -195,7 +182,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood, memory: float | None = 
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         refine_every=model.refine_every,
-        memory=memory,
+        memory=model.memory,
         standardize=model.standardize,
         marginalize=model.missing == "marginalize",
         dtype=np.dtype(model.dtype),
@@ -209,26 +196,7 @@ def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
     return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 
-def chosen(model: PBPEstimator, data: TrainingData) -> Choice:
-    """Return the epochs and the memory to train with, found on held-out rows if "auto"."""
-    n_epochs = None if isinstance(model.n_epochs, str) else model.n_epochs
-    if n_epochs is not None and not isinstance(model.memory, str):
-        return Choice(n_epochs, model.memory)
-    # A copy draws the seed: with the usual choice the fit is the one without "auto".
-    seed = deepcopy(check_random_state(model.random_state)).randint(2**31)
-    likelihood = data.likelihood
-    if isinstance(model.memory, str):
-        plan, any_memory = plan_of(model, likelihood, likelihood.usual_memory), True
-    else:
-        plan, any_memory = plan_of(model, likelihood, model.memory), False
-    # The network of the noise changes nothing about the mean, and is left out of the search.
-    plan = replace(plan, noise_hidden=None)
-    return choose(plan, data, n_epochs, seed, any_memory=any_memory, show=bool(model.verbose))
-
-
-def fit_network(
-    model: PBPEstimator, data: TrainingData, choice: Choice, callback: Callback | None = None
-) -> None:
+def fit_network(model: PBPEstimator, data: TrainingData, callback: Callback | None = None) -> None:
     """Train a model from the beginning and publish what the last whole epoch left.
 
     Also on Ctrl-C: an epoch is whole or was not made.
@@ -236,9 +204,9 @@ def fit_network(
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         show_noise = data.likelihood.learns_noise
-        callbacks.append(progress_bar(choice.n_epochs, show_noise=show_noise))
-    run = _begin(model, data, choice)
-    steps = repeat(1, choice.n_epochs) if callbacks else _steps(run, choice)
+        callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
+    run = _begin(model, data)
+    steps = repeat(1, model.n_epochs) if callbacks else _steps(run, model)
     history: list[Epoch] = []
     try:
         for run in training.train(run, steps):  # noqa: B020
@@ -249,57 +217,49 @@ def fit_network(
         if run.made:
             if run.fitted.epoch.n_iter > len(history):  # Ctrl-C came between the two
                 history += run.made
-            _publish_fit(model, data, choice, run, history)
+            _publish_fit(model, data, run, history)
 
 
-def fit_networks(
-    models: Sequence[PBPEstimator], data: TrainingData, choice: Choice, n_threads: int
-) -> None:
+def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
     """Train models from the beginning, side by side in threads, and publish what they reached.
 
-    On Ctrl-C all are left as they were.
+    They differ in their seeds. On Ctrl-C all are left as they were.
     """
     runs: list[Run] = []
     for model in models:  # they have the same rows
-        runs.append(_begin(model, data, choice, runs[0] if runs else None))
+        runs.append(_begin(model, data, runs[0] if runs else None))
     histories: list[list[Epoch]] = [[] for _ in models]
-    for n_epochs in _steps(runs[0], choice):
+    for n_epochs in _steps(runs[0], models[0]):
         runs, interrupt = training.advance(runs, n_epochs, n_threads)
         if interrupt is not None:
             raise interrupt
         for run, history in zip(runs, histories, strict=True):
             history += run.made
     for model, run, history in zip(models, runs, histories, strict=True):
-        _publish_fit(model, data, choice, run, history)
+        _publish_fit(model, data, run, history)
 
 
-def _begin(
-    model: PBPEstimator, data: TrainingData, choice: Choice, sibling: Run | None = None
-) -> Run:
-    plan = plan_of(model, data.likelihood, choice.memory)
+def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) -> Run:
+    plan = plan_of(model, data.likelihood)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
     before = training.start(plan, data.X, data.y, random_state, standardizer)
-    return begin_from(plan, before, data, random_state, choice.n_epochs)
+    return begin_from(plan, before, data, random_state, model.n_epochs)
 
 
-def _steps(run: Run, choice: Choice) -> list[int]:
-    return training.steps_of(run.plan, len(run.y), choice.n_epochs)
+def _steps(run: Run, model: PBPEstimator) -> list[int]:
+    return training.steps_of(run.plan, len(run.y), model.n_epochs)
 
 
-def _publish_fit(
-    model: PBPEstimator, data: TrainingData, choice: Choice, run: Run, history: list[Epoch]
-) -> None:
+def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
     model.likelihood_ = data.likelihood
     publish(model, run.fitted, history)
-    model.choice_ = choice
 
 
 def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     """Make one pass over these rows, in the order given, from where the model is."""
     first = not hasattr(model, "posterior_")
-    memory = _memory_of_stream(model, data.likelihood)
-    plan = plan_of(model, data.likelihood, memory)
+    plan = plan_of(model, data.likelihood)
     if first:
         random_state = check_random_state(model.random_state)
         before = training.start(plan, data.X, data.y, random_state)
@@ -310,14 +270,6 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood
     publish(model, run.fitted, history)
-    if first:
-        model.choice_ = Choice(1, memory)
-
-
-def _memory_of_stream(model: PBPEstimator, likelihood: Likelihood) -> float | None:
-    if not isinstance(model.memory, str):
-        return model.memory
-    return model.choice_.memory if hasattr(model, "choice_") else likelihood.usual_memory
 
 
 def publish(model: PBPEstimator, fitted: Fitted, history: list[Epoch]) -> None:

@@ -29,13 +29,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     ----------
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
-    n_epochs : int or "auto", default=40
-        Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
-        fits on all rows.
-    memory : float, "auto" or None, default=10.0
+    n_epochs : int, default=40
+        Passes over the data made by `fit`.
+    memory : float or None, default=10.0
         The most evidence the posterior holds, in passes over the data, at least 1. With None,
-        no bound, probabilities grow over-confident with every epoch; "auto" chooses. For
-        `partial_fit` a pass is the rows seen so far, and "auto" before any `fit` is 10.
+        no bound, probabilities grow over-confident with every epoch. For `partial_fit` a pass is
+        the rows seen so far.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     refine_every : int or float, default=1
@@ -67,9 +66,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         The approximate posterior. Its noise is the unit noise of the outputs, not learned.
     standardizer_ : Standardizer
         Means and scales of the features of the first data seen.
-    choice_ : Choice
-        The epochs and the memory of `fit`; where one of them was "auto", with the curves of
-        the held-out log-likelihood behind it.
     n_iter_ : int
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
@@ -105,8 +101,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
         *,
-        n_epochs: int | Literal["auto"] = 40,
-        memory: float | Literal["auto"] | None = 10.0,
+        n_epochs: int = 40,
+        memory: float | None = 10.0,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
         refine_every: float = 1,

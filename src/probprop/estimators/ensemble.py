@@ -21,7 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.base import Callback, chosen, go_on_with_network, plan_of
+from probprop.estimators.base import Callback, go_on_with_network, plan_of
 from probprop.estimators.data import Given, read_inputs
 from probprop.estimators.members import (
     FromMembers,
@@ -161,8 +161,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         with as_it_was_on_failure(self) as failed:
             data = read_data(self, Given(X, y, sample_weight, X_std, y_std), stream=False)
             members = new_members(self)
-            choice = chosen(members[0], data)
-            fit_members(members, data, choice, callback, failed, self._n_threads(members))
+            fit_members(members, data, callback, failed, self._n_threads(members))
             self.estimators_, self.likelihood_ = members, data.likelihood
         warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
         return self

@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import Callback, fit_network, fit_networks
-from probprop.estimators.choice import Choice
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.data import Given, TrainingData, read_labels, read_values
 from probprop.estimators.regressor import PBPRegressor
@@ -135,17 +134,16 @@ def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
 def fit_members(
     members: list[Member],
     data: TrainingData,
-    choice: Choice,
     callback: Callback | None,
     stop: Event,
     n_threads: int,
 ) -> None:
     """Fit all members in threads: those of the kernel, or our own where a callback looks on."""
     if callback is None:
-        fit_networks(members, data, choice, n_threads)
+        fit_networks(members, data, n_threads)
     else:
         report = one_at_a_time(callback, stop)
-        map_in_threads(lambda m: fit_network(m, data, choice, report), members, n_threads)
+        map_in_threads(lambda m: fit_network(m, data, report), members, n_threads)
 
 
 def one_at_a_time(callback: Callback, stop: Event) -> Callback:

@@ -1,11 +1,10 @@
-"""Progress bars for the terminal: of epochs, and of the automatic choice."""
+"""A progress bar of epochs for the terminal."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from threading import Lock
 from typing import TextIO
 
 from probprop.inference.posterior import Epoch
@@ -71,36 +70,3 @@ def progress_bar(
         out.flush()
 
     return draw
-
-
-class ChoiceBar:
-    """Draw how far the choice on held-out rows has come, on a terminal only.
-
-    Parameters
-    ----------
-    n_checks : int
-        Scores on held-out rows to come, at most.
-    stream : file-like, default sys.stderr
-    """
-
-    def __init__(self, n_checks: int, stream: TextIO | None = None) -> None:
-        self._n_checks = n_checks
-        self._out = sys.stderr if stream is None else stream
-        self._done = 0
-        self._lock = Lock()  # several threads call `update`
-
-    def update(self, n_checks: int) -> None:
-        """Count scores that were computed, or are no longer needed."""
-        with self._lock:
-            self._done += n_checks
-            if self._out.isatty():
-                filled = _WIDTH * self._done // self._n_checks
-                bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}]"
-                self._out.write(f"\rchoosing epochs and memory {bar}\x1b[K")
-                self._out.flush()
-
-    def close(self) -> None:
-        """Clear the line."""
-        if self._out.isatty():
-            self._out.write("\r\x1b[K")
-            self._out.flush()

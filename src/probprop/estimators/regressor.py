@@ -35,20 +35,20 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     The likelihood of each point is absorbed again in every epoch, so the posterior narrows with
     the number of epochs: 40 is the protocol of [PBP15]; many more usually lower the error and
-    make the error bars too small. `memory` bounds the evidence held, and "auto" finds both.
+    make the error bars too small. `memory` bounds the evidence held. `PBPRegressorCV` chooses both,
+    and more, on held-out rows.
 
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
-    n_epochs : int or "auto", default=40
-        Passes over the data made by `fit`. "auto" chooses their number on held-out rows, then
-        fits on all rows; 40 is the protocol of [PBP15].
-    memory : float, "auto" or None, default=None
+    n_epochs : int, default=40
+        Passes over the data made by `fit`; 40 is the protocol of [PBP15].
+    memory : float or None, default=None
         The most evidence the posterior holds, in passes over the data, at least 1: some is
         given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
-        not narrow with every epoch. None, [PBP15], has no bound; "auto" chooses. For
-        `partial_fit` a pass is the rows seen so far, and "auto" before any `fit` is None.
+        not narrow with every epoch. None, [PBP15], has no bound. For `partial_fit` a pass is the
+        rows seen so far.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     noise_shape, noise_rate : float, default=6.0
@@ -89,9 +89,6 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         The approximate posterior, in standardised units.
     standardizer_ : Standardizer
         Means and scales of the first data seen.
-    choice_ : Choice
-        The epochs and the memory of `fit`; where one of them was "auto", with the curves of
-        the held-out log-likelihood behind it.
     n_iter_ : int
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
@@ -140,8 +137,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: int | Sequence[int] = (50,),
         *,
-        n_epochs: int | Literal["auto"] = 40,
-        memory: float | Literal["auto"] | None = None,
+        n_epochs: int = 40,
+        memory: float | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,

@@ -264,20 +264,26 @@ def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]
 
 
 def check_n_epochs(value: Any) -> None:
-    """Raise unless the value is a number of epochs or "auto"."""
-    if isinstance(value, str):
-        check_option("n_epochs", value, ["auto"])
-    else:
-        check_int("n_epochs", value, 1)
+    """Raise unless the value is a number of epochs."""
+    _refuse_auto("n_epochs", value)
+    check_int("n_epochs", value, 1)
 
 
 def check_memory(value: Any) -> None:
-    """Raise unless the value is a number of passes, "auto" or None."""
-    if isinstance(value, str):
-        check_option("memory", value, ["auto"])
-    elif value is not None:
+    """Raise unless the value is a number of passes or None."""
+    _refuse_auto("memory", value)
+    if value is not None:
         check_above("memory", value, 0.0)
         check_scalar(value, "memory", Real, min_val=1)
+
+
+def _refuse_auto(name: str, value: Any) -> None:
+    """Name the estimators that choose to a user who asks one network for it."""
+    if isinstance(value, str) and value == "auto":
+        raise ValueError(
+            f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or PBPClassifierCV, "
+            "which choose epochs, memory and more on held-out rows."
+        )
 
 
 def check_n_jobs(value: Any) -> None:

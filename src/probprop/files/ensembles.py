@@ -33,12 +33,12 @@ def describe_ensemble(model: PBPEnsemble) -> Parts:
 def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
     """Undo `describe_ensemble`; TypeError and ValueError say why that is not possible."""
     model = PBPEnsemble(**field(header, "parameters", dict))
-    if isinstance(model.estimator, dict):
-        model.estimator = rebuild_unfitted(model.estimator)
+    members = members_in(header)
+    if isinstance(model.estimator, dict):  # all members have the choice of the first
+        model.estimator = rebuild_unfitted({"choice_": members[0].get("choice_")} | model.estimator)
     check_ensemble(model)
     check_random_state(model.random_state)
 
-    members = members_in(header)
     kind = type(member_kind(model)).__name__
     if any(field(member, "class", str) != kind for member in members):
         raise ValueError("a part of the model has a class that it cannot have")

@@ -20,7 +20,7 @@ from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
-from probprop.files.choices import describe_choice, rebuild_choice
+from probprop.files.choices import settled
 from probprop.files.fields import Parts, feature_names, field
 from probprop.inference.likelihoods import (
     NOISE_TAILS,
@@ -66,7 +66,6 @@ def describe_network(model: Network) -> Parts:
         "weights_dtype": model.posterior_.dtype.name,
         "n_iter_": model.n_iter_,
         "n_samples_seen_": model.n_samples_seen_,
-        "choice_": describe_choice(model.choice_),
         **{k: _number_or_list(state[k]) for k in _ABOVE},
         **_describe_tail(model),
         **_describe_classes(model),
@@ -140,7 +139,7 @@ def rebuild_unfitted(header: dict[str, Any]) -> Network:
     name = field(header, "class", str)
     if name not in KINDS:
         raise ValueError("a part of the model has a class that it cannot have")
-    model = KINDS[name](**field(header, "parameters", dict))
+    model = KINDS[name](**settled(header))
     for name in ("hidden_layer_sizes", "noise_layer_sizes"):
         if isinstance(sizes := getattr(model, name), dict):
             setattr(model, name, tuple(field(sizes, "tuple", list)))
@@ -156,7 +155,6 @@ def rebuild_network(header: dict[str, Any], arrays: dict[str, Array]) -> Network
     model.likelihood_ = likelihood
     fitted, history = _rebuild_fitted(likelihood, header, arrays)
     publish(model, fitted, history)
-    model.choice_ = rebuild_choice(header, model)
     model.n_features_in_ = len(fitted.standardizer.x_mean)
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)

@@ -25,7 +25,6 @@ except ModuleNotFoundError as error:
 
 from probprop.plot.classes import confusion_matrix, reliability, roc_curve
 from probprop.plot.model import (
-    choice_curves,
     important_features,
     partial_dependence,
     training_curve,
@@ -43,7 +42,6 @@ __all__ = [
     "calibration",
     "candidate_curves",
     "candidate_in_words",
-    "choice_curves",
     "confusion_matrix",
     "important_features",
     "partial_dependence",

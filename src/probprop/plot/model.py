@@ -30,7 +30,6 @@ from probprop.plot.parts import (
 from probprop.table.names import target_names
 
 if TYPE_CHECKING:
-    from probprop.estimators.choice import Choice
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
@@ -105,62 +104,6 @@ def training_curve(
     ax.yaxis.label.set_color(BLUE)
     legend_above(twins, lines)
     return ax
-
-
-def choice_curves(choice: Choice, *, ax: Axes | None = None) -> Axes:
-    """Draw the held-out log-likelihood against the epochs, a line for each memory tried.
-
-    A ring marks what was chosen.
-
-    Parameters
-    ----------
-    choice : Choice
-        ``choice_`` of a model that was fitted with ``n_epochs="auto"`` or ``memory="auto"``.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> x = [[i / 10] for i in range(40)]
-    >>> model = PBPRegressor(5, n_epochs=4, memory="auto").fit(x, [row[0] ** 2 for row in x])
-    >>> ax = choice_curves(model.choice_)
-    >>> [line.get_label() for line in ax.get_lines()][:3]
-    ['no memory bound', 'memory 3', 'memory 10']
-    >>> plt.close(ax.figure)
-    """
-    if not choice.curves:
-        raise ValueError(
-            "choice has no curves. Give choice_ of a model that was fitted with "
-            'n_epochs="auto" or memory="auto".'
-        )
-    ax = axes(ax)
-    for i, curve in enumerate(choice.curves):
-        colour, marker = LAYERS[i % len(LAYERS)]
-        name = "no memory bound" if curve.memory is None else f"memory {curve.memory:g}"
-        ax.plot(
-            curve.n_epochs,
-            curve.log_likelihood,
-            f"{marker}-",
-            color=colour,
-            markersize=4,
-            lw=1.2,
-            label=name,
-        )
-    (chosen,) = (curve for curve in choice.curves if curve.memory == choice.memory)
-    at_chosen = np.interp(choice.n_epochs, chosen.n_epochs, chosen.log_likelihood)
-    (ring,) = ax.plot(choice.n_epochs, at_chosen, "ko", label="chosen")
-    ring.set(markersize=10, markerfacecolor="none", markeredgewidth=1.5)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 4)))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    return finish(ax, "epochs", "held-out log-likelihood [nats per row]")
 
 
 def partial_dependence(

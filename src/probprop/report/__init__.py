@@ -13,7 +13,7 @@ True
 from probprop.report.choice_words import calibration_in_words, choice_in_words
 from probprop.report.classification import classification_sections
 from probprop.report.document import Picture, Section, Table, figure, render, write_report
-from probprop.report.facts import choice_text, model_facts
+from probprop.report.facts import model_facts
 from probprop.report.regression import regression_sections
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Table",
     "calibration_in_words",
     "choice_in_words",
-    "choice_text",
     "classification_sections",
     "figure",
     "model_facts",

@@ -25,7 +25,6 @@ from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
     SCORE_HEADER,
     check_rows,
-    choice_sections,
     percent,
     picture,
     training_section,
@@ -69,7 +68,7 @@ def classification_sections(
     -------
     list of Section
         The numbers that matter, reliability, confusion matrix, for two classes the ROC curve,
-        training, the choice of epochs and memory if it was automatic, weights, the least
+        training, weights, the least
         certain rows, facts.
 
     Examples
@@ -101,7 +100,6 @@ def classification_sections(
         _quality(index, predictive, model.classes_, held_out),
         *_pictures(index, predictive.proba, model.classes_),
         training_section(model, target),
-        *choice_sections(model),
         *cross_validation_sections(model, target),
         weights_section(model),
         _uncertain(numbers[uncertain], index[uncertain], predictive[uncertain], model.classes_),

@@ -11,7 +11,6 @@ from scipy.special import gammaincinv
 from sklearn.base import is_classifier
 
 from probprop._version import __version__
-from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
@@ -62,7 +61,7 @@ def model_facts(
     encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
     outputs = f"{n_out:,} output{'' if n_out == 1 else 's'}"
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
-    memory = network.choice_.memory
+    memory = network.memory
     bound = "" if memory is None else f", memory of {memory:g}"
     names = target_names(target)
     facts = [
@@ -88,8 +87,6 @@ def model_facts(
     }
     if unusual := [f"{n:,} {what}" for what, n in counts.items() if n]:
         facts.append(["Unusual in training", ", ".join(unusual)])
-    if network.choice_.curves:
-        facts.append(["Epochs and memory", choice_text(network)])
     if not is_classifier(network):
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
         of_targets = q.alpha_noise, q.beta_noise, scale
@@ -167,53 +164,3 @@ def number(value: float) -> str:
     else:
         text = f"{value:.3e}"
     return text.replace("-", "−")
-
-
-def choice_text(model: PBPRegressor | PBPClassifier | PBPEnsemble) -> str:
-    """Say what `n_epochs="auto"` and `memory="auto"` chose, and what that gained.
-
-    Parameters
-    ----------
-    model : PBPRegressor, PBPClassifier or PBPEnsemble
-        Fitted, with one of the two "auto" or both.
-
-    Returns
-    -------
-    str
-        One line.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> x = np.linspace(-1, 1, 10)[:, None]
-    >>> model = PBPRegressor(5, n_epochs="auto", random_state=0).fit(x, x[:, 0])
-    >>> choice_text(model)
-    "too few rows to choose from: no memory bound, 40 epochs (the paper's protocol)"
-    """
-    network = first_network(model)
-    choice = network.choice_
-    chosen = _pair(choice.memory, choice.n_epochs)
-    if not choice.curves:
-        return f"too few rows to choose from: {chosen}{_protocol(choice.memory, choice.n_epochs)}"
-    gain = f"{choice.gain:+.2f} ± {choice.gain_error:.2f}".replace("-", "−")
-    n_usual = USUAL_EPOCHS if network.n_epochs == "auto" else network.n_epochs
-    usual = choice.curves[0].memory, n_usual
-    if (choice.memory, choice.n_epochs) != usual:
-        over = "the paper's protocol" if _protocol(*usual) else _pair(*usual)
-        found = f"; log-likelihood {gain} per row over {over}"
-    elif choice.gain > 0.0:
-        found = f"{_protocol(*usual)}; the best other, {gain} per row, is not clearly better"
-    else:
-        found = f"{_protocol(*usual)}; nothing else tried was better"
-    return f"chosen on held-out rows: {chosen}{found}"
-
-
-def _pair(memory: float | None, n_epochs: int) -> str:
-    bound = "no memory bound" if memory is None else f"memory {memory:g}"
-    return f"{bound}, {n_epochs:,} epoch{'' if n_epochs == 1 else 's'}"
-
-
-def _protocol(memory: float | None, n_epochs: int) -> str:
-    """Return words for the protocol of [PBP15] if this is it."""
-    return " (the paper's protocol)" if (memory, n_epochs) == (None, USUAL_EPOCHS) else ""

@@ -20,7 +20,6 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import first_network, is_cross_validated, members
 from probprop.estimators.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
-from probprop.report.facts import choice_text
 from probprop.table.names import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
@@ -79,26 +78,6 @@ def training_section(model: Model, target: str | Sequence[str]) -> Section:
         f"{shown} after each pass",
     )
     return Section("Training", text, figures=[drawn])
-
-
-def choice_sections(model: Model) -> list[Section]:
-    """The curves behind the choice of epochs and memory; nothing where the user chose."""
-    choice = first_network(model).choice_
-    if not choice.curves:
-        return []
-    text = choice_text(model)
-    drawn = picture(
-        lambda ax: plot.choice_curves(choice, ax=ax),
-        "Log-likelihood of held-out rows against the epochs, one line per memory",
-    )
-    return [
-        Section(
-            "How epochs and memory were chosen",
-            f"{text[0].upper()}{text[1:]}. Each line is a training with another memory, the most "
-            "evidence that the network holds, in passes over the data; the ring is the choice.",
-            figures=[drawn],
-        )
-    ]
 
 
 def weights_section(model: Model) -> Section:

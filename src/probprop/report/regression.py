@@ -26,7 +26,6 @@ from probprop.report.parts import (
     SCORE_HEADER,
     axis_label,
     check_rows,
-    choice_sections,
     percent,
     picture,
     training_section,
@@ -66,7 +65,7 @@ def regression_sections(
     -------
     list of Section
         The numbers that matter, predicted against observed, calibration, residuals, training,
-        the choice of epochs and memory if it was automatic, partial dependence, weights, more
+        partial dependence, weights, more
         measures, facts. Each of several targets has its own numbers, predicted against
         observed, calibration and partial dependence; what they have in common follows.
 
@@ -103,7 +102,6 @@ def regression_sections(
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
         training = [
             training_section(model, targets),
-            *choice_sections(model),
             *cross_validation_sections(model, targets[0]),
         ]
         if len(targets) == 1:

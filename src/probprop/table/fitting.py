@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
@@ -35,14 +35,14 @@ def fit_table_model(
     drop: Collection[str] = (),
     estimator: Estimator | None = None,
     random_state: int | RandomState | None = DEFAULT_SEED,
-    callback: Callback | None = None,
+    callback: Callback | Callable[[float], object] | None = None,
     weight: str | None = None,
     error: str | Sequence[str] = (),
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
-    The default `estimator` and `random_state` give the model that ``probprop fit`` with its
-    default options makes of the same rows, bit for bit.
+    The default `estimator` and `random_state` give the model that ``probprop fit --fast`` makes of
+    the same rows, bit for bit.
 
     Parameters
     ----------
@@ -62,7 +62,8 @@ def fit_table_model(
         The seed, where `estimator` has none of its own. The default is that of ``probprop fit
         --seed``: the same table gives the same model. None gives another model in every call.
     callback : callable, default=None
-        Called after each epoch, by an estimator whose `fit` takes one.
+        Called after each epoch, or by a cross-validated estimator with the share of the work that
+        is done, by an estimator whose `fit` takes one.
     weight : str, default=None
         Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
         feature. Rows of weight 0 are left out.

@@ -1,4 +1,4 @@
-"""What a user would pick instead of PBP, out of the box, with a mean and an error bar per row.
+"""Other models of scikit-learn, out of the box, with a mean and an error bar per row.
 
 Each has ``fit(X, y)`` and ``predict(X, return_std=True)``; the standard deviations are in target
 units and include the noise. Settings are the libraries' own; exceptions are named where they
@@ -8,28 +8,22 @@ the residuals of a flexible model on its training rows are too small.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, overload
+from typing import Any, Self
 
 import numpy as np
-from numpy.random import RandomState
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import BayesianRidge
-from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-
-Random = int | RandomState | None
+from probprop_lab.baselines.with_std import LARGEST_SEED, Random, WithStd
 
 _NOISE_FLOOR = 0.01  # least share of the out-of-bag error that is noise
-_LARGEST_SEED = 2**31 - 1
 
 
 def bayesian_ridge() -> Pipeline:
@@ -37,26 +31,7 @@ def bayesian_ridge() -> Pipeline:
     return make_pipeline(StandardScaler(), BayesianRidge())
 
 
-class _WithStd(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Turns ``_moments``, the predicted means and standard deviations, into ``predict``."""
-
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError
-
-    @overload
-    def predict(self, X: Array, return_std: Literal[False] = False) -> FloatArray: ...
-    @overload
-    def predict(self, X: Array, return_std: Literal[True]) -> tuple[FloatArray, FloatArray]: ...
-
-    def predict(
-        self, X: Array, return_std: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Return the means, (n,), and with `return_std` the standard deviations, (n,)."""
-        mean, std = self._moments(X)
-        return (mean, std) if return_std else mean
-
-
-class GaussianProcess(_WithStd):
+class GaussianProcess(WithStd):
     """Gaussian process with a squared exponential kernel and white noise.
 
     The kernel is ``1.0 * RBF() + WhiteKernel()``, its parameters at the maximum of the marginal
@@ -82,12 +57,13 @@ class GaussianProcess(_WithStd):
         self.model_ = make_pipeline(StandardScaler(), process).fit(X, y)
         return self
 
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+    def moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means and standard deviations, (n,) each, in target units."""
         mean, std = self.model_.predict(X, return_std=True)  # white noise is part of the kernel
         return mean, std
 
 
-class MLPBootstrap(_WithStd):
+class MLPBootstrap(WithStd):
     """Networks of scikit-learn, each fitted on a bootstrap sample.
 
     The mean is that of the members. The variance is their spread plus a noise variance, the
@@ -118,7 +94,7 @@ class MLPBootstrap(_WithStd):
         self.members_: list[Any] = []
         for k in range(self.n_members):
             network = MLPRegressor(
-                max_iter=self.max_iter, random_state=random.randint(_LARGEST_SEED)
+                max_iter=self.max_iter, random_state=random.randint(LARGEST_SEED)
             )
             member = TransformedTargetRegressor(
                 make_pipeline(StandardScaler(), network), transformer=StandardScaler()
@@ -130,7 +106,8 @@ class MLPBootstrap(_WithStd):
         self.noise_variance_ = out_of_bag_noise(y, unseen)
         return self
 
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+    def moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means and standard deviations, (n,) each, in target units."""
         predicted = np.array([member.predict(X) for member in self.members_])  # (n_members, n)
         variance = predicted.var(axis=0, ddof=1) + self.noise_variance_
         return predicted.mean(axis=0), np.sqrt(variance)
@@ -167,68 +144,3 @@ def out_of_bag_noise(y: Array, unseen: Array) -> float:
     squared = (y[twice] - np.nanmean(unseen[:, twice], axis=0)) ** 2
     spread = np.nanvar(unseen[:, twice], axis=0, ddof=1)
     return max(float(np.mean(squared - spread)), _NOISE_FLOOR * float(np.mean(squared)))
-
-
-class BoostedTrees(_WithStd):
-    """Gradient boosting of scikit-learn with a noise estimate from cross-validation.
-
-    `HistGradientBoostingRegressor` predicts means. The standard deviation is the same in every
-    row: the root mean squared error of a 5-fold cross-validation on the training rows. The
-    model itself is then fitted on all of them.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None, default=None
-    """
-
-    def __init__(self, random_state: Random = None) -> None:
-        self.random_state = random_state
-
-    def fit(self, X: Array, y: Array) -> Self:
-        """Fit to X, (n, d), and y, (n,)."""
-        random = check_random_state(self.random_state)
-        model = HistGradientBoostingRegressor(random_state=random.randint(_LARGEST_SEED))
-        folds = KFold(5, shuffle=True, random_state=random.randint(_LARGEST_SEED))
-        errors = y - cross_val_predict(clone(model), X, y, cv=folds)
-        self.noise_variance_ = float(np.mean(errors**2))
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        mean = self.model_.predict(X)
-        return mean, np.full(len(mean), np.sqrt(self.noise_variance_))
-
-
-class NaturalBoosting(_WithStd):
-    """NGBoost (Duan and others, 2020): trees boosted for mean and standard deviation alike.
-
-    Its noise differs from row to row. It needs the package ngboost. All settings are its own;
-    the seed reaches the trees as well, which break ties at random.
-
-    Parameters
-    ----------
-    n_estimators : int, default=500
-    random_state : int, RandomState instance or None, default=None
-    """
-
-    def __init__(self, n_estimators: int = 500, random_state: Random = None) -> None:
-        self.n_estimators = n_estimators
-        self.random_state = random_state
-
-    def fit(self, X: Array, y: Array) -> Self:
-        """Fit to X, (n, d), and y, (n,)."""
-        from ngboost import NGBRegressor
-        from ngboost.learners import default_tree_learner
-
-        model = NGBRegressor(
-            Base=clone(default_tree_learner).set_params(random_state=self.random_state),
-            n_estimators=self.n_estimators,
-            random_state=self.random_state,
-            verbose=False,
-        )
-        self.model_ = model.fit(X, y)
-        return self
-
-    def _moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
-        normal = self.model_.pred_dist(X).params
-        return normal["loc"], normal["scale"]

@@ -31,7 +31,7 @@ COMPARE_EXAMPLES = """\b
 Examples:
   probprop compare houses.csv --target price
   probprop compare houses.csv --target price --drop id --splits 20 --report houses.html
-  probprop compare houses.csv --target price --method "PBP,PBP auto,GP,my_method:gp"
+  probprop compare houses.csv --target price --method "PBPRegressorCV,GP,my_method:gp"
 """
 
 
@@ -45,7 +45,7 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="PBP, PBP auto, PBP ensemble auto, BayesianRidge, GP, GP ARD, MLP ensemble, "
+            help="PBP, PBPRegressorCV, BayesianRidge, GP, GP ARD, MLP ensemble, "
             "HistGB, NGBoost or your own module:factory.  [default: all that are installed]",
         ),
     ] = None,

@@ -140,10 +140,12 @@ def test_all_are_measured_alike_and_the_seed_settles_the_result(name: str) -> No
 
 
 def test_ours_are_made_from_the_job() -> None:
-    job = Job("field", "yacht", 0, "PBP auto", seed=5, hidden=(7,))
-    single = methods.find("PBP auto").make(job)
-    assert (single.n_epochs, single.memory, single.random_state) == ("auto", "auto", 5)
-    assert single.hidden_layer_sizes == (7,)
-    ensemble = methods.find("PBP ensemble auto").make(job)
+    job = Job("field", "yacht", 0, "PBP", seed=5, hidden=(7,))
+    single = methods.find("PBP").make(job)
+    assert (single.hidden_layer_sizes, single.n_epochs, single.random_state) == ((7,), 40, 5)
+    ensemble = methods.find("PBP ensemble").make(job)
     assert (ensemble.n_members, ensemble.random_state) == (5, 5)
     assert ensemble.estimator.get_params() == single.get_params()
+    for name, budget in (("PBPRegressorCV", "good"), ("PBPRegressorCV fast", "fast")):
+        model = methods.find(name).make(job)
+        assert (model.budget, model.random_state, model.n_jobs) == (budget, 5, None)

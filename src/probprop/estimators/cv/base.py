@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
-from probprop.estimators.choice import Choice
 from probprop.estimators.cv.candidates import (
     MANY_ROWS,
     Budget,
@@ -91,6 +90,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        callback: Callable[[float], object] | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
@@ -107,6 +107,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are never parted into different folds, if `cv` is an int or a
             splitter that knows groups.
+        callback : callable, default=None
+            Called now and then with the share of the work that is done, above 0 and at most 1.
 
         Returns
         -------
@@ -118,17 +120,21 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        warn_of_counts(self._start_afresh(Given(X, y, sample_weight), groups))
+        warn_of_counts(self._start_afresh(Given(X, y, sample_weight), groups, callback=callback))
         return self
 
     def _start_afresh(
-        self, given: Given, groups: ArrayLike | None = None, classes: ArrayLike | None = None
+        self,
+        given: Given,
+        groups: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        callback: Callable[[float], object] | None = None,
     ) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
         budget = read_budget(self.budget)
         with as_it_was_on_failure(self):
-            found = self._fit(given, groups, classes, budget)
+            found = self._fit(given, groups, classes, budget, callback)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -164,6 +170,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None,
         classes: ArrayLike | None,
         budget: Budget,
+        callback: Callable[[float], object] | None,
     ) -> Race:
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
@@ -171,7 +178,13 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         candidates = read_candidates(self.candidates, self.budget, len(data.y), judge.usual)
         n_threads = effective_n_jobs(self.n_jobs)
         bar = RaceBar() if self.verbose else None
-        found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
+        told = [tell for tell in (bar, callback) if tell is not None]
+
+        def report(share: float) -> None:
+            for tell in told:
+                tell(share)
+
+        found = race(candidates, contest, budget, n_threads=n_threads, report=report)
         if bar is not None:
             bar.close()
         members = [
@@ -241,7 +254,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         )
         member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
         member.likelihood_ = likelihood
-        member.choice_ = Choice(check.n_epochs, candidate.memory)
         publish(member, check.fitted[i], check.history[i])
         return member
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,6 @@ class Gaussian:
 
     name = GAUSSIAN.name
     task = "regression"
-    usual_memory: ClassVar[float | None] = None
     learns_noise = True
     learns_tail = False
     weights_divide_noise = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -39,7 +38,6 @@ class Multinomial:
     multilabel = False
     name = MULTINOMIAL.name
     task = "classification"
-    usual_memory: ClassVar[float | None] = 10.0
     learns_noise = False
     learns_tail = False
     weights_divide_noise = False

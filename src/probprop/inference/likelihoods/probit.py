@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -42,7 +41,6 @@ class Probit:
 
     name = PROBIT.name
     task = "classification"
-    usual_memory: ClassVar[float | None] = 10.0
     learns_noise = False
     learns_tail = False
     weights_divide_noise = False

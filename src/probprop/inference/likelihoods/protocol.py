@@ -45,10 +45,6 @@ class Likelihood(Protocol):
         """Whether the targets are brought to zero mean and unit variance."""
 
     @property
-    def usual_memory(self) -> float | None:
-        """The memory that a choice leaves only for one that is clearly better."""
-
-    @property
     def n_outputs(self) -> int:
         """Units of the last layer."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +40,6 @@ class Scale:
 
     name = SCALE.name
     task = "regression"
-    usual_memory: ClassVar[float | None] = None
     learns_noise = False
     weights_divide_noise = False
     standardises_target = False

@@ -1,15 +1,14 @@
-"""The paper's protocol against epochs and memory chosen on held-out rows, and ensembles of five."""
+"""The paper's protocol, alone and five times, against settings chosen on held-out rows."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from probprop.estimators.choice import USUAL_EPOCHS
-from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.cv.candidates import Candidate
 from probprop_lab.experiments.beyond import auto_figure
 from probprop_lab.experiments.beyond.field import default_splits
 from probprop_lab.experiments.harness import benchmark, comparison, methods
@@ -27,19 +26,29 @@ from probprop_lab.experiments.harness.columns import (
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import fit_and_judge
-from probprop_lab.experiments.harness.protocol import protocol, without_year
+from probprop_lab.experiments.harness.protocol import (
+    USUAL_EPOCHS,
+    protocol,
+    without_year,
+)
 
 N_LAYERS = (1, 2)
+CHOOSING = CV, CV_FAST = "PBPRegressorCV", "PBPRegressorCV fast"
+"""Methods that choose their layers: they have no network of their own to be told."""
+
 COMPARED = (
-    ("PBP auto", "PBP"),
-    ("PBP ensemble auto", "PBP ensemble"),
+    (CV, "PBP"),
+    (CV_FAST, "PBP"),
     ("PBP ensemble", "PBP"),
 )
 """Pairs of methods that are compared on the same splits."""
 
+_NOTHING = {"chosen_bins": None, "chosen_hidden": None}
+_NOTHING |= {"chosen_memory": None, "chosen_epochs": None}
+
 
 def jobs(selection: Selection) -> list[Job]:
-    """Return one job per set, method, number of layers and split.
+    """Return one job per set, method, number of layers and split; one network where it is chosen.
 
     Without a selection: nine sets, the first 10 splits of those with up to 2,000 rows and 3 of
     the larger.
@@ -62,6 +71,7 @@ def jobs(selection: Selection) -> list[Job]:
         lambda known: [((known.units,) * n, USUAL_EPOCHS) for n in N_LAYERS],
         without_year(),
     )
+    found = [job for job in found if len(job.hidden) == 1 or job.method not in CHOOSING]
     if selection.n_splits is not None:
         return found
     return [job for job in found if job.split < default_splits(job.dataset)]
@@ -74,14 +84,17 @@ def measure(job: Job) -> Row:
 
 
 def chosen(estimator: Any) -> Row:
-    """Return the epochs and the memory that "auto" chose; the epochs are None without it.
-
-    The members of an ensemble share them.
-    """
-    one = estimator.estimators_[0] if isinstance(estimator, PBPEnsemble) else estimator
-    if "auto" not in (one.n_epochs, one.memory):
-        return {"chosen_epochs": None, "chosen_memory": None}
-    return {"chosen_epochs": one.choice_.n_epochs, "chosen_memory": one.choice_.memory}
+    """Return the settings that an estimator chose; all are None for one that does not choose."""
+    choice = getattr(estimator, "choice_", None)
+    if choice is None:
+        return _NOTHING
+    candidate: Candidate = choice.candidate
+    return {
+        "chosen_bins": candidate.n_bins,
+        "chosen_hidden": list(candidate.layers),
+        "chosen_memory": candidate.memory,
+        "chosen_epochs": choice.n_epochs,
+    }
 
 
 # ---- The tables
@@ -101,7 +114,8 @@ def records(rows: Sequence[Row]) -> list[Record]:
 def _record(record: Record, rows: Sequence[Row]) -> Record:
     base = dict(COMPARED).get(record["method"])
     own = _of(rows, record, record["method"])
-    return {**with_gains(record, rows, base), **choices(own)}
+    network = "chosen" if record["method"] in CHOOSING else record["hidden"]
+    return {**with_gains(record, rows, base), **choices(own), "network": network}
 
 
 def with_gains(record: Record, rows: Sequence[Row], base: str | None) -> Record:
@@ -142,26 +156,35 @@ def choices(rows: Sequence[Row]) -> Record:
     Returns
     -------
     dict
-        ``memories``, each with how often it was chosen, the most frequent first;
-        ``median_epochs``; ``n_usual``, how often the paper's protocol was kept. None where
-        nothing was chosen.
+        ``encodings``, ``networks`` and ``memories``, each with how often it was chosen, the most
+        frequent first; ``median_epochs``. None where nothing was chosen.
 
     Examples
     --------
-    >>> pairs = [(3.0, 250), (None, 40), (3.0, 100)]
-    >>> choices([{"chosen_memory": m, "chosen_epochs": n} for m, n in pairs])
-    {'memories': '3 (2), none (1)', 'median_epochs': 100, 'n_usual': 1}
+    >>> settings = [(32, [50], 10.0, 160), (None, [50, 50], None, 80), (32, [50], 10.0, 320)]
+    >>> names = ("chosen_bins", "chosen_hidden", "chosen_memory", "chosen_epochs")
+    >>> for name, words in choices([dict(zip(names, one)) for one in settings]).items():
+    ...     print(f"{name}: {words}")
+    encodings: 32 ramps (2), as they are (1)
+    networks: 50 (2), 50-50 (1)
+    memories: 10 (2), none (1)
+    median_epochs: 160
     """
     made = [row for row in rows if row["chosen_epochs"] is not None]
     if not made:
-        return {"memories": None, "median_epochs": None, "n_usual": None}
-    pairs = [(row["chosen_memory"], row["chosen_epochs"]) for row in made]
-    counts = Counter("none" if memory is None else f"{memory:g}" for memory, _ in pairs)
+        return dict.fromkeys(("encodings", "networks", "memories", "median_epochs"))
+    bins = [row["chosen_bins"] for row in made]
+    memories = [row["chosen_memory"] for row in made]
     return {
-        "memories": ", ".join(f"{name} ({n})" for name, n in counts.most_common()),
-        "median_epochs": statistics.median(n_epochs for _, n_epochs in pairs),
-        "n_usual": pairs.count((None, USUAL_EPOCHS)),
+        "encodings": _counted("as they are" if n is None else f"{n} ramps" for n in bins),
+        "networks": _counted("-".join(map(str, row["chosen_hidden"])) for row in made),
+        "memories": _counted("none" if memory is None else f"{memory:g}" for memory in memories),
+        "median_epochs": statistics.median(row["chosen_epochs"] for row in made),
     }
+
+
+def _counted(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} ({n})" for name, n in Counter(names).most_common())
 
 
 def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
@@ -172,7 +195,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
         found.append(("Differences on the same splits", cells(_DIFFERENCES, pairs)))
     made = [record for record in records if record["memories"] is not None]
     if made:
-        found.append(("What was chosen (number of splits)", cells(_CHOICES, made)))
+        found.append(("What was chosen (number of splits)", cells(CHOICES, made)))
     return found
 
 
@@ -182,20 +205,20 @@ def _better(record: Record) -> str:
 
 _DIFFERENCES = [
     Column("data set", text("dataset")),
-    Column("hidden", text("hidden")),
+    Column("hidden", text("network")),
     Column("difference", _better),
     Column("splits", text("n_paired")),
     Column("log-likelihood", with_error("log_likelihood_gain")),
     Column("RMSE", with_error("rmse_gain")),
     Column("times the seconds", times("slower")),
 ]
-_CHOICES = [
+CHOICES = [
     Column("data set", text("dataset")),
-    Column("hidden", text("hidden")),
     Column("method", text("method")),
+    Column("features", text("encodings")),
+    Column("hidden", text("networks")),
     Column("memory", text("memories")),
     Column("median epochs", number("median_epochs")),
-    Column("paper's protocol kept", text("n_usual")),
 ]
 
 
@@ -206,8 +229,7 @@ def notes(records: Sequence[Record]) -> list[str]:
     """Explain the columns, then say on how many sets each method is better and covers well."""
     lines = [
         "mean ± standard error over the splits, in target units; seconds: of one fit on one "
-        "thread, the choice included; outside of this experiment the choice takes all cores, up "
-        "to five",
+        "thread, the choice included",
     ]
     for method, base in COMPARED:
         for hidden in dict.fromkeys(record["n_layers"] for record in records):
@@ -242,7 +264,7 @@ def against(method: str, base: str, n_layers: int, records: Sequence[Record]) ->
     outside = [record for record in paired if not low <= record["coverage_95"] <= high]
     n, n_small = len(paired), sum(small(record) for record in paired)
     return (
-        f"{method} against {base}, {_layers(n_layers)}: the log-likelihood is higher on "
+        f"{method} against {base}{_layers(method, n_layers)}: the log-likelihood is higher on "
         f"{len(better)} of {n} sets ({sum(small(r) for r in better)} of the {n_small} with up to "
         f"2,000 rows)"
         + (f", lower by more than one standard error on {_names(worse, gain)}" if known else "")
@@ -252,8 +274,10 @@ def against(method: str, base: str, n_layers: int, records: Sequence[Record]) ->
     )
 
 
-def _layers(n: int) -> str:
-    return "one hidden layer" if n == 1 else "two hidden layers"
+def _layers(method: str, n: int) -> str:
+    if method in CHOOSING:
+        return " with one hidden layer"
+    return ", one hidden layer" if n == 1 else ", two hidden layers"
 
 
 def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
@@ -262,16 +286,17 @@ def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
 
 EXPERIMENT = Experiment(
     name="auto",
-    title="Epochs and memory chosen automatically",
-    text="PBP with the paper's protocol, 40 epochs and no bound on the memory, beside PBP with "
-    "both chosen on held-out rows of the training part, each alone and in an ensemble of five. "
-    "One and two hidden layers of 50 units (100 for protein), on the fixed splits.",
+    title="Settings chosen automatically",
+    text="PBP with the paper's protocol, 40 epochs and no bound on the memory, alone and in an "
+    "ensemble of five, with one and two hidden layers of 50 units (100 for protein), beside "
+    "PBPRegressorCV, which chooses its settings on held-out rows of the training part. On the "
+    "fixed splits.",
     jobs=jobs,
     measure=measure,
     records=records,
     columns=[
         Column("data set", text("dataset")),
-        Column("hidden", text("hidden")),
+        Column("hidden", text("network")),
         Column("method", text("method")),
         Column("splits", text("n_splits")),
         Column("RMSE", with_error("rmse")),

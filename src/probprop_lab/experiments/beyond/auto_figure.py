@@ -1,4 +1,4 @@
-"""The picture of `auto`: what it gains on each set, and how well its intervals cover."""
+"""The picture of `auto`: what a choice gains on each set, and how well its intervals cover."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ COVERAGES = (0.90, 0.98)
 """Range in which the share in the 95 % interval is as it should be."""
 
 _TICKS = [-10, -3, -1, -0.3, -0.1, -0.03, 0, 0.03, 0.1, 0.3, 1, 3, 10]
+_PROTOCOL = "the paper's protocol"
 _SPREAD = 0.6  # of the marks of a set, which are 1 apart
 
 
 def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
-    """Draw the gain of auto in log-likelihood and its coverage, a line per set.
+    """Draw the gains in log-likelihood over PBP and the coverages, a line per set.
 
     Parameters
     ----------
@@ -29,9 +30,9 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     """
     from matplotlib.figure import Figure
 
-    found = [r for r in records if r["method"].endswith("auto") and r["n_paired"]]
+    found = [r for r in records if r["n_paired"] and r["n_layers"] == 1]
     names = list(dict.fromkeys(record["dataset"] for record in found))
-    kinds = list(dict.fromkeys((r["method"], r["n_layers"]) for r in found))
+    kinds = list(dict.fromkeys(record["method"] for record in found))
     if not found:
         return []
     figure = Figure(figsize=(8.6, 1.6 + 0.55 * len(names)), layout="constrained")
@@ -46,19 +47,19 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     _coverages(coverage, records, found, names, kinds)
     handles, labels = coverage.get_legend_handles_labels()
     shown = dict(zip(labels, handles, strict=True))
-    shown["without auto"] = shown.pop("without auto")  # the last
+    shown[_PROTOCOL] = shown.pop(_PROTOCOL)  # the last
     figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=3)
-    words = "What auto gains in log-likelihood over the paper's protocol, and what it covers"
+    words = "What is gained in log-likelihood over the paper's protocol, and what is covered"
     return [(figure, f"{words}: {', '.join(names)}")]
 
 
-Kinds = Sequence[tuple[str, int]]
+Kinds = Sequence[str]
 
 
 def _gains(ax: Axes, records: Sequence[Record], names: Sequence[str], kinds: Kinds) -> None:
-    """Draw auto minus the paper's protocol with its standard error."""
+    """Draw each method minus the paper's protocol, with its standard error."""
     for record in records:
-        colour, marker, _ = _style(record)
+        colour, marker, _ = _style(record, kinds)
         ax.errorbar(
             record["log_likelihood_gain"],
             _place(record, names, kinds),
@@ -90,7 +91,7 @@ def _coverages(
     names: Sequence[str],
     kinds: Kinds,
 ) -> None:
-    """Draw the coverage of auto, and faintly that of what it is compared with."""
+    """Draw the coverages, and faintly that of what they are compared with."""
     from matplotlib.ticker import PercentFormatter
 
     for record in found:
@@ -101,29 +102,25 @@ def _coverages(
             if (r["dataset"], r["hidden"], r["method"])
             == (record["dataset"], record["hidden"], record["base"])
         ]
-        colour, marker, label = _style(record)
+        colour, marker, label = _style(record, kinds)
         ax.plot(record["coverage_95"], y, color=colour, marker=marker, ms=5, ls="", label=label)
-        ax.plot(
-            same, [y] * len(same), color="0.6", marker="|", ms=8, mew=2, ls="", label="without auto"
-        )
+        ax.plot(same, [y] * len(same), color="0.6", marker="|", ms=8, mew=2, ls="", label=_PROTOCOL)
     ax.axvspan(*COVERAGES, color="0.95", zorder=0)
     ax.axvline(0.95, color="0.3", lw=1, ls="--", zorder=2)
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
     ax.set_xlabel("inside the 95 % interval")
 
 
-def _style(record: Record) -> tuple[str, str, str]:
-    """Return colour, marker and words of a method and a number of layers."""
+def _style(record: Record, kinds: Kinds) -> tuple[str, str, str]:
+    """Return colour, marker and name of a method."""
     from probprop.plot.parts import LAYERS
 
-    colour, _ = LAYERS[record["n_layers"] - 1]
-    marker = "D" if "ensemble" in record["method"] else "o"
-    layers = "one layer" if record["n_layers"] == 1 else "two layers"
-    return colour, marker, f"{record['method']}, {layers}"
+    colour, marker = LAYERS[kinds.index(record["method"]) % len(LAYERS)]
+    return colour, marker, record["method"]
 
 
 def _place(record: Record, names: Sequence[str], kinds: Kinds) -> float:
     """Return where a mark stands: beside the others of its set."""
-    i = kinds.index((record["method"], record["n_layers"]))
+    i = kinds.index(record["method"])
     offset = _SPREAD * (i / (len(kinds) - 1) - 0.5) if len(kinds) > 1 else 0.0
     return names.index(record["dataset"]) + offset

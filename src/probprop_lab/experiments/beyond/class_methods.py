@@ -48,10 +48,6 @@ def _ensemble(job: Job) -> PBPEnsemble:
     return PBPEnsemble(_pbp(job), n_jobs=1)
 
 
-def _auto(job: Job) -> PBPClassifier:
-    return PBPClassifier(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
-
-
 def _cv(job: Job) -> PBPClassifierCV:
     return PBPClassifierCV(random_state=job.seed)
 
@@ -76,7 +72,6 @@ KNOWN = {
         Method("PBP", _pbp, 1.0),
         Method("PBP 100", _wider, 2.0),
         Method("PBP ensemble", _ensemble, 5.0),
-        Method("PBP auto", _auto, 100.0),
         Method("PBPClassifierCV", _cv, 200.0),
         Method("LogisticRegression", lambda job: _standardised(LogisticRegression()), 0.02),
         Method(BASE, lambda job: _standardised(MLPClassifier(random_state=job.seed)), 1.0),

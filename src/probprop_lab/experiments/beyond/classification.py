@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.classifier import PBPClassifier
 from probprop.metrics.classes import N_BINS, calibration_error
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.beyond import auto, class_figure, class_methods, class_sets
@@ -20,6 +19,7 @@ from probprop_lab.experiments.harness.columns import (
     Column,
     Record,
     Table,
+    cells,
     share,
     text,
     times,
@@ -112,15 +112,9 @@ def measure(job: Job) -> Row:
         "seconds": seconds,
         "n_train": len(y_train),
         "n_test": len(y_test),
-        **_chosen(estimator),
+        **auto.chosen(estimator),
         "warnings": list(dict.fromkeys(told)),
     }
-
-
-def _chosen(estimator: Any) -> Row:
-    if isinstance(estimator, PBPClassifier):
-        return auto.chosen(estimator)
-    return {"chosen_epochs": None, "chosen_memory": None}
 
 
 def log_probabilities(estimator: Any, X: Array) -> FloatArray:
@@ -260,7 +254,7 @@ def against(records: Sequence[Record], method: str) -> str:
 
 
 def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
-    """Return how the methods fare over all sets, and what "auto" chose."""
+    """Return how the methods fare over all sets, and what was chosen where a method chooses."""
     names = dict.fromkeys(r["method"] for r in records if r["gap"] is not None)
     found: list[tuple[str, Table]] = []
     if names:
@@ -273,9 +267,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
         found.append((title, (header, lines)))
     made = [record for record in records if record["memories"] is not None]
     if made:
-        header = ["data set", "memory (splits)", "median epochs"]
-        lines = [[r["dataset"], r["memories"], f"{r['median_epochs']:g}"] for r in made]
-        found.append(("What PBP auto chose", (header, lines)))
+        found.append(("What was chosen (number of splits)", cells(auto.CHOICES, made)))
     return found
 
 
@@ -296,8 +288,8 @@ def _line(method: str, records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="classification",
     title="Classification beside others",
-    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, memory 10) and with epochs "
-    "and memory chosen automatically, beside scikit-learn's logistic regression, multi-layer "
+    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, memory 10), "
+    "beside scikit-learn's logistic regression, multi-layer "
     "perceptron and Gaussian process, out of the box on standardised features. Ten random "
     "stratified splits, nine tenths of the rows to fit and one tenth to test.",
     jobs=jobs,

@@ -11,7 +11,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 from probprop._types import Array
-from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.experiments.beyond import auto, missing_figure
 from probprop_lab.experiments.harness import benchmark, comparison
@@ -27,7 +26,7 @@ from probprop_lab.experiments.harness.columns import (
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import judge
-from probprop_lab.experiments.harness.protocol import dataset_names
+from probprop_lab.experiments.harness.protocol import USUAL_EPOCHS, dataset_names
 
 SHARES = (0.1, 0.3)
 """Shares of the entries of X that are deleted."""

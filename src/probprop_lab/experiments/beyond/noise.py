@@ -11,7 +11,6 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.estimators.choice import USUAL_EPOCHS
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.protocol import TargetDistribution
@@ -31,6 +30,7 @@ from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import judge, predictive
 from probprop_lab.experiments.harness.protocol import (
+    USUAL_EPOCHS,
     Protocol,
     dataset_names,
     protocol,

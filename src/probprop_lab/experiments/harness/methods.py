@@ -6,8 +6,8 @@ An experiment that needs a method in another form hands over its own table, `wit
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
 
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.experiments.harness.job import Job
@@ -75,23 +75,37 @@ def _ebp(job: Job) -> Any:
     return EBPRegressor(job.hidden, n_epochs=job.n_epochs, random_state=job.seed)
 
 
-# ---- What a user would pick: ours with everything on, and others out of the box
+# ---- What a user would pick: ours, and others out of the box
 
 
-def _auto(job: Job) -> PBPRegressor:
-    return PBPRegressor(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
-
-
-def _ensemble(job: Job, member: Callable[[Job], PBPRegressor]) -> Any:
+def _ensemble(job: Job) -> Any:
     from probprop.estimators.ensemble import PBPEnsemble
 
-    return PBPEnsemble(member(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
+    return PBPEnsemble(pbp(job), _ENSEMBLE_MEMBERS, random_state=job.seed)
+
+
+def _cv(job: Job, budget: Literal["fast", "good"]) -> Any:
+    from probprop.estimators.cv.regressor import PBPRegressorCV
+
+    return PBPRegressorCV(budget=budget, random_state=job.seed)
 
 
 def _others() -> Any:
     from probprop_lab.baselines import off_the_shelf  # takes long, and few jobs need it
 
     return off_the_shelf
+
+
+def _trees() -> Any:
+    from probprop_lab.baselines import boosting
+
+    return boosting
+
+
+def _deep_ensemble(job: Job) -> Any:
+    from probprop_lab.baselines.deep_ensemble import DeepEnsemble
+
+    return DeepEnsemble(job.hidden, n_epochs=job.n_epochs, random_state=job.seed)
 
 
 KNOWN = {
@@ -105,9 +119,9 @@ KNOWN = {
         Method("EP", _ep, 200.0),
         Method("LA", _la, 10.0),
         Method("EBP", _ebp, 200.0),
-        Method("PBP auto", _auto, 400.0),
-        Method("PBP ensemble", lambda job: _ensemble(job, pbp), 5.0),
-        Method("PBP ensemble auto", lambda job: _ensemble(job, _auto), 400.0),
+        Method("PBP ensemble", _ensemble, 5.0),
+        Method("PBPRegressorCV fast", lambda job: _cv(job, "fast"), 20.0),
+        Method("PBPRegressorCV", lambda job: _cv(job, "good"), 60.0),
         Method("BayesianRidge", lambda job: _others().bayesian_ridge(), 0.2),
         Method(
             "GP",
@@ -122,10 +136,26 @@ KNOWN = {
             max_rows=_GP_ROWS,
         ),
         Method("MLP ensemble", lambda job: _others().MLPBootstrap(random_state=job.seed), 130.0),
-        Method("HistGB", lambda job: _others().BoostedTrees(random_state=job.seed), 20.0),
+        Method("deep ensemble", _deep_ensemble, 3.0),
+        Method("HistGB", lambda job: _trees().hist_gradient_boosting(job.seed), 20.0),
+        Method("LightGBM", lambda job: _trees().light_gbm(job.seed), 10.0, ("lightgbm",), "field"),
+        Method(
+            "CatBoost",
+            lambda job: _trees().CatBoostUncertainty(random_state=job.seed),
+            10.0,
+            ("catboost",),
+            "field",
+        ),
+        Method(
+            "CatBoost constant",
+            lambda job: _trees().cat_boost(job.seed),
+            50.0,
+            ("catboost",),
+            "field",
+        ),
         Method(
             "NGBoost",
-            lambda job: _others().NaturalBoosting(random_state=job.seed),
+            lambda job: _trees().NaturalBoosting(random_state=job.seed),
             150.0,
             ("ngboost",),
             "field",
@@ -137,11 +167,11 @@ KNOWN = {
 COMPARED = ["PBP", "VI", "BP", "HMC", "EP", "LA", "EBP"]
 """PBP, and what the paper compares it with."""
 
-OURS = ["PBP", "PBP auto", "PBP ensemble", "PBP ensemble auto"]
-"""PBP, with epochs and memory chosen, and ensembles of five."""
+OURS = ["PBP", "PBP ensemble", "PBPRegressorCV fast", "PBPRegressorCV"]
+"""PBP, an ensemble of five, and the choice by cross-validation with two budgets."""
 
-FIELD = ["PBP", *(k for k in KNOWN if k not in (PLAIN, "PBP ensemble", *COMPARED))]
-"""PBP, and what a user would pick."""
+FIELD = ["PBP", "PBPRegressorCV", *(k for k in KNOWN if k not in (PLAIN, *OURS, *COMPARED))]
+"""PBP, our best, and what a user would pick."""
 
 
 def with_variants(*variants: Method) -> Methods:

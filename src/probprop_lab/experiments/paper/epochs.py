@@ -11,7 +11,6 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop import metrics
-from probprop.estimators.choice import MEMORIES
 from probprop.inference import prediction, training
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 N_EPOCHS = (1, 2, 5, 10, 20, 40, 80, 160, 400, 1000)
 """Numbers of epochs after which a training run is judged."""
+
+MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
+"""Bounds on the memory, each with a training run of its own."""
 
 _SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
 _AVERAGED = (*_SCORES, "std_model", "std_noise", "seconds")

@@ -204,9 +204,11 @@ def test_the_notes_and_the_summary_count_the_sets() -> None:
 
 
 def test_what_auto_chose_has_a_table_of_its_own() -> None:
-    chosen = {**row("wine", "PBP auto", 0, 0.1), "chosen_epochs": 60, "chosen_memory": 3.0}
+    settings = {"chosen_bins": 16, "chosen_hidden": [50], "chosen_memory": 3.0}
+    chosen = {**row("wine", "PBP 100", 9, 0.1), **settings, "chosen_epochs": 60}
     titles = dict(report.summaries(CLASSES, [*ROWS, chosen]))
-    assert titles["What PBP auto chose"][1] == [["wine", "3 (1)", "60"]]
+    [line] = titles["What was chosen (number of splits)"][1]
+    assert line == ["wine", "PBP 100", "16 ramps (1)", "50 (1)", "3 (1)", "60"]
 
 
 def test_the_picture_has_a_line_per_set_and_a_mark_per_method() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-import probprop.estimators.choice
-from probprop import PBPEnsemble, PBPRegressor
+from probprop import PBPRegressor, PBPRegressorCV
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
 from probprop_lab.experiments.beyond import auto
@@ -21,6 +18,12 @@ from probprop_lab.experiments.harness import benchmark, methods, protocol, repor
 
 AUTO = EXPERIMENTS["auto"]
 Row = dict[str, Any]
+CV, FAST = auto.CV, auto.CV_FAST
+NOTHING = dict.fromkeys(("chosen_bins", "chosen_hidden", "chosen_memory", "chosen_epochs"))
+
+
+def settings(n_bins: int | None, memory: float | None, n_epochs: int) -> Row:
+    return dict(zip(NOTHING, (n_bins, [50], memory, n_epochs), strict=True))
 
 
 def row(
@@ -33,28 +36,28 @@ def row(
     rmse: float = 1.0,
     coverage: float = 0.95,
     seconds: float = 1.0,
-    chosen: tuple[float | None, int | None] = (None, None),
+    chosen: Row = NOTHING,
 ) -> Row:
     """A row as the runner keeps it, with this log-likelihood."""
     job = Job("auto", dataset, split, method, seed=split, hidden=hidden)
     scores = {"log_likelihood": value, "rmse": rmse, "coverage_95": coverage, "seconds": seconds}
     more = {"crps": 1.0, "calibration_error": 0.1, "warnings": []}
-    return {**job.fields, **scores, **more, "chosen_memory": chosen[0], "chosen_epochs": chosen[1]}
+    return {**job.fields, **scores, **more, **chosen}
 
 
 def pair(dataset: str, gains: list[float], coverage: float = 0.95) -> list[Row]:
-    """PBP, and PBP auto above it by these gains."""
+    """PBP, and PBPRegressorCV above it by these gains."""
     rows = [row(dataset, "PBP", i, float(i), rmse=2.0) for i in range(len(gains))]
     return rows + [
         row(
             dataset,
-            "PBP auto",
+            CV,
             i,
             i + gain,
             rmse=1.0 + i,
             coverage=coverage,
             seconds=30.0,
-            chosen=(3.0, 100 + 100 * i),
+            chosen=settings(32, 3.0, 100 + 100 * i),
         )
         for i, gain in enumerate(gains)
     ]
@@ -70,80 +73,56 @@ def test_the_default_is_nine_sets_four_methods_and_two_depths() -> None:
     assert {job.n_epochs for job in jobs} == {40}
     n_splits = {name: 0 for name in protocol.dataset_names()[:-1]}
     for job in jobs:
-        if (job.method, len(job.hidden)) == ("PBP ensemble auto", 2):
+        if (job.method, len(job.hidden)) == ("PBP ensemble", 2):
             n_splits[job.dataset] += 1
     assert (n_splits["yacht"], n_splits["kin8nm"]) == (10, 3)
     assert sum(n_splits.values()) == 5 * 10 + 4 * 3
     assert {job.hidden for job in jobs if job.dataset == "protein"} == {(100,), (100, 100)}
 
 
+def test_what_chooses_its_layers_is_run_once() -> None:
+    jobs = AUTO.jobs(Selection(["yacht"], 2, methods=[CV, "PBP"]))
+    assert [len(job.hidden) for job in jobs if job.method == CV] == [1, 1]
+    assert [len(job.hidden) for job in jobs if job.method == "PBP"] == [1, 1, 2, 2]
+
+
 def test_a_selection_is_obeyed() -> None:
-    jobs = AUTO.jobs(Selection(["kin8nm"], 7, methods=["PBP", "PBP auto"]))
+    jobs = AUTO.jobs(Selection(["kin8nm"], 7, methods=["PBP", "PBP ensemble"]))
     assert len(jobs) == 2 * 2 * 7
     with pytest.raises(ValueError, match=r"auto has the methods PBP, .* only, not GP"):
         AUTO.jobs(Selection(["yacht"], methods=["PBP", "GP"]))
 
 
-def test_what_is_compared_differs_in_nothing_else() -> None:
-    made = {}
-    for name in methods.OURS:
-        job = Job("auto", "naval_propulsion", 0, name, seed=7, hidden=(8, 8))
-        made[name] = methods.find(name, AUTO.methods).make(job)
-    members = {}
-    for name, model in made.items():
-        ensemble = name.startswith("PBP ensemble")
-        assert isinstance(model, PBPEnsemble) == ensemble
-        if ensemble:
-            assert (model.n_members, model.random_state) == (5, 7)
-        members[name] = model.estimator if ensemble else model
-        # A constant column is at 0 in all of them, unlike in Table 1.
-        assert type(members[name]) is PBPRegressor
-    with_auto = PBPRegressor((8, 8), n_epochs="auto", memory="auto", random_state=7)
-    for name, member in members.items():
-        expected = with_auto if name.endswith("auto") else PBPRegressor((8, 8), random_state=7)
-        assert member.get_params() == expected.get_params()
+def test_what_is_compared_is_made_from_the_job() -> None:
+    job = Job("auto", "naval_propulsion", 0, seed=7, hidden=(8, 8))
+    made = {name: methods.find(name, AUTO.methods).make(job) for name in methods.OURS}
+    # A constant column is at 0, unlike in Table 1.
+    assert type(made["PBP"]) is PBPRegressor
+    expected = PBPRegressor((8, 8), random_state=7).get_params()
+    assert made["PBP"].get_params() == made["PBP ensemble"].estimator.get_params() == expected
+    assert (made["PBP ensemble"].n_members, made["PBP ensemble"].random_state) == (5, 7)
+    cv = {budget: PBPRegressorCV(budget=budget, random_state=7) for budget in ("fast", "good")}
+    assert made[FAST].get_params() == cv["fast"].get_params()
+    assert made[CV].get_params() == cv["good"].get_params()
 
 
 # ---- A row
 
 
-@pytest.mark.parametrize("method", methods.OURS)
-def test_a_row_says_what_was_chosen_on_one_thread(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("method", ["PBP", "PBP ensemble", FAST])
+def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = load_diabetes(return_X_y=True)
     parts = X[:40], y[:40], X[40:60], y[40:60]
     monkeypatch.setattr(benchmark, "load_split", lambda dataset, split: parts)
-    monkeypatch.setattr(probprop.estimators.choice, "_LONGEST", 40)
-    threads: list[int] = []
-
-    def counted(n_jobs: int) -> int:
-        threads.append(joblib.effective_n_jobs(n_jobs))
-        return threads[-1]
-
-    monkeypatch.setattr(
-        probprop.estimators.choice, "joblib", SimpleNamespace(effective_n_jobs=counted)
-    )
     found = run_job(Job("auto", "yacht", 0, method, seed=3, hidden=(2,)))
     assert json.loads(json.dumps(found)) == found
-    if not method.endswith("auto"):
-        assert (found["chosen_memory"], found["chosen_epochs"], threads) == (None, None, [])
+    if method != FAST:
+        assert {k: found[k] for k in NOTHING} == NOTHING
         return
-    model = PBPRegressor(2, n_epochs="auto", memory="auto", random_state=3).fit(*parts[:2])
-    chosen = found["chosen_memory"], found["chosen_epochs"]
-    assert chosen == (model.choice_.memory, model.choice_.n_epochs)
-    assert threads[0] == 1
-
-
-def test_a_choice_that_is_the_papers_protocol_is_a_choice_too() -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = PBPRegressor(2, n_epochs="auto", memory="auto", random_state=0).fit(X[:10], y[:10])
-    assert auto.chosen(model) == {"chosen_epochs": 40, "chosen_memory": None}
-    ensemble = PBPEnsemble(PBPRegressor(2, n_epochs=3, memory=2.0), 2, random_state=0)
-    assert auto.chosen(ensemble.fit(X[:10], y[:10])) == {
-        "chosen_epochs": None,
-        "chosen_memory": None,
-    }
+    choice = PBPRegressorCV(budget="fast", random_state=3).fit(*parts[:2]).choice_
+    candidate = choice.candidate
+    expected = candidate.n_bins, [50], candidate.memory, choice.n_epochs
+    assert tuple(found[k] for k in NOTHING) == expected
 
 
 # ---- Differences
@@ -152,43 +131,37 @@ def test_a_choice_that_is_the_papers_protocol_is_a_choice_too() -> None:
 def test_differences_are_paired_within_a_network() -> None:
     deep = [
         row("yacht", "PBP", 0, 50.0, hidden=(50, 50)),
-        row("yacht", "PBP auto", 0, 40.0, hidden=(50, 50)),
+        row("yacht", "PBP ensemble", 0, 40.0, hidden=(50, 50)),
     ]
-    alone = [row("yacht", "PBP auto", 9, 1000.0)]  # a split PBP was not run on
+    alone = [row("yacht", CV, 9, 1000.0)]  # a split PBP was not run on
     records = {
         (r["method"], r["n_layers"]): r for r in AUTO.records(pair("yacht", [0.1, 0.5]) + deep)
     }
-    first = records["PBP auto", 1]
-    assert first["base"] == "PBP"
+    first = records[CV, 1]
+    assert (first["base"], first["network"]) == ("PBP", "chosen")
     assert first["log_likelihood_gain"] == pytest.approx(0.3)
     assert first["log_likelihood_gain_se"] == pytest.approx(0.2)
     assert first["rmse_gain"] == pytest.approx(-0.5)  # 1 and 2 against 2
     assert first["rmse_gain_se"] == pytest.approx(0.5)
     assert first["slower"] == pytest.approx(30.0)
     assert records["PBP", 1]["log_likelihood_gain"] is None
-    assert records["PBP auto", 2]["log_likelihood_gain"] == pytest.approx(-10.0)
+    assert records["PBP ensemble", 2]["log_likelihood_gain"] == pytest.approx(-10.0)
+    assert records["PBP ensemble", 2]["network"] == "50-50"
     more = AUTO.records(pair("yacht", [0.1, 0.5]) + alone)
-    assert [r["log_likelihood_gain"] for r in more if r["method"] == "PBP auto"] == [
-        pytest.approx(0.3)
-    ]
+    assert [r["log_likelihood_gain"] for r in more if r["method"] == CV] == [pytest.approx(0.3)]
 
 
-def test_an_ensemble_is_compared_with_its_own_kind() -> None:
-    values = {"PBP": 0.0, "PBP auto": 5.0, "PBP ensemble": 1.0, "PBP ensemble auto": 8.0}
+def test_all_are_compared_with_the_papers_protocol() -> None:
+    values = {"PBP": 0.0, "PBP ensemble": 1.0, FAST: 5.0, CV: 8.0}
     rows = [row("yacht", name, 0, value) for name, value in values.items()]
     gains = {r["method"]: r["log_likelihood_gain"] for r in AUTO.records(rows)}
-    assert gains == {
-        "PBP": None,
-        "PBP auto": 5.0,
-        "PBP ensemble": 1.0,
-        "PBP ensemble auto": 7.0,
-    }
+    assert gains == {**values, "PBP": None}
     [(title, (_, cells))] = report.summaries(AUTO, rows)
     assert title == "Differences on the same splits"
     assert [line[2] for line in cells] == [
-        "PBP auto − PBP",
         "PBP ensemble − PBP",
-        "PBP ensemble auto − PBP ensemble",
+        "PBPRegressorCV fast − PBP",
+        "PBPRegressorCV − PBP",
     ]
 
 
@@ -212,9 +185,11 @@ def test_what_was_chosen_is_summed_up() -> None:
     tables = dict(report.summaries(AUTO, pair("yacht", [0.1, 0.5])))
     header, cells = tables["What was chosen (number of splits)"]
     line = dict(zip(header, cells[0], strict=True))
+    assert (line["features"], line["hidden"]) == ("32 ramps (2)", "50 (2)")
     assert (line["memory"], line["median epochs"]) == ("3 (2)", "150")
-    usual = [row("yacht", "PBP auto", i, 0.0, chosen=(None, 40 - i)) for i in range(3)]
-    assert auto.choices(usual) == {"memories": "none (3)", "median_epochs": 39, "n_usual": 1}
+    raw = [row("yacht", CV, i, 0.0, chosen=settings(None, None, 40 - i)) for i in range(3)]
+    assert auto.choices(raw)["encodings"] == "as they are (3)"
+    assert auto.choices([row("yacht", "PBP", 0, 0.0)])["memories"] is None
 
 
 # ---- What is counted
@@ -229,10 +204,10 @@ def test_the_notes_count_sets() -> None:
     ]
     (line,) = [note for note in AUTO.notes(AUTO.records(rows)) if " against " in note]
     assert line == (
-        "PBP auto against PBP, one hidden layer: the log-likelihood is higher on 2 of 4 sets (1 "
-        "of the 3 with up to 2,000 rows), lower by more than one standard error on yacht (-0.20 ± "
-        "0.10); the 95 % interval holds 90 % to 98 % of the targets on 2 of 4, not on kin8nm "
-        "(98.1 %), yacht (80.0 %)"
+        "PBPRegressorCV against PBP with one hidden layer: the log-likelihood is higher on 2 of 4 "
+        "sets (1 of the 3 with up to 2,000 rows), lower by more than one standard error on yacht "
+        "(-0.20 ± 0.10); the 95 % interval holds 90 % to 98 % of the targets on 2 of 4, not on "
+        "kin8nm (98.1 %), yacht (80.0 %)"
     )
 
 
@@ -248,8 +223,11 @@ def test_one_split_says_nothing_of_standard_errors() -> None:
 def test_the_tables_are_in_the_markdown_and_the_report(tmp_path: Path) -> None:
     rows = pair("yacht", [0.1, 0.5])
     text = report.markdown(AUTO, rows)
-    assert "| yacht | 50 | PBP auto | 2 | 1.50 ± 0.50 | 0.80 ± 0.70 | 1 | 95.0 % | 30 |" in text
-    assert "| yacht | 50 | PBP auto − PBP | 2 | 0.30 ± 0.20 | -0.50 ± 0.50 | 30 |" in text
+    assert (
+        "| yacht | chosen | PBPRegressorCV | 2 | 1.50 ± 0.50 | 0.80 ± 0.70 | 1 | 95.0 % | 30 |"
+        in text
+    )
+    assert "| yacht | chosen | PBPRegressorCV − PBP | 2 | 0.30 ± 0.20 | -0.50 ± 0.50 | 30 |" in text
     report.write_html(tmp_path / "r.html", AUTO, rows)
     assert (tmp_path / "r.html").read_text().count("<img") == 1
 
@@ -260,7 +238,7 @@ def test_the_picture_shows_gains_and_coverages() -> None:
     assert [label.get_text() for label in gains.get_yticklabels()] == ["energy", "yacht"]
     marks = [container.lines[0].get_xydata()[0] for container in gains.containers]
     np.testing.assert_allclose(marks, [[1.0, 0.0], [0.3, 1.0]])
-    ours = [x for x in coverages.lines if x.get_label() == "PBP auto, one layer"]
+    ours = [x for x in coverages.lines if x.get_label() == CV]
     np.testing.assert_allclose([line.get_xydata()[0] for line in ours], [[0.9, 0.0], [0.95, 1.0]])
     assert words.endswith("energy, yacht")
     assert AUTO.figures([r for r in pair("yacht", [0.1]) if r["method"] == "PBP"]) == []
@@ -275,5 +253,5 @@ def test_the_command_shows_all_tables(
     asked = "--show --results rows.jsonl --splits 2 --dataset yacht"
     assert run_command(["reproduce", "auto", *asked.split()]) == 0
     out, err = capfd.readouterr()
-    assert out.index("CRPS") < out.index("PBP auto − PBP") < out.index("median epochs")
-    assert "PBP auto against PBP" in err
+    assert out.index("CRPS") < out.index("PBPRegressorCV − PBP") < out.index("median epochs")
+    assert "PBPRegressorCV against PBP" in err

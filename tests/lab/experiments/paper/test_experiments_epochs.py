@@ -13,7 +13,6 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from probprop import PBPRegressor, metrics
-from probprop.estimators.choice import MEMORIES
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, run_job
 from probprop_lab.experiments.harness import benchmark, report
 from probprop_lab.experiments.paper import epochs
@@ -46,7 +45,7 @@ def made_rows(datasets: list[str], n_splits: int = 2) -> list[Row]:
 
 def test_there_is_one_run_per_set_memory_and_split() -> None:
     jobs = EPOCHS.jobs(Selection(["yacht"], 2))
-    assert len(jobs) == 2 * len(MEMORIES)
+    assert len(jobs) == 2 * len(epochs.MEMORIES)
     for split in (0, 1):
         own = [job for job in jobs if job.split == split]
         assert [job.memory for job in own] == [None, 3.0, 10.0, 30.0, 100.0]

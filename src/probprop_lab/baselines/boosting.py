@@ -1,0 +1,146 @@
+"""Boosted trees, each with an error bar per row, out of the box and on one thread.
+
+Four libraries. Most predict means only: their noise is constant, the error of a cross-validation
+on the training rows. CatBoost and NGBoost can learn a noise that differs from row to row. Each
+package is imported by the first fit, except scikit-learn, which is always there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.utils import check_random_state
+
+from probprop._types import Array, FloatArray
+from probprop_lab.baselines.with_std import LARGEST_SEED, Random, WithStd
+
+_ONE_THREAD = {"thread_count": 1, "logging_level": "Silent", "allow_writing_files": False}
+"""Settings of CatBoost that do not change what it learns."""
+
+
+class ConstantNoise(WithStd):
+    """A regressor with the error of a cross-validation as its error bar.
+
+    The standard deviation is the same in every row: the root mean squared error of a 5-fold
+    cross-validation on the training rows. The model itself is then fitted on all of them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It predicts means, and has a parameter ``random_state``. A clone of it is fitted.
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, estimator: Any, random_state: Random = None) -> None:
+        self.estimator = estimator
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        random = check_random_state(self.random_state)
+        model = clone(self.estimator).set_params(random_state=random.randint(LARGEST_SEED))
+        folds = KFold(5, shuffle=True, random_state=random.randint(LARGEST_SEED))
+        errors = y - cross_val_predict(clone(model), X, y, cv=folds)
+        self.noise_variance_ = float(np.mean(errors**2))
+        self.model_ = model.fit(X, y)
+        return self
+
+    def moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means, and the one standard deviation for all rows, (n,) each."""
+        mean = self.model_.predict(X)
+        return mean, np.full(len(mean), np.sqrt(self.noise_variance_))
+
+
+def hist_gradient_boosting(random_state: Random = None) -> ConstantNoise:
+    """Return scikit-learn's `HistGradientBoostingRegressor` with constant noise."""
+    return ConstantNoise(HistGradientBoostingRegressor(), random_state)
+
+
+def light_gbm(random_state: Random = None) -> ConstantNoise:
+    """Return LightGBM with constant noise; it needs the package lightgbm."""
+    from lightgbm import LGBMRegressor
+
+    return ConstantNoise(LGBMRegressor(n_jobs=1, verbose=-1), random_state)
+
+
+def cat_boost(random_state: Random = None) -> ConstantNoise:
+    """Return CatBoost with constant noise; it needs the package catboost."""
+    from catboost import CatBoostRegressor
+
+    return ConstantNoise(CatBoostRegressor(**_ONE_THREAD), random_state)
+
+
+class CatBoostUncertainty(WithStd):
+    """CatBoost's own error bars: trees boosted for mean and noise variance alike.
+
+    Its loss function ``RMSEWithUncertainty`` is the negative Gaussian log-likelihood. All other
+    settings are its own; nothing is written to the disk. It needs the package catboost.
+
+    Parameters
+    ----------
+    n_estimators : int, default=1000
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, n_estimators: int = 1000, random_state: Random = None) -> None:
+        self.n_estimators = n_estimators
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        from catboost import CatBoostRegressor
+
+        model = CatBoostRegressor(
+            loss_function="RMSEWithUncertainty",
+            n_estimators=self.n_estimators,
+            random_state=check_random_state(self.random_state).randint(LARGEST_SEED),
+            **_ONE_THREAD,
+        )
+        self.model_ = model.fit(X, y)
+        return self
+
+    def moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means and standard deviations, (n,) each, in target units."""
+        # (n, 2): the mean, and the variance.
+        found = self.model_.predict(X, prediction_type="RMSEWithUncertainty", thread_count=1)
+        return found[:, 0], np.sqrt(found[:, 1])
+
+
+class NaturalBoosting(WithStd):
+    """NGBoost (Duan and others, 2020): trees boosted for mean and standard deviation alike.
+
+    Its noise differs from row to row. It needs the package ngboost. All settings are its own;
+    the seed reaches the trees as well, which break ties at random.
+
+    Parameters
+    ----------
+    n_estimators : int, default=500
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, n_estimators: int = 500, random_state: Random = None) -> None:
+        self.n_estimators = n_estimators
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        from ngboost import NGBRegressor
+        from ngboost.learners import default_tree_learner
+
+        model = NGBRegressor(
+            Base=clone(default_tree_learner).set_params(random_state=self.random_state),
+            n_estimators=self.n_estimators,
+            random_state=self.random_state,
+            verbose=False,
+        )
+        self.model_ = model.fit(X, y)
+        return self
+
+    def moments(self, X: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the means and standard deviations, (n,) each, in target units."""
+        normal = self.model_.pred_dist(X).params
+        return normal["loc"], normal["scale"]
