@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.noise import NoiseNetwork
+from probprop.estimators.cv.out_of_fold import Squares
 from probprop.files.fields import Parts, field, joined, parted
 from probprop.inference.noise import noise_network
 from probprop.inference.standardize import Standardizer
@@ -28,11 +29,10 @@ _STANDARDIZER = ("x_mean", "x_scale", "missing_variance")
 def describe_calibration(calibration: Calibration) -> Parts:
     """Return the header and the arrays of a calibration."""
     header: dict[str, Any] = {
-        "factor": float(calibration.factor),
+        "squares": asdict(calibration.squares),
         "slope": float(calibration.range.slope),
         "gain": _number_or_none(calibration.gain),
         "gain_error": _number_or_none(calibration.gain_error),
-        "n_rows": float(calibration.n_rows),
     }
     arrays = joined({"range": {k: getattr(calibration.range, k) for k in _RANGE}})
     if (network := calibration.noise) is None:
@@ -49,11 +49,9 @@ def rebuild_calibration(
     header: dict[str, Any], arrays: dict[str, Array], n_features: int
 ) -> Calibration:
     """Undo `describe_calibration`, of a model with so many features."""
-    factor, slope = field(header, "factor", float), field(header, "slope", float)
-    if not 0.0 < factor < math.inf or not 0.0 <= slope < math.inf:
-        raise ValueError("the factor or the slope of calibration_ is none that a model has")
-    if not (n_rows := _read_number(header, "n_rows")) > 0.0:
-        raise ValueError("calibration_ was made of no rows")
+    squares = _rebuild_squares(field(header, "squares", dict))
+    if not 0.0 <= (slope := field(header, "slope", float)) < math.inf:
+        raise ValueError("the slope of calibration_ is none that a model has")
     gain, gain_error = (_number_or_nan(header, k) for k in ("gain", "gain_error"))
     own = parted(arrays, ["range", "noise", "noise_encoding"])
     box = _rebuild_range(own["range"], slope, n_features)
@@ -62,7 +60,15 @@ def rebuild_calibration(
         noise = _rebuild_noise(header, own["noise"], own["noise_encoding"], n_features)
     elif own["noise"] or own["noise_encoding"]:
         raise ValueError("the noise network of calibration_ is not described")
-    return Calibration(factor, box, noise, gain, gain_error, n_rows)
+    return Calibration(squares, box, noise, gain, gain_error)
+
+
+def _rebuild_squares(header: dict[str, Any]) -> Squares:
+    error, between, n_rows = (_read_number(header, k) for k in ("error", "between", "n_rows"))
+    n_pooled, n_members = (field(header, k, int) for k in ("n_pooled", "n_members"))
+    if min(error, between) < 0.0 or not n_rows > 0.0 or not 1 <= n_pooled <= n_members:
+        raise ValueError("the squares of calibration_ are none that a model has")
+    return Squares(error, between, n_rows, n_pooled, n_members)
 
 
 def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:

@@ -78,6 +78,7 @@ def describe_cross_validated(model: Any) -> Parts:
         "parameters": _describe_parameters(model),
         "feature_names_in_": [str(k) for k in getattr(model, "feature_names_in_", ())],
         "n_samples_seen_": int(model.n_samples_seen_),
+        "n_partitions_": int(model.n_partitions_),
         "choice_": describe_race(model.choice_),
         "calibration_": calibration,
         "members": [header for header, _ in members],
@@ -108,6 +109,10 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     model.likelihood_ = first.likelihood_
     model.n_samples_seen_ = field(header, "n_samples_seen_", int)
     check_int("n_samples_seen_", model.n_samples_seen_, 1)
+    model.n_partitions_ = field(header, "n_partitions_", int)
+    check_int("n_partitions_", model.n_partitions_, 1)
+    if len(members) % model.n_partitions_:
+        raise ValueError("the partitions do not have as many members each")
     described, n_features = field(header, "calibration_", dict), model.n_features_in_
     model.calibration_ = kind.rebuild_calibration(described, calibration, n_features)
     if names := feature_names(header, model.n_features_in_):
