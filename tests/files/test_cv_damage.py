@@ -65,8 +65,13 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("choice_", "curves", "0", "n_epochs"): [[20, 20, 20], [0, 20, 40], [20, 40, 10**400]],
     ("choice_", "curves", "0", "factor"): [[0.0, 1.0, 1.0], [-1.0, 1.0, 1.0]],
     ("choice_", "curves", "0", "outcome"): [REMOVE, None, 1],
-    ("calibration_", "factor"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
-    ("calibration_", "n_rows"): [REMOVE, 0.0, -1.0, INF, 150],
+    ("n_partitions_",): [REMOVE, 0, -1, 1, 3, 4, 2.0, True],
+    ("calibration_", "squares"): [REMOVE, None, [], {}, 1.0],
+    ("calibration_", "squares", "error"): [REMOVE, -1.0, NAN, INF, 1, None],
+    ("calibration_", "squares", "between"): [REMOVE, -1.0, NAN, INF, 0, None],
+    ("calibration_", "squares", "n_rows"): [REMOVE, 0.0, -1.0, INF, 150],
+    ("calibration_", "squares", "n_pooled"): [REMOVE, 0, 1, 3, 2.0],
+    ("calibration_", "squares", "n_members"): [REMOVE, 0, 2, 5, 4.0],
     ("calibration_", "slope"): [REMOVE, -1.0, NAN, INF, 1],
     ("calibration_", "gain"): [REMOVE, NAN, INF, "0"],
     ("calibration_", "gain_error"): [REMOVE, NAN, 1],
@@ -182,7 +187,7 @@ def test_arrays_that_no_model_has(path: Path, name: str, change: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["2/m_w_0", "m_w_0", "calibration/x", "calibration/noise/m_w_2", "/", "calibration"]
+    "name", ["4/m_w_0", "m_w_0", "calibration/x", "calibration/noise/m_w_2", "/", "calibration"]
 )
 def test_arrays_of_no_part(path: Path, name: str) -> None:
     header, arrays = read_model(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,14 @@ _RANGE = ("low", "high", "scale")
 _WEIGHTS = ("m_w", "v_w")  # the rest of a noise network never changes
 _OF_CLASSES = [field.name for field in fields(ClassCalibration)]
 _STANDARDIZER = ("x_mean", "x_scale", "missing_variance")
+
+
+class Sizes(NamedTuple):
+    """What a calibration has to fit: the sizes of its model."""
+
+    n_features: int
+    n_members: int
+    n_partitions: int
 
 
 def describe_calibration(calibration: Calibration) -> Parts:
@@ -46,10 +54,12 @@ def describe_calibration(calibration: Calibration) -> Parts:
 
 
 def rebuild_calibration(
-    header: dict[str, Any], arrays: dict[str, Array], n_features: int
+    header: dict[str, Any], arrays: dict[str, Array], sizes: Sizes
 ) -> Calibration:
-    """Undo `describe_calibration`, of a model with so many features."""
-    squares = _rebuild_squares(field(header, "squares", dict))
+    """Undo `describe_calibration`, of a model of these sizes."""
+    squares, n_features = _rebuild_squares(field(header, "squares", dict)), sizes.n_features
+    if (squares.n_pooled, squares.n_members) != (sizes.n_partitions, sizes.n_members):
+        raise ValueError("the squares of calibration_ are those of other members")
     if not 0.0 <= (slope := field(header, "slope", float)) < math.inf:
         raise ValueError("the slope of calibration_ is none that a model has")
     gain, gain_error = (_number_or_nan(header, k) for k in ("gain", "gain_error"))
@@ -66,7 +76,7 @@ def rebuild_calibration(
 def _rebuild_squares(header: dict[str, Any]) -> Squares:
     error, between, n_rows = (_read_number(header, k) for k in ("error", "between", "n_rows"))
     n_pooled, n_members = (field(header, k, int) for k in ("n_pooled", "n_members"))
-    if min(error, between) < 0.0 or not n_rows > 0.0 or not 1 <= n_pooled <= n_members:
+    if min(error, between) < 0.0 or not n_rows > 0.0:
         raise ValueError("the squares of calibration_ are none that a model has")
     return Squares(error, between, n_rows, n_pooled, n_members)
 
@@ -115,9 +125,9 @@ def describe_class_calibration(calibration: ClassCalibration) -> Parts:
 
 
 def rebuild_class_calibration(
-    header: dict[str, Any], arrays: dict[str, Array], n_features: int
+    header: dict[str, Any], arrays: dict[str, Array], sizes: Sizes
 ) -> ClassCalibration:
-    """Undo `describe_class_calibration`; the number of features does not matter."""
+    """Undo `describe_class_calibration`; the sizes do not matter."""
     if arrays:
         raise ValueError("a calibration of probabilities has no arrays")
     numbers = {k: _read_number(header, k) for k in _OF_CLASSES}

@@ -17,6 +17,7 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.calibrations import (
+    Sizes,
     describe_calibration,
     describe_class_calibration,
     rebuild_calibration,
@@ -39,7 +40,7 @@ class _Kind(NamedTuple):
     estimator: type[PBPRegressorCV | PBPClassifierCV]
     member: str
     describe_calibration: Callable[[Any], Parts]
-    rebuild_calibration: Callable[[dict[str, Any], dict[str, Array], int], Any]
+    rebuild_calibration: Callable[[dict[str, Any], dict[str, Array], Sizes], Any]
 
 
 CV_KINDS = {
@@ -51,6 +52,8 @@ CV_KINDS = {
     ),
 }
 """The cross-validated estimators by name."""
+
+_NOISE = {"noise": "constant", "noise_tail": "gaussian"}  # of members, if they have any
 
 _SPLITTERS = (
     "GroupKFold",
@@ -113,8 +116,9 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     check_int("n_partitions_", model.n_partitions_, 1)
     if len(members) % model.n_partitions_:
         raise ValueError("the partitions do not have as many members each")
-    described, n_features = field(header, "calibration_", dict), model.n_features_in_
-    model.calibration_ = kind.rebuild_calibration(described, calibration, n_features)
+    sizes = Sizes(model.n_features_in_, len(members), model.n_partitions_)
+    described = field(header, "calibration_", dict)
+    model.calibration_ = kind.rebuild_calibration(described, calibration, sizes)
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
@@ -134,10 +138,7 @@ def _check_members(model: Any) -> None:
         own, parameters = member.get_params(), first.get_params()
         if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
             raise ValueError("the members do not have the same parameters")
-        if (own.get("noise", "constant"), own.get("noise_tail", "gaussian")) != (
-            "constant",
-            "gaussian",
-        ):
+        if any(own.get(k, usual) != usual for k, usual in _NOISE.items()):
             raise ValueError("the members have noise that no member has")
 
 

@@ -193,7 +193,7 @@ def test_a_class_with_one_row() -> None:
 
 def test_two_rows() -> None:
     model = small().fit([[0.0], [1.0]], ["a", "b"])
-    assert len(model.estimators_) == 2
+    assert len(model.estimators_) == 4
     assert np.isfinite(model.predict_log_proba([[0.5]])).all()
 
 

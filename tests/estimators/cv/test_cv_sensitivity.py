@@ -108,7 +108,7 @@ def test_functions_are_drawn_by_the_seed() -> None:
     f, g = (model.sample_functions(3, random_state=5)[2] for _ in range(2))
     assert_array_equal(f(X), g(X))
     assert_array_equal(f(X), f(X))
-    assert len({h.member.random_state for h in model.sample_functions(20, random_state=0)}) == 3
+    assert len({h.member.random_state for h in model.sample_functions(60, random_state=0)}) == 6
 
 
 def test_what_predict_refuses_is_refused() -> None:

@@ -12,13 +12,15 @@ import pytest
 
 from probprop import Candidate, PBPRegressorCV
 from probprop.estimators.cv import race as race_module
+from probprop.estimators.cv import trainings as trainings_module
 from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.candidates import Budget, read_budget, usual_candidates
 from probprop.estimators.cv.folds import Encodings, make_folds
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.progress import RaceBar
-from probprop.estimators.cv.race import Contest, Race, race
+from probprop.estimators.cv.race import Race, race
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, cut
+from probprop.estimators.cv.trainings import Contest
 from probprop.inference import training
 from probprop.inference.likelihoods import Gaussian
 
@@ -86,7 +88,7 @@ class FakeClock:
             self.now += n_epochs * sum(len(run.y) * row(run.plan.hidden) for run in runs) / speed
             return advance(runs, n_epochs, n_threads)
 
-        monkeypatch.setattr(race_module.training, "advance", slow)
+        monkeypatch.setattr(trainings_module.training, "advance", slow)
 
     def __call__(self) -> float:
         return self.now
@@ -186,7 +188,7 @@ def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
             return list(runs), KeyboardInterrupt()
         return advance(runs, n_epochs, n_threads)
 
-    monkeypatch.setattr(race_module.training, "advance", pressed)
+    monkeypatch.setattr(trainings_module.training, "advance", pressed)
 
 
 def fit_interrupted() -> PBPRegressorCV:
@@ -217,16 +219,16 @@ def test_ctrl_c_before_the_first_comparison(monkeypatch: pytest.MonkeyPatch, cal
 
 
 def test_what_is_not_finite_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = race_module.output_moments
+    moments = trainings_module.output_moments
 
     def broken(plan: Any, *rest: Any) -> Any:
         mean, variance = moments(plan, *rest)
         return (mean * np.nan, variance) if plan.hidden == (4, 4) else (mean, variance)
 
-    monkeypatch.setattr(race_module, "output_moments", broken)
+    monkeypatch.setattr(trainings_module, "output_moments", broken)
     found = run(Budget((20, 40)), lambda: 0.0)
     assert found.choice.curves[2].outcome == "predictions were not finite"
     assert found.choice.best != 2
-    monkeypatch.setattr(race_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
+    monkeypatch.setattr(trainings_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
     with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
         run(Budget((20, 40)), lambda: 0.0)

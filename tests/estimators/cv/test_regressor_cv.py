@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, ShuffleSplit, TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from cv_folds import ByHand, drawn_folds
 from probprop import (
     Candidate,
     HeavyMixture,
@@ -59,10 +60,10 @@ def test_the_folds_are_fits_of_their_own(n_bins: int | None) -> None:
     A = X
     if n_bins is not None:
         A = PiecewiseLinearEncoder(n_bins).fit_transform(X).astype(np.float32)
-    mean, std = np.empty(60), np.empty(60)
-    seen = np.zeros(60, int)
-    folds = KFold(3, shuffle=True, random_state=np.random.RandomState(0).randint(2**31 - 1))
-    for member, (train, test) in zip(model.estimators_, folds.split(X), strict=True):
+    mean, std = np.empty((2, 60)), np.empty((2, 60))
+    seen = np.zeros((2, 60), int)
+    folds = [(k, *split) for k, part in enumerate(drawn_folds(60, 3)) for split in part]
+    for member, (k, train, test) in zip(model.estimators_, folds, strict=True):
         alone = PBPRegressor(
             (6, 4),
             n_epochs=model.choice_.n_epochs,
@@ -72,18 +73,23 @@ def test_the_folds_are_fits_of_their_own(n_bins: int | None) -> None:
         ).fit(A[train], y[train])
         assert_array_equal(alone.posterior_.m_w[0], member.posterior_.m_w[0])
         assert alone.history_ == member.history_
-        mean[test], std[test] = alone.predict(A[test], return_std=True)
-        seen[test] += 1
+        mean[k, test], std[k, test] = alone.predict(A[test], return_std=True)
+        seen[k, test] += 1
     assert_array_equal(seen, 1)
-    assert_allclose(model.oof_predictive_.mean, mean, rtol=1e-6)
-    factor = np.mean((y - mean) ** 2 / std**2)
-    assert_allclose(model.calibration_.factor, factor, rtol=1e-5)
+    assert len({member.random_state for member in model.estimators_}) == 6
+    expected = ByHand(y, mean, std**2, n_members=6)
+    assert_allclose(model.oof_predictive_.mean, expected.pooled_mean, rtol=1e-6)
+    assert_allclose(model.calibration_.squares.error, expected.error, rtol=1e-5)
+    assert_allclose(model.calibration_.squares.between, expected.between, rtol=1e-5)
+    assert_allclose(model.calibration_.factor, expected.factor, rtol=1e-5)
+    # The race was run on the first partition.
+    factor = np.mean((y - mean[0]) ** 2 / std[0] ** 2)
     curve = model.choice_.curves[0]
     at = curve.n_epochs.index(model.choice_.n_epochs)
     for found, scale in ((curve.calibrated[at], np.sqrt(factor)), (curve.raw[at], 1.0)):
-        assert_allclose(found, norm.logpdf(y, mean, scale * std).mean(), rtol=1e-6)
+        assert_allclose(found, norm.logpdf(y, mean[0], scale * std[0]).mean(), rtol=1e-6)
     assert curve.calibrated[at] == max(curve.calibrated)
-    assert curve.factor[at] == model.calibration_.factor
+    assert_allclose(curve.factor[at], factor, rtol=1e-5)
 
 
 def test_the_variances_are_those_of_the_residuals() -> None:
@@ -148,7 +154,7 @@ def parted(model: PBPRegressorCV, groups: Any) -> bool:
     """Whether a group was learned from by the network that it was held out from."""
     n = len(groups)
     counts = [member.n_samples_seen_ for member in model.estimators_]
-    return sum(counts) != (len(counts) - 1) * n
+    return sum(counts) != (len(counts) - model.n_partitions_) * n
 
 
 def test_rows_of_a_group_stay_together() -> None:
@@ -193,7 +199,7 @@ def test_splitters_and_rows_that_are_never_held_out() -> None:
 def test_few_rows(n: int) -> None:
     X, y = waves(n)
     model = PBPRegressorCV(random_state=0, budget="fast").fit(X, y)
-    assert len(model.estimators_) == min(5, n)
+    assert len(model.estimators_) == 2 * min(5, n)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()
@@ -275,8 +281,14 @@ def test_noise_that_is_larger_on_one_side() -> None:
     assert isinstance(p, HeavyMixture)
     assert 4.0 < p.std_noise[1] / p.std_noise[0] < 25.0  # exp(2.4) is 11
     # The gain is that of rows held out: their own predictive has it.
-    constant = max(model.choice_.curves[0].calibrated)
-    gained = model.oof_predictive_.logpdf(y).mean() - constant
+    mean, var = np.empty((2, 400)), np.empty((2, 400))
+    folds = [(k, test) for k, part in enumerate(drawn_folds(400, 3)) for _, test in part]
+    for member, (k, test) in zip(model.estimators_, folds, strict=True):
+        each = member.predict_distribution(X[test])
+        mean[k, test], var[k, test] = each.mean, each.var
+    pooled = ByHand(y, mean, var, n_members=6)
+    constant = norm.logpdf(y, pooled.pooled_mean, np.sqrt(pooled.error * pooled.pooled_var))
+    gained = model.oof_predictive_.logpdf(y).mean() - constant.mean()
     assert_allclose(gained, calibration.gain, rtol=1e-4)
 
 

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
+from cv_folds import ByHand
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, PiecewiseLinearEncoder
 from probprop.estimators.cv import base as base_module
 from probprop.estimators.cv.beyond import Range
@@ -59,18 +60,22 @@ def test_a_row_is_predicted_by_its_fold_and_learned_by_the_others() -> None:
     new, y_new = waves(7, seed=1)
     A = encoded(X, new)
     of = (40 + np.arange(7)) % 3
-    z = np.empty(7)
+    mean, var = np.empty((2, 7)), np.empty((2, 7))
     by_hand = deepcopy(model.estimators_)
     for i, member in enumerate(by_hand):
-        mean, std = member.predict(A[of == i], return_std=True)
-        z[of == i] = (y_new[of == i] - mean) / std
-        member.partial_fit(A[of != i], y_new[of != i])
-    factor = (40 * model.calibration_.factor + np.sum(z**2)) / 47
+        k, own = i // 3, of == i % 3  # each partition holds a row out from one network
+        p = member.predict_distribution(A[own])
+        mean[k, own], var[k, own] = p.mean, p.var
+        member.partial_fit(A[~own], y_new[~own])
+    rows, before = ByHand(y_new, mean, var, n_members=6), model.calibration_.squares
     model.partial_fit(new, y_new)
     for ours, theirs in zip(model.estimators_, by_hand, strict=True):
         assert_array_equal(ours.posterior_.m_w[0], theirs.posterior_.m_w[0])
         assert ours.history_ == theirs.history_
-    assert_allclose(model.calibration_.factor, factor, rtol=1e-5)
+    after = model.calibration_.squares
+    assert_allclose(after.error, (40 * before.error + 7 * rows.error) / 47, rtol=1e-5)
+    assert_allclose(after.between, (40 * before.between + 7 * rows.between) / 47, rtol=1e-5)
+    assert (after.n_pooled, after.n_members) == (2, 6)
     assert model.calibration_.n_rows == model.n_samples_seen_ == 47
     assert model.n_iter_ == model.choice_.n_epochs + 1
 
@@ -86,16 +91,18 @@ def test_the_temperature_after_more_rows(n_classes: int) -> None:
     before = model.calibration_
     by_hand = deepcopy(model.estimators_)
     outputs = [
-        (member.predict_distribution(A[of == i]), of == i) for i, member in enumerate(by_hand)
+        (member.predict_distribution(A[of == i % 3]), of == i % 3)
+        for i, member in enumerate(by_hand)
     ]
 
     def log_p(T: float) -> Any:
-        found = np.empty(20)
+        """Of the mean of the probabilities that the network of each partition gives."""
+        found = np.zeros(20)
         for p, at in outputs:
             likelihood = model.likelihood_
             tempered = likelihood.of_outputs(p.mean / np.sqrt(T), p.std**2, ENGINES["native"])
-            found[at] = tempered.log_proba[np.arange(at.sum()), index[at]]
-        return found
+            found[at] += 0.5 * np.exp(tempered.log_proba[np.arange(at.sum()), index[at]])
+        return np.log(found)
 
     known = np.log(before.temperature)
     best = minimize_scalar(
@@ -113,7 +120,7 @@ def test_the_temperature_after_more_rows(n_classes: int) -> None:
     ):
         assert_allclose(new, (40 * old - log_p(T).sum()) / 60, rtol=1e-5)
     for i, member in enumerate(by_hand):
-        member.partial_fit(A[of != i], y[40:][of != i])
+        member.partial_fit(A[of != i % 3], y[40:][of != i % 3])
         assert_array_equal(member.posterior_.m_w[0], model.estimators_[i].posterior_.m_w[0])
 
 
@@ -125,8 +132,8 @@ def test_one_row_at_a_time() -> None:
         before = model.estimators_
         model.partial_fit(new[i : i + 1], y_new[i : i + 1])
         same = [a is b for a, b in zip(before, model.estimators_, strict=True)]
-        assert same == [j == i % 3 for j in range(3)]
-    assert [member.n_samples_seen_ for member in model.estimators_] == [24, 24, 24]
+        assert same == [j % 3 == i % 3 for j in range(6)]
+    assert [member.n_samples_seen_ for member in model.estimators_] == [24] * 6
     assert model.n_samples_seen_ == 36
 
 

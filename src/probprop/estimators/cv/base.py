@@ -219,7 +219,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
         if counts is not None:  # `cv` and `groups` are about all rows
             rows, targets = np.asarray(given.X), np.asarray(given.y)
-        stratified = data.likelihood.task == "classification" and data.y.ndim == 1
+        stratified = judge.stratified(data.y)
 
         def partition() -> list[Fold]:
             return make_folds(

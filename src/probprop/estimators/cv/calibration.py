@@ -52,6 +52,11 @@ class Calibration:
         """a^2, of the variances of model and noise of every network."""
         return self.squares.factor
 
+    @property
+    def n_rows(self) -> float:
+        """How many rows were held out, or the sum of their weights."""
+        return self.squares.n_rows
+
     def after(self, oof: OutOfFold, X: Array) -> Calibration:
         """Return the calibration after more rows, X, which `oof` has predictions of.
 
@@ -94,6 +99,10 @@ class ValuesJudge:
 
     likelihood: Gaussian
     usual = OF_VALUES
+
+    def stratified(self, y: Array) -> bool:
+        """Return False: values are many; see `Judge`."""
+        return False
 
     def out_of_fold(
         self,

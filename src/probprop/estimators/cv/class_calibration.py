@@ -82,6 +82,10 @@ class LabelsJudge:
     likelihood: LabelLikelihood
     usual = OF_LABELS
 
+    def stratified(self, y: Array) -> bool:
+        """Return True, but of several labels, whose combinations may be many; see `Judge`."""
+        return y.ndim == 1
+
     def out_of_fold(
         self,
         outputs: Sequence[FoldOutputs],

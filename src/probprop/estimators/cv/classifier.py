@@ -65,17 +65,21 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     multilabel_ : bool
         Whether y was a matrix of labels.
     estimators_ : list of PBPClassifier
-        The network of every fold. They take rows as `encoding_` gives them, and are not
-        calibrated.
+        The network of every fold, those of the first partition of the rows first. They take rows
+        as `encoding_` gives them, and are not calibrated.
+    n_partitions_ : int
+        How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows,
+        else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
+        make finite predictions.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
         The curves of all candidates, and which was chosen.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
-    oof_predictive_ : ClassPredictive
-        The calibrated predictive distribution of the rows of `fit` held out, each by the network
-        that had not seen it.
+    oof_predictive_ : ClassPredictive or ClassMixture
+        The calibrated predictive distribution of the rows of `fit` held out, each by the
+        network of each partition that had not seen it.
     oof_rows_ : ndarray of int
         The rows that these are, ascending; with an int `cv` all that count.
     n_iter_ : int

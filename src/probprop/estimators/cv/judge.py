@@ -69,6 +69,9 @@ class Judge(Protocol):
     def usual(self) -> Usual:
         """What is compared if the user does not say."""
 
+    def stratified(self, y: Array) -> bool:
+        """Return whether the values of y are few, and the folds should share each of them alike."""
+
     def out_of_fold(
         self,
         outputs: Sequence[FoldOutputs],

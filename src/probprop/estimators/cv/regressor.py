@@ -69,8 +69,12 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     Attributes
     ----------
     estimators_ : list of PBPRegressor
-        The network of every fold. They take rows as `encoding_` gives them, and are not
-        calibrated.
+        The network of every fold, those of the first partition of the rows first. They take rows
+        as `encoding_` gives them, and are not calibrated.
+    n_partitions_ : int
+        How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows,
+        else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
+        make finite predictions.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -78,8 +82,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     oof_predictive_ : Mixture or HeavyPredictive
-        The calibrated predictive distribution of the rows of `fit` held out, each by the network
-        that had not seen it, with the noise that a row of its weight has.
+        The calibrated predictive distribution of the rows of `fit` held out, each by the
+        network of each partition that had not seen it, with the noise that a row of its weight has.
     oof_rows_ : ndarray of int
         The rows that these are, ascending; with an int `cv` all that count.
     n_outputs_ : int

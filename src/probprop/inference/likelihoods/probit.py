@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, logsumexp
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import Engine
@@ -91,8 +91,10 @@ class Probit:
         return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel)
 
     def log_p(self, predictive: ClassPredictive | ClassMixture, y: Array) -> FloatArray:
-        """Return the log probability of all labels of each row together, (n,)."""
-        log_each = log_ndtr(y * predictive.mean / np.hypot(1.0, predictive.std))
+        """Return the sum of the log probabilities of all labels of each row, (n,)."""
+        members = predictive.members if isinstance(predictive, ClassMixture) else (predictive,)
+        of_members = [log_ndtr(y * p.mean / np.hypot(1.0, p.std)) for p in members]
+        log_each = logsumexp(of_members, axis=0) - np.log(len(members))
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
         return log_p
 
