@@ -1,4 +1,4 @@
-"""The folds that cross-validated estimators draw, and what their networks say about held-out rows."""
+"""The folds that cross-validated estimators draw, and their calibration by hand."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv import race as race_module
 from probprop.estimators.cv import trainings as trainings_module
 from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.candidates import Budget, read_budget, usual_candidates

@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
-from probprop import PBPRegressorCV
 from probprop_lab.baselines.off_the_shelf import (
     GaussianProcess,
     MLPBootstrap,
