@@ -175,7 +175,13 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         contest = self._contest(given, data, groups, judge, rng)
-        candidates = read_candidates(self.candidates, self.budget, len(data.y), judge.usual)
+        candidates = read_candidates(
+            self.candidates,
+            self.budget,
+            len(data.y),
+            judge.usual,
+            contest.encodings.bins_that_fit,
+        )
         n_threads = effective_n_jobs(self.n_jobs)
         bar = RaceBar() if self.verbose else None
         told = [tell for tell in (bar, callback) if tell is not None]

@@ -177,9 +177,10 @@ def calibrate(
     constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
     if len(oof.mean) < MIN_ROWS:
         return Calibrated(Calibration(squares, box), constant)
+    n_bins = encodings.bins_that_fit(N_BINS)
     judged = learn_noise(
-        encodings.rows(N_BINS)[held_out.rows],
-        encodings.state(N_BINS),
+        encodings.rows(n_bins)[held_out.rows],
+        encodings.state(n_bins),
         oof.of_ensemble(squares),
         squares.total,
         held_out.fold,

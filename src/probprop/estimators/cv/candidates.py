@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
@@ -138,7 +138,12 @@ OF_LABELS = Usual(bins=(16, 16, 64), memories=(10.0, 3.0, 30.0))
 """What is compared for a classification."""
 
 
-def usual_candidates(budget: str | float, n_rows: int, usual: Usual = OF_VALUES) -> list[Candidate]:
+def usual_candidates(
+    budget: str | float,
+    n_rows: int,
+    usual: Usual = OF_VALUES,
+    bins_that_fit: Callable[[int], int] = int,
+) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``, those that cost least first.
 
     Parameters
@@ -147,6 +152,8 @@ def usual_candidates(budget: str | float, n_rows: int, usual: Usual = OF_VALUES)
         As `read_budget` takes it.
     n_rows : int
     usual : Usual, default=OF_VALUES
+    bins_that_fit : callable, default=int
+        Given a number of bins, returns one that is not too costly; 1: none is not.
 
     Examples
     --------
@@ -156,12 +163,14 @@ def usual_candidates(budget: str | float, n_rows: int, usual: Usual = OF_VALUES)
     12
     """
     few, many, most = usual.bins
-    bins: list[int | None] = [None, many if n_rows >= MANY_ROWS else few]
+    ramps = [many if n_rows >= MANY_ROWS else few, *([most] if budget == "best" else [])]
+    fitting = (n_bins for n_bins in map(bins_that_fit, ramps) if n_bins > 1)
+    bins: list[int | None] = [None, *dict.fromkeys(fitting)]
     if budget == "fast":
         return [Candidate(n_bins, (50,), usual.memories[0]) for n_bins in bins]
     hidden: list[tuple[int, ...]] = [(50,), (50, 50)]
     if budget == "best":
-        bins, hidden = [*bins, most], [*hidden, (100, 100)]
+        hidden = [*hidden, (100, 100)]
     return [Candidate(*settings) for settings in product(bins, hidden, usual.memories)]
 
 
@@ -176,12 +185,16 @@ def n_first_folds(n_rows: int) -> int | None:
 
 
 def read_candidates(
-    candidates: Any, budget: str | float, n_rows: int, usual: Usual = OF_VALUES
+    candidates: Any,
+    budget: str | float,
+    n_rows: int,
+    usual: Usual = OF_VALUES,
+    bins_that_fit: Callable[[int], int] = int,
 ) -> list[Candidate]:
     """Check the parameter: "auto", or candidates, which may be written as dicts."""
     if isinstance(candidates, str):
         check_option("candidates", candidates, ["auto"])
-        return usual_candidates(budget, n_rows, usual)
+        return usual_candidates(budget, n_rows, usual, bins_that_fit)
     if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
         raise TypeError(
             'candidates must be "auto" or a sequence of Candidate or of dicts. '

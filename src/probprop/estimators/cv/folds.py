@@ -22,6 +22,11 @@ from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
 from probprop.estimators.validation import check_int
 
+MOST_RAMPS = 1_024
+"""Of all columns of a table together: a wide table gets fewer per column."""
+FEWEST_BINS = 4
+"""Columns that could not have as many get none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Fold:
@@ -160,6 +165,15 @@ class Encodings:
         if n_bins not in self._states:
             self._states[n_bins] = fit_piecewise(self.X, n_bins)
         return self._states[n_bins]
+
+    def bins_that_fit(self, n_bins: int) -> int:
+        """Return so many bins, or half as many until all columns together have few ramps.
+
+        1 if that cannot be done: then there are no ramps at all.
+        """
+        while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
+            n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
+        return n_bins
 
     def rows(self, n_bins: int | None) -> Array:
         """Return all rows in that encoding."""
