@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 from cv_models import LABELS, X, Y, fit_small, small
 from probprop import load
@@ -45,7 +46,8 @@ def test_the_report_shows_the_race(kind: str) -> None:
     model, made = fitted(kind), sections(kind)
     section = made[CHOICE]
     assert list(made).index(CHOICE) == list(made).index("Training") + 1
-    assert section.text.startswith("2 settings were trained on 2 folds")
+    assert section.text.startswith("2 settings were trained on folds of the rows")
+    assert "parted into 2 folds 2 times; the 4 networks of all folds predict" in section.text
     assert f"{model.choice_.n_epochs} epochs." in section.text
     ((image, alt),) = section.figures
     ElementTree.fromstring(image)
@@ -80,8 +82,10 @@ def test_the_calibration_of_error_bars() -> None:
     model = fitted("values")
     found = model.calibration_
     section = sections("values")[CALIBRATION]
-    factor = np.sqrt(found.factor)
-    assert f"{factor:.2f} times as large" in section.text
+    factor, squares = np.sqrt(found.factor), found.squares
+    assert f"were {np.sqrt(squares.error):.2f} times as large" in section.text
+    assert f"all 4 networks will be {np.sqrt(squares.total):.2f} times" in section.text
+    assert f"by the factor {factor:.2f}" in section.text
     assert ("widened" if factor > 1.0 else "narrowed") in section.text
     gain = f"{found.gain:+.3f} ± {found.gain_error:.3f}"
     assert f"gains {gain} in log density per row, so it is used" in section.text
@@ -101,9 +105,11 @@ def test_the_calibration_of_error_bars() -> None:
     ],
 )
 def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> None:
-    model = small().fit(X, Y)
-    found = replace(model.calibration_, noise=None, factor=0.25, gain=gain, gain_error=0.01)
+    model = small(cv=KFold(2)).fit(X, Y)
+    squares = replace(model.calibration_.squares, error=0.25)
+    found = replace(model.calibration_, squares=squares, noise=None, gain=gain, gain_error=0.01)
     model.calibration_ = found
+    assert "The 2 networks of the folds predict" in sections("values", model)[CHOICE].text
     text = sections("values", model)[CALIBRATION].text
     assert words in text
     assert "0.50 times as large" in text
@@ -131,7 +137,7 @@ def test_the_facts(tmp_path: Path) -> None:
     facts = dict(model_facts(model, NAMES, "price"))
     assert facts["Choice"] == choice_in_words(model)
     assert facts["Calibration"] == calibration_in_words(model)
-    assert facts["Ensemble"] == "2 networks, one for each fold; below is the first"
+    assert facts["Ensemble"] == "4 networks, one for each fold of 2 partitions; below is the first"
     assert facts["Network"].startswith("3 features encoded as 15 numbers, 4 hidden units")
     assert facts["Seed"] == "0"
     assert "Noise before calibration" in facts

@@ -69,7 +69,7 @@ def calibration_in_words(model: Any) -> str:
     >>> x = np.random.RandomState(0).standard_normal((15, 1))
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
     >>> calibration_in_words(model)
-    'error bars times 0.29; too few rows to learn where the noise is larger'
+    'error bars times 0.27; too few rows to learn where the noise is larger'
     """
     return _in_words(model.calibration_)
 

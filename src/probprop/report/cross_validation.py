@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from probprop import plot
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
+from probprop.estimators.cv.out_of_fold import Squares
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members
 from probprop.report.choice_words import candidate_in_full, epochs_in_words, gain_in_words
@@ -39,14 +40,14 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
 
 def _choice_section(model: Any) -> Section:
     choice: CVChoice = model.choice_
-    n, n_folds = len(choice.curves), len(members(model))
+    n = len(choice.curves)
     compared = f"{n:,} settings were" if n > 1 else "One setting was"
     text = (
-        f"{compared} trained on {n_folds:,} folds and judged by the log-likelihood of the rows "
+        f"{compared} trained on folds of the rows and judged by the log-likelihood of the rows "
         "held out, after calibration; higher is better. Chosen: "
         f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
         f"{_why(choice)}\n\n"
-        f"The {n_folds:,} networks of the folds predict together, and none was trained again. In "
+        f"{_networks(model)} predict together, and none was trained again. In "
         'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
         "beside each feature, which let a network bend there, two layers of 50 units, and the "
         "evidence of at most ten passes over the data."
@@ -57,6 +58,16 @@ def _choice_section(model: Any) -> Section:
     )
     rows = [_race_row(curve, curve is choice.curves[choice.best]) for curve in _ranked(choice)]
     return Section("How the networks were chosen", text, (_RACE_HEADER, rows), [drawn])
+
+
+def _networks(model: Any) -> str:
+    """Say which networks there are."""
+    n, k = len(members(model)), model.n_partitions_
+    if k == 1:
+        return f"The {n:,} networks of the folds"
+    return (
+        f"The rows were parted into {n // k:,} folds {k:,} times; the {n:,} networks of all folds"
+    )
 
 
 class _Best(NamedTuple):
@@ -124,16 +135,18 @@ def _in_detail(calibration: Any, target: str) -> tuple[str, list[list[str]]]:
 @_in_detail.register
 def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
     factor, slope = math.sqrt(calibration.factor), calibration.range.slope
-    size = f"{factor:.2f} times as large as the networks expected"
-    done = "widened" if factor > 1.0 else "narrowed"
     text = (
-        f"Errors on the rows held out were {size}, so all error bars are {done} by that factor. "
+        f"{_about_errors(calibration.squares)} "
         f"{_about_noise(calibration)}\n\n"
         "Beyond the range of the training rows there are no errors to learn from; there the error "
         "bars grow with the distance."
     )
     rows = [
-        ["Factor of the error bars", f"{factor:.3f}", "1: the networks were right about it."],
+        [
+            "Factor of the error bars",
+            f"{factor:.3f}",
+            "Of each network. 1: the networks were right about it.",
+        ],
         [
             "Gain of the noise network",
             "–" if math.isnan(calibration.gain) else gain_in_words(calibration),
@@ -176,6 +189,21 @@ def _(calibration: ClassCalibration, target: str) -> tuple[str, list[list[str]]]
         ["Log-loss before", f"{calibration.raw_log_loss:.4f}", "The same without it."],
     ]
     return text, rows
+
+
+def _about_errors(squares: Squares) -> str:
+    """Say how large errors were, and what was done about it."""
+    factor = math.sqrt(squares.factor)
+    done = "widened" if factor > 1.0 else "narrowed"
+    size = f"{math.sqrt(squares.error):.2f} times as large as the networks expected"
+    if squares.n_pooled == 1:
+        return f"Errors on the rows held out were {size}, so all error bars are {done} by that."
+    return (
+        f"Errors on the rows held out, of the mean of {squares.n_pooled:,} networks each, were "
+        f"{size}; those of the mean of all {squares.n_members:,} networks will be "
+        f"{math.sqrt(squares.total):.2f} times as large. The networks disagree, which is a part of "
+        f"that; for the rest the error bars of each are {done}, by the factor {factor:.2f}."
+    )
 
 
 def _about_noise(calibration: Calibration) -> str:

@@ -126,7 +126,10 @@ def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
 
 def _members(model: Any) -> list[list[str]]:
     n = len(members(model))
-    one_each = ", one for each fold" if is_cross_validated(model) else ""
+    one_each = ""
+    if is_cross_validated(model):
+        k = model.n_partitions_
+        one_each = ", one for each fold" + (f" of {k:,} partitions" if k > 1 else "")
     described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
     return [["Ensemble", described]] if n else []
 
