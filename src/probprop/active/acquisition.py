@@ -1,9 +1,8 @@
 """Bayesian optimisation: what to measure next to find the largest, or the smallest, target.
 
 An acquisition function scores a point x; higher is better for either goal. All three use the
-uncertainty of the function, `std_model`, without that of a noisy measurement: the noise is the
-same everywhere and is no gain, and with it a point measured a hundred times would still look as
-if it might improve.
+uncertainty of the function, `std_model`, without that of a noisy measurement: noise is no gain,
+and with it a point measured a hundred times would still look as if it might improve.
 
 With f(x) ~ N(mean, std_model^2) under the posterior, and s = 1 to maximise, -1 to minimise:
 
@@ -27,10 +26,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_scalar
 
 from probprop._types import FloatArray
+from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.cv.sensitivity import SampledFunction
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_above, check_option
 from probprop.predictive.sampled import SampledNetwork
 
+Regressor = PBPRegressor | PBPRegressorCV
 Goal = Literal["maximize", "minimize"]
 
 # A score as a function of s mean, (n,), and std_model, (n,), with the derivatives by both.
@@ -47,12 +49,12 @@ class Acquisition(Protocol):
         """Return the scores, (n,), and their gradients, (n, n_features)."""
 
 
-def expected_improvement(model: PBPRegressor, *, best: float, goal: Goal) -> Acquisition:
+def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquisition:
     """Score by the expected gain over the best value so far.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPRegressorCV
         A fitted model; each call of the acquisition uses it as it then is.
     best : float
         The best value so far, in target units. Without noise, ``y.max()`` or ``y.min()`` of the
@@ -92,12 +94,12 @@ def expected_improvement(model: PBPRegressor, *, best: float, goal: Goal) -> Acq
     return _OfMoments(model, _sign(goal), improvement)
 
 
-def upper_confidence_bound(model: PBPRegressor, *, kappa: float = 2.0, goal: Goal) -> Acquisition:
+def upper_confidence_bound(model: Regressor, *, kappa: float = 2.0, goal: Goal) -> Acquisition:
     """Score by the optimistic end of an interval around the predicted function.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPRegressorCV
         A fitted model; each call of the acquisition uses it as it then is.
     kappa : float, default=2.0
         Standard deviations of the function between the mean and the bound; 0 or more. A
@@ -132,13 +134,13 @@ def upper_confidence_bound(model: PBPRegressor, *, kappa: float = 2.0, goal: Goa
 
 
 def thompson(
-    model: PBPRegressor, *, goal: Goal, random_state: int | RandomState | None = None
+    model: Regressor, *, goal: Goal, random_state: int | RandomState | None = None
 ) -> Acquisition:
     """Score by one function drawn from the posterior: a point is chosen as often as it is best.
 
     Parameters
     ----------
-    model : PBPRegressor
+    model : PBPRegressor or PBPRegressorCV
         A fitted model.
     goal : {"maximize", "minimize"}
         To minimise, the score is minus the function.
@@ -191,7 +193,7 @@ def best_in_pool(
 
 @dataclass(frozen=True, eq=False)
 class _OfMoments:
-    model: PBPRegressor
+    model: Regressor
     sign: float
     formula: Formula
 
@@ -211,7 +213,7 @@ class _OfMoments:
 
 @dataclass(frozen=True, eq=False)
 class _OfFunction:
-    f: SampledNetwork
+    f: SampledNetwork | SampledFunction
     sign: float
 
     def __call__(self, X: ArrayLike) -> FloatArray:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLOURS = [*LAYERS, (SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
 _GREY = "#777777"
-_BELOW = 3.0  # spreads of the best scores that the axis shows below them
+_BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
 
 def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
@@ -103,11 +103,11 @@ def _different(curves: Sequence[CandidateCurve], name: str) -> list[object]:
 
 
 def _lowest(curves: Sequence[CandidateCurve]) -> float:
-    """Return where the axis ends below: the best of the curves decide, not the worst points."""
+    """Return where the axis ends below: the better half decides, not the worst points."""
     best = [max(curve.calibrated) for curve in curves]
-    spread = max(best) - min(best) or max(best) - min(min(curve.calibrated) for curve in curves)
-    shown = [value for curve in curves for value in curve.calibrated]
-    return max(min(shown), min(best) - _BELOW * spread)
+    lowest = min(value for curve in curves for value in curve.calibrated)
+    spread = max(best) - float(np.median(best))
+    return max(lowest, max(best) - _BELOW * spread) if spread > 0.0 else lowest
 
 
 def _keys(

@@ -8,6 +8,7 @@ from typing import Any
 
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.runners import CVChoice
 
 
@@ -86,6 +87,12 @@ def _(calibration: Calibration) -> str:
         if math.isnan(calibration.gain):
             noise = "too few rows to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
+
+
+@_in_words.register
+def _(calibration: ClassCalibration) -> str:
+    losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
+    return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
 
 
 def gain_in_words(calibration: Calibration) -> str:

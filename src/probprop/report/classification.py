@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.metrics.classes import class_summary
 from probprop.predictive.protocol import ClassDistribution
+from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.document import Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -33,7 +35,7 @@ _LEAST_CERTAIN = 10  # rows shown
 
 
 def classification_sections(
-    model: PBPClassifier | PBPEnsemble,
+    model: PBPClassifier | PBPEnsemble | PBPClassifierCV,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -46,7 +48,7 @@ def classification_sections(
 
     Parameters
     ----------
-    model : PBPClassifier or PBPEnsemble
+    model : PBPClassifier, PBPEnsemble or PBPClassifierCV
         Fitted on classes, not on several labels.
     X : array-like of shape (n, n_features)
         The numbers the model takes, after any encoding.
@@ -98,6 +100,7 @@ def classification_sections(
         _quality(index, predictive, model.classes_, held_out),
         *_pictures(index, predictive.proba, model.classes_),
         training_section(model, target),
+        *cross_validation_sections(model, target),
         weights_section(model),
         _uncertain(numbers[uncertain], index[uncertain], predictive[uncertain], model.classes_),
         Section("The model", table=([], model_facts(model, names, target))),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from probprop import plot
 from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members
 from probprop.report.choice_words import candidate_in_full, epochs_in_words, gain_in_words
@@ -145,6 +146,34 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
             f"Standard deviation added for each standard deviation of a feature, in units of "
             f"{target}.",
         ],
+    ]
+    return text, rows
+
+
+@_in_detail.register
+def _(calibration: ClassCalibration, target: str) -> tuple[str, list[list[str]]]:
+    T = calibration.temperature
+    how = "too sure" if T > 1.0 else "less sure than they could be"
+    moved = "closer to each other" if T > 1.0 else "further apart"
+    text = (
+        f"On the rows held out the networks were {how} of the class. One number, the temperature, "
+        f"was learned there, and moves all probabilities {moved}."
+    )
+    known = 1.0 / math.sqrt(calibration.precision)
+    rows = [
+        [
+            "Temperature",
+            f"{T:.3f}",
+            "1: as the networks say; above, less sure; below, surer. What is known of it leaves "
+            f"it open by {100.0 * known:.0f} %.",
+        ],
+        [
+            "Log-loss",
+            f"{calibration.log_loss:.4f}",
+            "Mean of −log probability of the classes held out, with the temperature. Lower is "
+            "better.",
+        ],
+        ["Log-loss before", f"{calibration.raw_log_loss:.4f}", "The same without it."],
     ]
     return text, rows
 

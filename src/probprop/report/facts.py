@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
@@ -23,7 +24,7 @@ _MAX_NAMES = 40  # features named
 
 
 def model_facts(
-    model: PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble,
+    model: PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV,
     feature_names: Sequence[str],
     target: str | Sequence[str],
 ) -> list[list[str]]:
@@ -31,7 +32,7 @@ def model_facts(
 
     Parameters
     ----------
-    model : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble
+    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted.
     feature_names : sequence of str
     target : str or sequence of str
@@ -123,7 +124,7 @@ def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
     return [["Labels" if multilabel else "Classes", f"{len(names):,}: {_some(names)}"]]
 
 
-def _members(model: PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble) -> list[list[str]]:
+def _members(model: Any) -> list[list[str]]:
     n = len(members(model))
     one_each = ", one for each fold" if is_cross_validated(model) else ""
     described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from probprop import plot
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import first_network, is_cross_validated, members
@@ -21,7 +22,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.report.document import Picture, Section, figure
 from probprop.table.names import in_words, target_names
 
-Model = PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble
+Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
 SCORE_HEADER = ["Measure", "Value", "How to read it"]
 

@@ -16,6 +16,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
 from probprop.table.counting import Counting
 from probprop.table.encoding import fit_encoder
+from probprop.table.errors import TableError
 from probprop.table.model import Estimator, TableModel, takes_gaps
 from probprop.table.names import target_names
 from probprop.table.seed import DEFAULT_SEED
@@ -53,7 +54,7 @@ def fit_table_model(
         Columns to predict it from; None means all others.
     drop : collection of str, default=()
         Columns to leave out.
-    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble, default=None
+    estimator : estimator of probprop, default=None
         A clone of it is fitted. With ``missing="marginalize"`` features may have gaps. None is
         ``PBPClassifier()`` where the target holds text, true and false, or two different whole
         numbers, and ``PBPRegressor()`` otherwise.
@@ -119,6 +120,11 @@ def fit_table_model(
     encoder, X = fit_encoder(given[chosen])
     new = _seeded(estimator, random_state)
     options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
+    if counting.error and not has_fit_parameter(new, "y_std"):
+        raise TableError(
+            f"{type(new).__name__} takes no known errors of the target: leave out the column "
+            f"{counting.error[0]!r} of errors, or take PBPRegressor."
+        )
     options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
     predicted = targets[0] if len(targets) == 1 else targets

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
@@ -28,7 +29,7 @@ from probprop.table.names import target_names
 from probprop.table.select import select
 from probprop.table.target import check_known, labels_of, targets_of
 
-Estimator = PBPRegressor | PBPRegressorCV | PBPClassifier | PBPEnsemble
+Estimator = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
 
 _SHOWN = 4  # names in the repr
@@ -51,7 +52,7 @@ class TableModel:
 
     Parameters
     ----------
-    estimator : PBPRegressor, PBPClassifier, PBPRegressorCV or PBPEnsemble
+    estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted on the encoded columns.
     encoder : ColumnTransformer
         As `build_encoder` makes it.

@@ -1,0 +1,91 @@
+"""What to measure next, by PBPRegressorCV: its members' spread counts, and its noise does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cv_models import X, Y, small
+from finite_differences import assert_gradient, differences
+from probprop import Candidate, PBPRegressorCV
+from probprop.active import (
+    ActiveLearner,
+    best_in_box,
+    best_in_pool,
+    expected_improvement,
+    thompson,
+    upper_confidence_bound,
+)
+from probprop.active.strategies import predict_variances
+from probprop.encoding.piecewise import PiecewiseLinear, encode
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+
+
+def encoded(rows: np.ndarray, state: PiecewiseLinear | None) -> np.ndarray:
+    return rows if state is None else encode(rows, state).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def model() -> PBPRegressorCV:
+    return small(candidates=[Candidate(None, (6,), 10.0)], dtype="float64").fit(X, Y)
+
+
+def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_members() -> None:
+    learner = ActiveLearner(small(), random_state=0).tell(X[:60], Y[:60])
+    fitted = learner.estimator_
+    pool = X[60:]
+    predictive = fitted.predict_distribution(pool)
+    members = fitted.calibration_.mixture(
+        [m.predict_distribution(encoded(pool, fitted.encoding_)) for m in fitted.estimators_], pool
+    ).members
+    within = np.mean([member.std_model**2 for member in members], axis=0)
+    between = np.var([member.mean for member in members], axis=0)
+    variance = within + between
+    assert learner.ask(pool)[0] == np.argmax(variance)
+    ratio = predict_variances(fitted, pool).model / variance
+    assert_allclose(ratio, ratio[0])
+    assert between.max() > 0.1 * variance.max()
+    assert np.ptp(predictive.std_noise) > 0.0  # which does not count
+
+
+def test_a_learner_that_goes_on_with_new_rows() -> None:
+    learner = ActiveLearner(small(), warm_start=True, random_state=0).tell(X[:60], Y[:60])
+    chosen = learner.ask(X[60:], 3)
+    expected = small().fit(X[:60], Y[:60]).partial_fit(X[60:][chosen], Y[60:][chosen])
+    learner.tell(X[60:][chosen], Y[60:][chosen])
+    assert_array_equal(learner.estimator_.predict(X), expected.predict(X))
+    assert learner.estimator_.n_samples_seen_ == 63
+
+
+@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson"])
+def test_all_strategies(strategy: str) -> None:
+    learner = ActiveLearner(small(), strategy, random_state=0).tell(X[:60], Y[:60])
+    assert len({*learner.ask(X[60:], 5)}) == 5
+
+
+def test_acquisitions_and_their_gradients(model: PBPRegressorCV) -> None:
+    predictive = model.predict_distribution(X[:20])
+    bound = upper_confidence_bound(model, kappa=2.0, goal="maximize")
+    assert_allclose(bound(X[:20]), predictive.mean + 2.0 * predictive.std_model)
+    gain = expected_improvement(model, best=float(np.median(Y)), goal="minimize")
+    inside = model.calibration_.range
+    rows = X[:20][((X[:20] > inside.low) & (X[:20] < inside.high)).all(axis=1)]
+    for acquisition in (bound, gain):
+        scores, gradient = acquisition.gradient(rows)
+        assert_allclose(scores, acquisition(rows), rtol=1e-10)
+        expected = differences(acquisition, rows, 1e-4 * X.std(axis=0))
+        assert_gradient(gradient, expected, 1e-5)
+
+
+def test_the_best_point_of_a_box_is_at_least_that_of_a_pool(model: PBPRegressorCV) -> None:
+    bounds = np.stack([X.min(axis=0), X.max(axis=0)], axis=1)
+    pool = np.random.RandomState(0).uniform(*bounds.T, size=(500, 3))
+    bound = upper_confidence_bound(model, goal="maximize")
+    _, score = best_in_box(bound, bounds, random_state=0)
+    assert score >= bound(pool)[best_in_pool(bound, pool, random_state=0)]
+    drawn = thompson(model, goal="minimize", random_state=0)
+    x, score = best_in_box(drawn, bounds, random_state=0)
+    assert_allclose(drawn(x[np.newaxis]), score)
+    assert score >= drawn(pool).max()

@@ -1,0 +1,63 @@
+"""The picture of how candidates were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from probprop import Candidate, CandidateCurve, CVChoice, plot
+
+matplotlib.use("Agg")
+
+CURVES = (
+    CandidateCurve(Candidate(None, (50,), 10.0), (20, 40), (-2.0, -1.8), (-3.0, -4.0), (1.0, 2.0)),
+    CandidateCurve(Candidate(None, (50,)), (20,), (-2.1,), (-3.0,), (1.0,)),
+    CandidateCurve(Candidate(32, (50, 50)), (20, 40), (-1.5, -1.6), (-3.0, -4.0), (1.0, 2.0)),
+    CandidateCurve(Candidate(64, (50, 50)), (), outcome="too costly for the budget"),
+)
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def test_each_candidate_is_a_line_and_the_choice_a_ring() -> None:
+    ax = plot.candidate_curves(CVChoice(CURVES, 2, 20))
+    *lines, ring = ax.get_lines()
+    for line, curve in zip(lines, CURVES[:3], strict=True):
+        assert_array_equal(line.get_xdata(), curve.n_epochs)
+        assert_array_equal(line.get_ydata(), curve.calibrated)
+        assert line.get_label() == plot.candidate_in_words(curve.candidate)
+    assert_allclose(ring.get_xydata(), [[20, -1.5]])
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["raw, 50", "32 ramps, 50 + 50", "memory 10", "no bound", "chosen"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["20", "40"]
+
+
+def test_forms_differ_in_colour_and_marker_and_memories_in_style() -> None:
+    *lines, _ = plot.candidate_curves(CVChoice(CURVES, 2, 20)).get_lines()
+    one, other, deep = lines
+    assert (one.get_color(), one.get_marker()) == (other.get_color(), other.get_marker())
+    assert one.get_linestyle() != other.get_linestyle()
+    assert one.get_color() != deep.get_color()
+    assert one.get_marker() != deep.get_marker()
+
+
+def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
+    lost = CandidateCurve(Candidate(8), (20,), (-900.0,), (-900.0,), (1.0,))
+    low, high = plot.candidate_curves(CVChoice((*CURVES, lost), 2, 20)).get_ylim()
+    assert -4.0 < low < -2.1 < -1.5 < high
+    # A candidate without a rival is shown whole.
+    low, _ = plot.candidate_curves(CVChoice((lost,), 0, 20)).get_ylim()
+    assert low < -900.0
+
+
+def test_words() -> None:
+    assert plot.candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, memory 2.5"
+    assert plot.candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no bound"

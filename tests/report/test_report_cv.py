@@ -1,0 +1,149 @@
+"""The report on cross-validated estimators: what was chosen, and how it was calibrated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from cv_models import LABELS, X, Y, fit_small, small
+from probprop import load
+from probprop.report import (
+    calibration_in_words,
+    choice_in_words,
+    classification_sections,
+    model_facts,
+    regression_sections,
+    render,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+
+CHOICE, CALIBRATION = "How the networks were chosen", "How it was calibrated"
+NAMES = ["a", "b", "c"]
+
+
+@cache
+def fitted(kind: str) -> Any:
+    return fit_small(kind)
+
+
+def sections(kind: str, model: Any = None) -> dict[str, Any]:
+    make, y = (regression_sections, Y) if kind == "values" else (classification_sections, LABELS)
+    model = fitted(kind) if model is None else model
+    options: Any = {"feature_names": NAMES, "target": "price", "held_out": True}
+    return {section.title: section for section in make(model, X, y, **options)}
+
+
+@pytest.mark.parametrize("kind", ["values", "labels"])
+def test_the_report_shows_the_race(kind: str) -> None:
+    model, made = fitted(kind), sections(kind)
+    section = made[CHOICE]
+    assert list(made).index(CHOICE) == list(made).index("Training") + 1
+    assert section.text.startswith("2 settings were trained on 2 folds")
+    assert f"{model.choice_.n_epochs} epochs." in section.text
+    ((image, alt),) = section.figures
+    ElementTree.fromstring(image)
+    assert "held-out" in alt
+    header, rows = section.table
+    assert [len(row) for row in rows] == [len(header)] * 2
+    chosen = model.choice_.curves[model.choice_.best]
+    at = chosen.n_epochs.index(model.choice_.n_epochs)
+    assert rows[0][1:4] == [
+        str(model.choice_.n_epochs),
+        f"{chosen.calibrated[at]:.3f}".replace("-", "−"),
+        f"{chosen.raw[at]:.3f}".replace("-", "−"),
+    ]
+    assert rows[0][4].startswith("chosen (")
+    gain = max(chosen.calibrated) - max(model.choice_.curves[1 - model.choice_.best].calibrated)
+    assert f"{gain:.3f} above the next best" in section.text
+    assert CHOICE in render("title", list(made.values()), footer="")
+
+
+def test_a_race_of_one_and_candidates_that_were_left_out() -> None:
+    model = small(budget=1e-6).fit(X, Y)
+    section = sections("values", model)[CHOICE]
+    assert "nothing else was compared" in section.text
+    assert section.table[1][1][1:4] == ["–", "–", "–"]
+    assert section.table[1][1][4] == "too costly for the budget"
+    alone = small(candidates=[model.choice_.candidate]).fit(X, Y)
+    assert sections("values", alone)[CHOICE].text.startswith("One setting was trained")
+    assert choice_in_words(alone).endswith("; the only setting")
+
+
+def test_the_calibration_of_error_bars() -> None:
+    model = fitted("values")
+    found = model.calibration_
+    section = sections("values")[CALIBRATION]
+    factor = np.sqrt(found.factor)
+    assert f"{factor:.2f} times as large" in section.text
+    assert ("widened" if factor > 1.0 else "narrowed") in section.text
+    gain = f"{found.gain:+.3f} ± {found.gain_error:.3f}"
+    assert f"gains {gain} in log density per row, so it is used" in section.text
+    values = {row[0]: row[1] for row in section.table[1]}
+    assert values["Factor of the error bars"] == f"{factor:.3f}"
+    assert values["Gain of the noise network"] == gain
+    assert calibration_in_words(model) == (
+        f"error bars times {factor:.2f}; a noise network, which gains {gain} per row"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "words", "line"),
+    [
+        (-0.02, "gained nothing on rows it had not seen (−0.020 ± 0.010", "the same everywhere"),
+        (np.nan, "too few rows to learn where the noise is larger", "too few rows to learn"),
+    ],
+)
+def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> None:
+    model = small().fit(X, Y)
+    found = replace(model.calibration_, noise=None, factor=0.25, gain=gain, gain_error=0.01)
+    model.calibration_ = found
+    text = sections("values", model)[CALIBRATION].text
+    assert words in text
+    assert "0.50 times as large" in text
+    assert "narrowed" in text
+    assert line in calibration_in_words(model)
+
+
+def test_the_calibration_of_probabilities() -> None:
+    model = fitted("labels")
+    section = sections("labels")[CALIBRATION]
+    values = {row[0]: row[1] for row in section.table[1]}
+    found = model.calibration_
+    assert values["Temperature"] == f"{found.temperature:.3f}"
+    assert values["Log-loss"] == f"{found.log_loss:.4f}"
+    assert values["Log-loss before"] == f"{found.raw_log_loss:.4f}"
+    for temperature, words in ((2.0, "too sure"), (0.5, "less sure than they could be")):
+        other = fit_small("labels")
+        other.calibration_ = replace(found, temperature=temperature)
+        assert f"were {words} of the class" in sections("labels", other)[CALIBRATION].text
+        assert calibration_in_words(other).startswith(f"temperature {temperature:.2f}; log-loss")
+
+
+def test_the_facts(tmp_path: Path) -> None:
+    model = fitted("values")
+    facts = dict(model_facts(model, NAMES, "price"))
+    assert facts["Choice"] == choice_in_words(model)
+    assert facts["Calibration"] == calibration_in_words(model)
+    assert facts["Ensemble"] == "2 networks, one for each fold; below is the first"
+    assert facts["Network"].startswith("3 features encoded as 15 numbers, 4 hidden units")
+    assert facts["Seed"] == "0"
+    assert "Noise before calibration" in facts
+    model.save(tmp_path / "m")
+    assert dict(model_facts(load(tmp_path / "m"), NAMES, "price")) == facts
+    assert "one for each fold" in dict(model_facts(fitted("labels"), NAMES, "kind"))["Ensemble"]
+
+
+def test_a_loaded_model_has_the_same_report(tmp_path: Path) -> None:
+    model = fitted("labels")
+    model.save(tmp_path / "m")
+    one, other = sections("labels"), sections("labels", load(tmp_path / "m"))
+    assert one.keys() == other.keys()
+    for title, section in one.items():
+        assert (section.text, section.table) == (other[title].text, other[title].table)
