@@ -81,7 +81,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ),
         (
             "fit --fast homes.csv --target price -o m.pbp --epochs ten",
-            ["--epochs", "'ten' is not a valid int"],
+            ["--epochs", "Invalid value"],
         ),
         ("fit --fast homes.csv --target price -o m.pbp --seed -1", ["--seed", "-1 is not from 0"]),
         ("fit --fast homes.csv --target price -o m.pbp --hidden 50,x", ["--hidden", "50,50"]),
