@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+    from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.estimators.selection import EvidenceSelection, select
@@ -62,6 +63,7 @@ _HOME = {
     "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
     "Predictive": "predictive.gaussian",
+    "SampledFunction": "estimators.cv.sensitivity",
     "SampledNetwork": "predictive.sampled",
     "Sensitivity": "predictive.sensitivity",
     "Standardizer": "inference.standardize",
@@ -95,6 +97,7 @@ __all__ = [
     "PiecewiseLinearEncoder",
     "Posterior",
     "Predictive",
+    "SampledFunction",
     "SampledNetwork",
     "Sensitivity",
     "Standardizer",

@@ -37,12 +37,11 @@ from probprop.plot.predictions import (
     predictive_band,
     residuals_against_std,
 )
-from probprop.plot.race import candidate_curves, candidate_in_words
+from probprop.plot.race import candidate_curves
 
 __all__ = [
     "calibration",
     "candidate_curves",
-    "candidate_in_words",
     "choice_curves",
     "confusion_matrix",
     "important_features",
