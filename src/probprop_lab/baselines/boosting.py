@@ -74,6 +74,13 @@ def cat_boost(random_state: Random = None) -> ConstantNoise:
     return ConstantNoise(CatBoostRegressor(**_ONE_THREAD), random_state)
 
 
+def cat_boost_classifier(random_state: int | None = None) -> Any:
+    """Return CatBoost for labels, which has probabilities of its own; it needs catboost."""
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(random_state=random_state, **_ONE_THREAD)
+
+
 class CatBoostUncertainty(WithStd):
     """CatBoost's own error bars: trees boosted for mean and noise variance alike.
 

@@ -7,6 +7,7 @@ are trained side by side: the first axis of every array of weights and outputs, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -41,8 +42,9 @@ class DeepEnsemble(Baseline):
     The protocol is that of the literature: five networks with a hidden layer of 50 rectified
     units, 40 epochs of Adam on batches of 100 rows, features and target standardised. The
     predictive distribution is the Gaussian with the mean and variance of the members' mixture.
-    Two things differ from the paper: there are no adversarial rows, and the learning rate is
-    0.01, which comes near the scores printed there; with 0.1, as it says, small sets fail.
+    Two things differ from the paper: there are no adversarial rows, and the learning rate falls
+    linearly from 0.01 to 0. With 0.1 throughout, as it says, small sets fail here; with 0.01
+    throughout naval has a log-likelihood of 3.6, where 5.6 is printed and this gives 6.2.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ class DeepEnsemble(Baseline):
     n_epochs : int, default=40
     batch_size : int, default=100
     learning_rate : float, default=0.01
+        Of the first step.
     random_state : int, RandomState instance or None, default=None
 
     Examples
@@ -83,14 +86,16 @@ class DeepEnsemble(Baseline):
         """Fit to X, (n, d), and y, (n,)."""
         data = training_data(self, X, y)
         n, d = data.Xs.shape
-        random, members = data.random_state, np.arange(self.n_members)
+        random, members = data.random_state, range(self.n_members)
+        n_steps = self.n_epochs * math.ceil(n / self.batch_size)
         adam = start(initial_weights(self.n_members, [d, *self.hidden_layer_sizes, 2], random))
         for _ in range(self.n_epochs):
             order = np.array([random.permutation(n) for _ in members])  # each has its own
             for first in range(0, n, self.batch_size):
                 rows = order[:, first : first + self.batch_size]
                 slopes = gradient(adam.weights, data.Xs[rows], data.ys[rows])
-                adam = step(adam, slopes, self.learning_rate)
+                left = 1.0 - adam.n_steps / n_steps
+                adam = step(adam, slopes, self.learning_rate * left)
         self.weights_, self.standardizer_ = adam.weights, data.standardizer
         return self
 

@@ -129,7 +129,7 @@ def reproduce(
         check_destination(path, option)
     from probprop_lab import experiments
 
-    selection = experiments.Selection(given(dataset), splits, seed, given(method))
+    selection = experiments.Selection(given(dataset), splits, seed, given(method), show)
     experiment = experiments.EXPERIMENTS[what]
     wanted = experiment.jobs(selection)
     terminal = terminal_of(context)

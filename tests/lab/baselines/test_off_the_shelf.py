@@ -1,4 +1,4 @@
-"""The methods of the field: what they predict, against closed forms and known noise."""
+"""Models of scikit-learn: what they predict, against closed forms and known noise."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
+from probprop import PBPRegressorCV
 from probprop_lab.baselines.off_the_shelf import (
-    BoostedTrees,
     GaussianProcess,
     MLPBootstrap,
-    NaturalBoosting,
     bayesian_ridge,
     out_of_bag_noise,
 )
@@ -21,8 +20,6 @@ from probprop_lab.experiments import Job
 from probprop_lab.experiments.harness import judging, methods
 
 X, Y = load_diabetes(return_X_y=True)
-# sympy, which ngboost imports, calls what newer releases of mpmath deprecate.
-ignoring_ngboost = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def line(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -68,20 +65,6 @@ def test_bayesian_ridge_standardises_the_features() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_boosted_trees_have_the_error_on_rows_they_have_not_seen() -> None:
-    """On pure noise trees fit the training rows; the estimate must not be fooled by it."""
-    random = np.random.RandomState(1)
-    inputs, targets = random.normal(size=(400, 3)), 7.0 + 3.0 * random.normal(size=400)
-    model = BoostedTrees(random_state=0).fit(inputs, targets)
-    mean, std = model.predict(inputs, return_std=True)
-    seen = np.sqrt(np.mean((targets - mean) ** 2))
-    new = 7.0 + 3.0 * random.normal(size=400)
-    unseen = np.sqrt(np.mean((new - model.predict(random.normal(size=(400, 3)))) ** 2))
-    assert seen < 2.5
-    assert np.ptp(std) == 0.0
-    assert std[0] == pytest.approx(unseen, rel=0.1)
-
-
 def test_the_bootstrap_ensemble_finds_noise_that_is_known() -> None:
     inputs, targets = line(500, 20.0)
     model = MLPBootstrap(5, random_state=0).fit(inputs[:400], targets[:400])
@@ -114,20 +97,7 @@ def test_out_of_bag_noise_is_above_zero_where_the_spread_exceeds_the_error() -> 
         out_of_bag_noise(np.array([1.0]), np.array([[np.nan], [2.0]]))
 
 
-@ignoring_ngboost
-def test_ngboost_predicts_its_own_distribution() -> None:
-    pytest.importorskip("ngboost", reason="pip install 'probprop[field]'")
-    model = NaturalBoosting(n_estimators=20, random_state=3).fit(X[:60], Y[:60])
-    mean, std = model.predict(X[60:80], return_std=True)
-    normal = model.model_.pred_dist(X[60:80])
-    np.testing.assert_allclose(mean, normal.mean())
-    np.testing.assert_allclose(std, normal.std())
-    assert np.ptp(std) > 0.0
-    again = NaturalBoosting(n_estimators=20, random_state=3).fit(X[:60], Y[:60])
-    np.testing.assert_array_equal(again.predict(X[60:80]), mean)
-
-
-@pytest.mark.parametrize("name", ["BayesianRidge", "GP", "HistGB"])
+@pytest.mark.parametrize("name", ["BayesianRidge", "GP", "HistGB", "deep ensemble"])
 def test_all_are_measured_alike_and_the_seed_settles_the_result(name: str) -> None:
     job = Job("field", "diabetes", 0, name, seed=2)
     parts = X[:60], Y[:60], X[60:90], Y[60:90]
@@ -140,12 +110,13 @@ def test_all_are_measured_alike_and_the_seed_settles_the_result(name: str) -> No
 
 
 def test_ours_are_made_from_the_job() -> None:
-    job = Job("field", "yacht", 0, "PBP", seed=5, hidden=(7,))
-    single = methods.find("PBP").make(job)
-    assert (single.hidden_layer_sizes, single.n_epochs, single.random_state) == ((7,), 40, 5)
+    job = Job("field", "yacht", 0, "PBP ensemble", seed=5, hidden=(7,))
     ensemble = methods.find("PBP ensemble").make(job)
     assert (ensemble.n_members, ensemble.random_state) == (5, 5)
-    assert ensemble.estimator.get_params() == single.get_params()
+    assert ensemble.estimator.hidden_layer_sizes == (7,)
     for name, budget in (("PBPRegressorCV", "good"), ("PBPRegressorCV fast", "fast")):
-        model = methods.find(name).make(job)
-        assert (model.budget, model.random_state, model.n_jobs) == (budget, 5, None)
+        chosen = methods.find(name).make(job)
+        assert isinstance(chosen, PBPRegressorCV)
+        assert (chosen.budget, chosen.random_state, chosen.n_jobs) == (budget, 5, None)
+    deep = methods.find("deep ensemble").make(job)
+    assert (deep.hidden_layer_sizes, deep.n_epochs, deep.random_state) == ((7,), 40, 5)

@@ -66,6 +66,12 @@ def _gp(job: Job) -> Any:
     return _standardised(GaussianProcessClassifier(kernel, random_state=job.seed))
 
 
+def _cat_boost(job: Job) -> Any:
+    from probprop_lab.baselines.boosting import cat_boost_classifier
+
+    return cat_boost_classifier(job.seed)
+
+
 KNOWN = {
     method.name: method
     for method in [
@@ -77,6 +83,7 @@ KNOWN = {
         Method(BASE, lambda job: _standardised(MLPClassifier(random_state=job.seed)), 1.0),
         Method("HistGB", _boosted, 1.0),
         Method("GP", _gp, 200.0, max_rows=_GP_ROWS),
+        Method("CatBoost", _cat_boost, 20.0, ("catboost",), "field"),
     ]
 }
 """The methods by name, in the order of the table."""

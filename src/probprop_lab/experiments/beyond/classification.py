@@ -27,6 +27,7 @@ from probprop_lab.experiments.harness.columns import (
 )
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
+from probprop_lab.experiments.harness.method import check_installed
 
 _AVERAGED = ("accuracy", "log_loss", "calibration_error", "seconds")
 _SMALLEST = float(np.log(np.finfo(np.float64).eps))  # as in scikit-learn's log_loss
@@ -46,7 +47,8 @@ def jobs(selection: Selection) -> list[Job]:
         Nothing is left of the selection, or something in it is not known.
     """
     names = selection.datasets or list(class_sets.SIZES)
-    methods = selection.methods or list(class_methods.KNOWN)
+    known = class_methods.KNOWN
+    methods = selection.methods or [k for k in known if selection.show or known[k].installed]
     class_sets.check(names)
     class_methods.check(methods)
     found = [
@@ -76,7 +78,16 @@ def n_training(dataset: str) -> int:
 
 
 def load_sets(jobs: Iterable[Job]) -> None:
-    """Load each set once, so that a missing one is reported before any job is run."""
+    """Load each set once, so that what is missing is reported before any job is run.
+
+    Raises
+    ------
+    ValueError
+        A method's packages are not installed.
+    """
+    jobs = list(jobs)
+    for method in dict.fromkeys(job.method for job in jobs):
+        check_installed(class_methods.KNOWN[method])
     for name in dict.fromkeys(job.dataset for job in jobs):
         class_sets.load(name)
 

@@ -28,12 +28,15 @@ class Selection:
     methods : sequence of str or None, default=None
         Names that `methods.find` knows; None is PBP, and in the experiments toy and field all
         that are installed.
+    show : bool, default=False
+        Rows that are there already are wanted: nothing has to be installed.
     """
 
     datasets: Sequence[str] | None = None
     n_splits: int | None = None
     seed: int = 0
     methods: Sequence[str] | None = None
+    show: bool = False
 
 
 @dataclass(frozen=True)

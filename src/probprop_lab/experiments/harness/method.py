@@ -59,6 +59,15 @@ class Method:
         return not self.missing
 
 
+def check_installed(method: Method) -> None:
+    """Refuse a method whose packages are not installed, and name the extra that brings them."""
+    if method.missing:
+        raise ValueError(
+            f"the method {method.name} needs {', '.join(method.missing)}: pip install "
+            f"'probprop[{method.extra}]'"
+        )
+
+
 Methods = Mapping[str, Method]
 """Methods by name, in the order in which tables show them."""
 

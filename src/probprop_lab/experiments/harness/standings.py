@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,20 @@ from probprop_lab.experiments.harness.columns import Record, Table, text, times
 from probprop_lab.experiments.harness.comparison import TOLERANCE
 from probprop_lab.experiments.harness.job import Row
 
+_LOSS = {"log_likelihood": -1.0, "crps": 1.0}  # the sign that makes a measure a loss
 
-def ranks(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Rank the methods of each set by their mean log-likelihood; 1 is the highest.
+
+def ranks(rows: Sequence[Row], measure: str = "log_likelihood") -> dict[str, dict[str, float]]:
+    """Rank the methods of each set by the mean of a measure; 1 is the best.
 
     The mean is over the splits that all methods of the set were run on: splits differ by more
     than methods do. Equal means share the mean of their ranks.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+    measure : str, default="log_likelihood"
+        The highest is the best for "log_likelihood", the lowest for "crps".
 
     Returns
     -------
@@ -36,16 +44,16 @@ def ranks(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows:
         methods = found.setdefault(row["dataset"], {})
-        methods.setdefault(row["method"], {})[row["split"]] = row["log_likelihood"]
+        methods.setdefault(row["method"], {})[row["split"]] = _LOSS[measure] * row[measure]
     return {name: _ranks_of_a_set(methods) for name, methods in found.items()}
 
 
-def _ranks_of_a_set(methods: dict[str, dict[int, float]]) -> dict[str, float]:
-    common = set.intersection(*(set(by_split) for by_split in methods.values()))
+def _ranks_of_a_set(losses: dict[str, dict[int, float]]) -> dict[str, float]:
+    common = set.intersection(*(set(by_split) for by_split in losses.values()))
     if not common:
         return {}
-    means = [np.mean([by_split[k] for k in sorted(common)]) for by_split in methods.values()]
-    return dict(zip(methods, stats.rankdata(np.negative(means)).tolist(), strict=True))
+    means = [np.mean([by_split[k] for k in sorted(common)]) for by_split in losses.values()]
+    return dict(zip(losses, stats.rankdata(means).tolist(), strict=True))
 
 
 def mean_ranks(records: Sequence[Record]) -> list[Record]:
@@ -54,16 +62,16 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
     Parameters
     ----------
     records : sequence of dict
-        One per set and method, with ``rank``, ``gain`` and ``gain_se`` (the log-likelihood above
-        PBP's, and its standard error) and ``slower``.
+        One per set and method, with ``rank`` and ``crps_rank``, ``gain`` and ``gain_se`` (the
+        log-likelihood above PBP's, and its standard error) and ``slower``.
 
     Returns
     -------
     list of dict
         With ``mean_rank`` and ``n_sets``, over the sets it was run on; ``common_rank``, over
-        the sets that all methods were run on; ``n_first``; ``n_better`` and ``n_worse``, the
-        sets on which it differs from PBP by more than two standard errors; ``slower``, the
-        median over the sets.
+        the sets that all methods were run on; ``mean_crps_rank`` and ``common_crps_rank``, the
+        same of the CRPS; ``n_first``; ``n_better`` and ``n_worse``, the sets on which it
+        differs from PBP by more than two standard errors; ``slower``, the median over the sets.
     """
     ranked = [record for record in records if record["rank"] is not None]
     names = {record["method"] for record in ranked}
@@ -74,14 +82,16 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
     found = []
     for method in dict.fromkeys(record["method"] for record in ranked):
         own = [record for record in ranked if record["method"] == method]
-        common = [record["rank"] for record in own if record["dataset"] in complete]
+        common = [record for record in own if record["dataset"] in complete]
         slower = [record["slower"] for record in own if record["slower"] is not None]
         found.append(
             {
                 "method": method,
-                "mean_rank": statistics.mean(record["rank"] for record in own),
+                "mean_rank": _mean(own, "rank"),
+                "mean_crps_rank": _mean(own, "crps_rank"),
                 "n_sets": len(own),
-                "common_rank": statistics.mean(common) if common else None,
+                "common_rank": _mean(common, "rank"),
+                "common_crps_rank": _mean(common, "crps_rank"),
                 "n_common": len(common),
                 "n_first": sum(record["rank"] == 1.0 for record in own),
                 "n_better": _count(own, 1.0),
@@ -90,6 +100,10 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
             }
         )
     return sorted(found, key=lambda record: record["mean_rank"])
+
+
+def _mean(records: Sequence[Record], key: str) -> float | None:
+    return statistics.mean(record[key] for record in records) if records else None
 
 
 def _count(records: Sequence[Record], sign: float) -> int | None:
@@ -106,31 +120,35 @@ def rank_table(records: Sequence[Record]) -> Table:
     """Return `mean_ranks` as text."""
     found = mean_ranks(records)
     n_common = found[0]["n_common"] if found else 0
-    header = [
-        "method",
-        "mean rank",
-        "on sets",
-        f"mean rank on the {n_common} that all ran",
-        "first on",
-        "above PBP on",
-        "below PBP on",
-        "of PBP's seconds",
-    ]
-    cells = [
-        [
-            record["method"],
-            f"{record['mean_rank']:.2f}",
-            str(record["n_sets"]),
-            "" if record["common_rank"] is None else f"{record['common_rank']:.2f}",
-            str(record["n_first"]),
-            text("n_better")(record),
-            text("n_worse")(record),
-            times("slower")(record),
-        ]
-        for record in found
-    ]
+    columns = {
+        "method": text("method"),
+        "mean rank": _rank("mean_rank"),
+        "of the CRPS": _rank("mean_crps_rank"),
+        "on sets": text("n_sets"),
+        f"mean rank on the {n_common} that all ran": _rank("common_rank"),
+        "of the CRPS there": _rank("common_crps_rank"),
+        "first on": text("n_first"),
+        "above PBP on": text("n_better"),
+        "below PBP on": text("n_worse"),
+        "of PBP's seconds": times("slower"),
+    }
+    header = list(columns)
+    cells = [[show(record) for show in columns.values()] for record in found]
     kept = [i for i in range(len(header)) if any(line[i] for line in cells)]
     return [header[i] for i in kept], [[line[i] for i in kept] for line in cells]
+
+
+def _rank(key: str) -> Callable[[Record], str]:
+    return lambda record: "" if record[key] is None else f"{record[key]:.2f}"
+
+
+def first(records: Sequence[Record]) -> dict[str, Record]:
+    """Return the record of the method that leads each set, where ranks are known."""
+    ranked = [record for record in records if record["rank"] is not None]
+    found: dict[str, Record] = {}
+    for record in sorted(ranked, key=lambda record: record["rank"]):
+        found.setdefault(record["dataset"], record)
+    return found
 
 
 class Lead(NamedTuple):

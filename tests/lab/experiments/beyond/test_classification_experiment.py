@@ -19,7 +19,7 @@ from probprop import PBPClassifier
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, JobError, Selection, cost, run, run_job
 from probprop_lab.experiments.beyond import class_methods, class_sets, classification
-from probprop_lab.experiments.harness import report
+from probprop_lab.experiments.harness import method, report
 
 CLASSES = EXPERIMENTS["classification"]
 Row = dict[str, Any]
@@ -102,7 +102,7 @@ def test_splits_are_ten_fixed_stratified_ones_of_a_tenth() -> None:
 
 
 def test_the_default_is_ten_splits_of_all_and_gp_where_it_is_feasible() -> None:
-    jobs = CLASSES.jobs(Selection())
+    jobs = CLASSES.jobs(Selection(show=True))
     by = {method: {j.dataset for j in jobs if j.method == method} for method in class_methods.KNOWN}
     assert by.pop("GP") == {"wine", "breast_cancer", "vehicle", "digits"}
     assert all(sets == set(class_sets.SIZES) for sets in by.values())
@@ -118,6 +118,27 @@ def test_what_is_not_known_or_too_large_is_refused() -> None:
         CLASSES.jobs(Selection(methods=["SVC"]))
     with pytest.raises(ValueError, match="GP: these sets have too many rows for it"):
         CLASSES.jobs(Selection(["letter"], methods=["GP"]))
+
+
+def test_a_method_that_is_not_installed_is_left_out_or_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(method, "find_spec", lambda name: None)
+    jobs = CLASSES.jobs(Selection(["wine"], 1))
+    assert "CatBoost" not in {job.method for job in jobs}
+    jobs = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
+    with pytest.raises(ValueError, match=r"CatBoost needs catboost: pip install 'probprop\[field"):
+        run(jobs, "rows.jsonl", n_jobs=1)
+
+
+def test_catboost_has_probabilities_and_its_seed() -> None:
+    pytest.importorskip("catboost", reason="pip install 'probprop[field]'")
+    (job,) = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
+    made = class_methods.KNOWN["CatBoost"].make(job)
+    assert (made.get_params()["random_state"], made.get_params()["thread_count"]) == (job.seed, 1)
+    found = CLASSES.measure(job)
+    assert found["accuracy"] > 0.9
+    assert found["log_loss"] < 0.3
 
 
 def test_pbp_is_run_with_its_defaults() -> None:

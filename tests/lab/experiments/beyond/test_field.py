@@ -76,9 +76,12 @@ def test_methods_that_cannot_be_run_are_left_out_or_refused(
 ) -> None:
     with pytest.raises(ValueError, match="GP: these sets have too many rows for it"):
         FIELD.jobs(Selection(["protein"], methods=["GP"]))
-    hide(monkeypatch, "ngboost")
+    hide(monkeypatch, "catboost", "lightgbm", "ngboost")
     jobs = FIELD.jobs(Selection(["yacht"], n_splits=1))
-    assert [job.method for job in jobs] == methods.FIELD[:-1]
+    extra = ["LightGBM", "CatBoost", "CatBoost constant", "NGBoost"]
+    assert [job.method for job in jobs] == [k for k in methods.FIELD if k not in extra]
+    shown = FIELD.jobs(Selection(["yacht"], n_splits=1, show=True))
+    assert [job.method for job in shown] == methods.FIELD
     with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install 'probprop\[field\]'"):
         methods.check(FIELD.jobs(Selection(["yacht"], methods=["NGBoost"])))
     note = "NGBoost was not run: pip install 'probprop[field]'"
@@ -105,6 +108,41 @@ def test_equal_means_share_a_rank_and_no_common_split_has_none() -> None:
     records = FIELD.records(apart)
     assert [record["rank"] for record in records] == [None, None]
     assert report.table(FIELD, apart)[1][0][:2] == ["yacht", "PBP"]
+
+
+def test_the_crps_has_ranks_of_its_own_and_the_lowest_is_the_first() -> None:
+    scores = {("PBP", 0): 0.3, ("GP", 0): 0.1, ("HistGB", 0): 0.2, ("HistGB", 1): 0.0}
+    rows = [{**row("yacht", m, k, 0.0), "crps": value} for (m, k), value in scores.items()]
+    assert standings.ranks(rows, "crps") == {"yacht": {"GP": 1.0, "HistGB": 2.0, "PBP": 3.0}}
+    records = FIELD.records(rows)
+    assert {r["method"]: r["crps_rank"] for r in records} == {"PBP": 3.0, "GP": 1.0, "HistGB": 2.0}
+    standing = {r["method"]: r["mean_crps_rank"] for r in standings.mean_ranks(records)}
+    assert standing == {"PBP": 3.0, "GP": 1.0, "HistGB": 2.0}
+    note = "first in mean rank of the CRPS: GP with 1.00; number of sets it was run on: 1"
+    assert note in FIELD.notes(records)
+
+
+def test_the_distance_from_the_first_is_over_the_splits_of_both() -> None:
+    """On yacht GP leads; HistGB is behind it by 2 and by 3, and a third split has no GP."""
+    found = {
+        (r["dataset"], r["method"]): r
+        for r in FIELD.records([*ROWS, row("yacht", "HistGB", 2, 50.0)])
+    }
+    assert {found["yacht", m]["leader"] for m in ("PBP", "GP", "HistGB")} == {"GP"}
+    assert found["yacht", "HistGB"]["behind"] == pytest.approx(2.5)
+    assert found["yacht", "HistGB"]["behind_se"] == pytest.approx(0.5)
+    assert found["yacht", "GP"]["behind"] is None
+
+
+def test_the_notes_say_where_our_best_is_not_first() -> None:
+    ours = [row("yacht", methods.BEST, k, value) for k, value in enumerate((-1.5, -1.7))]
+    ours += [row("kin8nm", methods.BEST, k, 2.0) for k in range(2)]
+    notes = FIELD.notes(FIELD.records(ROWS + ours))
+    expected = "PBPRegressorCV is first on 1 of 2 sets; another is on yacht (GP, by 0.60 ± 0.10)"
+    assert expected in notes
+    alone = FIELD.notes(FIELD.records(ours))
+    assert "PBPRegressorCV is first on 2 of 2 sets" in alone
+    assert not any("is first on" in note for note in FIELD.notes(FIELD.records(ROWS)))
 
 
 def test_gains_are_paired_differences_with_their_standard_error() -> None:
@@ -165,9 +203,18 @@ def test_the_tables_are_in_the_markdown_and_the_report(tmp_path: Path) -> None:
     text = report.markdown(FIELD, ROWS)
     assert "| data set | method | splits |" in text
     ranks = text.split("### Mean rank")[1].splitlines()
-    assert ranks[2].startswith("| method | mean rank | on sets | mean rank on the 1 that all ran |")
-    assert ranks[4] == "| GP | 1.00 | 1 | 1.00 | 1 | 1 | 0 | 10 |"
-    assert report.csv_text(FIELD, ROWS).splitlines()[0].endswith("rank,gain,gain_se")
+    header = "| method | mean rank | of the CRPS | on sets | mean rank on the 1 that all ran |"
+    assert ranks[2].startswith(header)
+    assert ranks[4] == "| GP | 1.00 | 2.00 | 1 | 1.00 | 2.00 | 1 | 1 | 0 | 10 |"
+    glance = text.split("### Log-likelihood at a glance")[1].splitlines()
+    assert glance[2] == "| method | kin8nm | yacht |"
+    assert glance[4:7] == [
+        "| GP |  | -1.00 (first) |",
+        "| PBP | 1.00 | -2.50 |",
+        "| HistGB | 1.40 (first) | -3.50 |",
+    ]
+    names = "rank,crps_rank,gain,gain_se,leader,behind,behind_se"
+    assert report.csv_text(FIELD, ROWS).splitlines()[0].endswith(names)
     report.write_html(tmp_path / "field.html", FIELD, ROWS)
     page = (tmp_path / "field.html").read_text()
     assert page.count("<img") == 1

@@ -77,10 +77,7 @@ def test_a_users_factory_gets_the_seed_it_asks_for(own: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "guess",
-            "unknown method guess: choose among PBP, VI, BP, HMC, EP, LA, EBP, PBP ens",
-        ),
+        ("guess", "unknown method guess: choose among PBP, VI, BP, HMC, EP, LA, EBP, PBP ense"),
         ("no_such_module:f", "no_such_module cannot be imported .ModuleNotFoundError"),
         ("broken:f", "broken cannot be imported .ModuleNotFoundError: No module named 'no_such_p"),
         (":f", "cannot be imported"),
