@@ -187,7 +187,7 @@ def fit(
     predicted, as if they had weight 1 and no known error.
 
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
-    table and options give the same model.
+    table and options give the same model, unless --budget is in seconds.
     """
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
