@@ -34,6 +34,7 @@ from probprop.cli.recipes import (
     Recipe,
     TailOption,
     budget_of,
+    check_no_budget,
     takes_one_network,
 )
 from probprop.cli.scores import score_table, scores, show, write_model_report
@@ -191,6 +192,8 @@ def fit(
     """
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
+    reasons = [*options.given, *(["--error"] if error else [])]
+    check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
     check_range("--seed", seed, 0, 2**32 - 1)
     if not 0.0 <= test_fraction < 1.0:
@@ -230,7 +233,6 @@ def fit(
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
     if labels is not None:
         options.check_classes(targets[0])
-    reasons = [*options.given, *(["--error"] if error else [])]
     reasons += ["several targets"] if len(targets) > 1 else []
     of_classes = labels is not None
     recipe: Recipe = Choosing(seconds, of_classes, seed, missing.value)
