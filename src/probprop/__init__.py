@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration
     from probprop.estimators.cv.candidates import Candidate
+    from probprop.estimators.cv.class_calibration import ClassCalibration
+    from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.cv.runners import CandidateCurve, CVChoice
     from probprop.estimators.ensemble import PBPEnsemble
@@ -45,6 +47,7 @@ _HOME = {
     "Candidate": "estimators.cv.candidates",
     "CandidateCurve": "estimators.cv.runners",
     "Choice": "estimators.choice",
+    "ClassCalibration": "estimators.cv.class_calibration",
     "ClassMixture": "predictive.classes",
     "ClassPredictive": "predictive.classes",
     "Curve": "estimators.choice",
@@ -55,6 +58,7 @@ _HOME = {
     "Mixture": "predictive.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
+    "PBPClassifierCV": "estimators.cv.classifier",
     "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
     "PBPRegressorCV": "estimators.cv.regressor",
@@ -78,6 +82,7 @@ __all__ = [
     "Candidate",
     "CandidateCurve",
     "Choice",
+    "ClassCalibration",
     "ClassMixture",
     "ClassPredictive",
     "Curve",
@@ -88,6 +93,7 @@ __all__ = [
     "Mixture",
     "ModelFileError",
     "PBPClassifier",
+    "PBPClassifierCV",
     "PBPEnsemble",
     "PBPRegressor",
     "PBPRegressorCV",

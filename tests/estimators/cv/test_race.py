@@ -12,13 +12,15 @@ import pytest
 
 from probprop import Candidate, PBPRegressorCV
 from probprop.estimators.cv import race as race_module
+from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.candidates import Budget, read_budget, usual_candidates
 from probprop.estimators.cv.folds import Encodings, make_folds
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.progress import RaceBar
-from probprop.estimators.cv.race import Race, race
+from probprop.estimators.cv.race import Contest, Race, race
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, cut
 from probprop.inference import training
+from probprop.inference.likelihoods import Gaussian
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -98,8 +100,9 @@ def run(budget: Budget, clock: Callable[[], float], **options: Any) -> Race:
     X = rng.standard_normal((40, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
     folds = make_folds(4, X, y, None, rng)
-    encodings = Encodings(X, np.dtype(np.float32))
-    return race(CANDIDATES, encodings, y, folds, budget, clock=clock, **options)
+    judge = ValuesJudge(Gaussian())
+    contest = Contest(Encodings(X, np.dtype(np.float32)), y, folds, judge)
+    return race(CANDIDATES, contest, budget, clock=clock, **options)
 
 
 def row(hidden: tuple[int, ...]) -> float:

@@ -24,6 +24,7 @@ from probprop import (
     PBPRegressorCV,
     PiecewiseLinearEncoder,
 )
+from sklearn_checks import expected_failures
 
 SMALL = [Candidate(None, (5,), 10.0)]
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -40,7 +41,9 @@ def small(**parameters: Any) -> PBPRegressorCV:
     return PBPRegressorCV(**{**usual, **parameters})
 
 
-@parametrize_with_checks([small(cv=2)])
+@parametrize_with_checks(
+    [small(cv=2), small(cv=2, missing="marginalize")], expected_failed_checks=expected_failures
+)
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -45,17 +45,20 @@ class Range:
     slope: float
 
     def nearest(self, X: Array) -> Array:
-        """Return the nearest rows inside."""
+        """Return the nearest rows inside; what is missing stays so."""
         return np.clip(X, self.low.astype(X.dtype), self.high.astype(X.dtype))
 
     def std(self, X: Array) -> FloatArray:
-        """Return the standard deviation that rows of X have for lying outside, (n,)."""
+        """Return the standard deviation that rows of X have for lying outside, (n,).
+
+        What is missing is inside.
+        """
         outside = (X - self.nearest(X)).astype(np.float64) / self.scale
-        std: FloatArray = self.slope * np.sqrt((outside**2).sum(axis=1))
+        std: FloatArray = self.slope * np.sqrt(np.nansum(outside**2, axis=1))
         return std
 
 
 def range_of(X: Array, unit: float) -> Range:
     """Measure the range of rows; `unit` is the standard deviation of their targets."""
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
     return Range(low, high, fit_standardizer(X, None).x_scale, _SLOPE * unit)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.cv.beyond import Range, range_of
+from probprop.estimators.cv.candidates import OF_VALUES
 from probprop.estimators.cv.folds import Encodings, HeldOut
+from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
 from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold
-from probprop.estimators.cv.runners import standard_error
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
@@ -65,18 +66,48 @@ def _heavy(
     return HeavyPredictive(mean, std_model, std_noise * np.sqrt(h.factor), h.variance)
 
 
-class Calibrated(NamedTuple):
-    """What calibration made of the rows held out.
+@dataclass(frozen=True)
+class ValuesJudge:
+    """Judges predictions of values, by residuals and variances.
 
     Parameters
     ----------
-    calibration : Calibration
-    predictive : Mixture or HeavyPredictive
-        Of those rows, by networks that had not seen them.
+    likelihood : Gaussian
     """
 
-    calibration: Calibration
-    predictive: Mixture | HeavyPredictive
+    likelihood: Gaussian
+    usual = OF_VALUES
+
+    def out_of_fold(
+        self,
+        outputs: Sequence[FoldOutputs],
+        y: Array,
+        weights: FloatArray | None,
+        held_out: HeldOut,
+    ) -> OutOfFold:
+        """Return predictions and residuals of the rows held out; see `Judge`."""
+        each = [_in_target_units(output) for output in outputs]
+        mean, std_model, std_noise = map(held_out.in_order, zip(*each, strict=True))
+        if weights is not None:  # as in training
+            std_noise = std_noise / np.sqrt(weights)
+        unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
+        return OutOfFold(mean, y - mean, std_model, std_noise, unit, weights)
+
+    def calibrate(
+        self, oof: OutOfFold, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
+    ) -> Calibrated:
+        """Find the factor, and learn and judge a noise network."""
+        return calibrate(oof, held_out, encodings, seed, n_threads)
+
+
+def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, and standard deviations of model and noise: each (n,)."""
+    standardizer, posterior = output.fitted.standardizer, output.fitted.posterior
+    y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
+    std_noise = float(np.sqrt(posterior.noise_variance[0])) * y_scale
+    std_model = np.sqrt(output.variance.astype(np.float64)) * y_scale
+    mean = output.mean.astype(np.float64) * y_scale + y_mean
+    return mean, std_model, np.full(len(mean), std_noise)
 
 
 def calibrate(
@@ -113,7 +144,8 @@ def calibrate(
         n_threads,
         encodings.dtype,
     )
-    gain, gain_error = float(judged.gain.mean()), standard_error(judged.gain)
+    gain = weighted_mean(judged.gain, oof.weights)
+    gain_error = standard_error(judged.gain, oof.weights)
     # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
     # helped on test rows seven times in nine, and the other two would have cost 0.01.
     if not gain > 0.0:

@@ -21,7 +21,6 @@ MANY_ROWS = 5_000
 """From so many rows on, more bins are tried: there are enough rows to fill them."""
 
 _CHECKS = (20, 40, 80, 160, 320)
-_MEMORIES = (10.0, 30.0, None)
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,29 @@ def read_budget(budget: Any) -> Budget:
     return Budget(BUDGETS["best"].checks, float(budget))
 
 
-def usual_candidates(budget: str | float, n_rows: int) -> list[Candidate]:
+@dataclass(frozen=True)
+class Usual:
+    """What ``candidates="auto"`` is made of, beside the columns alone.
+
+    Parameters
+    ----------
+    bins : tuple of int
+        Ramps per column: of few rows, from `MANY_ROWS` on, and of the budget "best" besides.
+    memories : tuple of float or None
+        The first is that of the budget "fast".
+    """
+
+    bins: tuple[int, int, int]
+    memories: tuple[float | None, ...]
+
+
+OF_VALUES = Usual(bins=(32, 64, 128), memories=(10.0, 30.0, None))
+"""What is compared for a regression."""
+OF_LABELS = Usual(bins=(16, 16, 64), memories=(10.0, 3.0, 30.0))
+"""What is compared for a classification."""
+
+
+def usual_candidates(budget: str | float, n_rows: int, usual: Usual = OF_VALUES) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``, those that cost least first.
 
     Parameters
@@ -123,6 +144,7 @@ def usual_candidates(budget: str | float, n_rows: int) -> list[Candidate]:
     budget : str or float
         As `read_budget` takes it.
     n_rows : int
+    usual : Usual, default=OF_VALUES
 
     Examples
     --------
@@ -131,20 +153,23 @@ def usual_candidates(budget: str | float, n_rows: int) -> list[Candidate]:
     >>> len(usual_candidates("good", n_rows=500))
     12
     """
-    bins: list[int | None] = [None, 64 if n_rows >= MANY_ROWS else 32]
+    few, many, most = usual.bins
+    bins: list[int | None] = [None, many if n_rows >= MANY_ROWS else few]
     if budget == "fast":
-        return [Candidate(n_bins, (50,), 10.0) for n_bins in bins]
+        return [Candidate(n_bins, (50,), usual.memories[0]) for n_bins in bins]
     hidden: list[tuple[int, ...]] = [(50,), (50, 50)]
     if budget == "best":
-        bins, hidden = [*bins, 128], [*hidden, (100, 100)]
-    return [Candidate(*settings) for settings in product(bins, hidden, _MEMORIES)]
+        bins, hidden = [*bins, most], [*hidden, (100, 100)]
+    return [Candidate(*settings) for settings in product(bins, hidden, usual.memories)]
 
 
-def read_candidates(candidates: Any, budget: str | float, n_rows: int) -> list[Candidate]:
+def read_candidates(
+    candidates: Any, budget: str | float, n_rows: int, usual: Usual = OF_VALUES
+) -> list[Candidate]:
     """Check the parameter: "auto", or candidates, which may be written as dicts."""
     if isinstance(candidates, str):
         check_option("candidates", candidates, ["auto"])
-        return usual_candidates(budget, n_rows)
+        return usual_candidates(budget, n_rows, usual)
     if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
         raise TypeError(
             'candidates must be "auto" or a sequence of Candidate or of dicts. '

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.model_selection import GroupKFold, KFold, check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    StratifiedGroupKFold,
+    check_cv,
+)
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array
@@ -34,7 +41,14 @@ class Fold:
 
 
 def make_folds(
-    cv: Any, X: Array, y: Array, groups: ArrayLike | None, rng: np.random.RandomState
+    cv: Any,
+    X: Array,
+    y: Array,
+    groups: ArrayLike | None,
+    rng: RandomState,
+    *,
+    stratified: bool = False,
+    counts: Array | None = None,
 ) -> list[Fold]:
     """Split the rows as the parameter `cv` says.
 
@@ -44,50 +58,85 @@ def make_folds(
         An int is that many folds of shuffled rows, or of groups where there are some, and no more
         than there are rows or groups.
     X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, K)
     groups : array-like of shape (n,) or None
         Rows of one group are never parted.
     rng : RandomState
         Shuffles the rows, and draws the seeds.
+    stratified : bool, default=False
+        Whether y, of shape (n,), has few values, each of which the folds share alike if `cv` is
+        an int.
+    counts : ndarray of int, default=None
+        The rows that are not left out; None: all. The folds have them numbered from 0.
     """
     together: Array | None = None
     if groups is not None:
         together = column_or_1d(groups)
         check_consistent_length(X, together)
     if isinstance(cv, int | np.integer):
-        splitter = _shuffled(cv, len(y), together, rng.randint(2**31 - 1))
+        seed = rng.randint(2**31 - 1)
+        if counts is not None:
+            X, y, together = X[counts], y[counts], None if together is None else together[counts]
+        splitter = _shuffled(cv, y, together, seed, stratified=stratified)
+        counts = None
     else:
         splitter = check_cv(cv, y)
-    parts = [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(X, y, together)]
+    parts = [_as_rows(a, b, len(y), counts) for a, b in splitter.split(X, y, together)]
     for name, rows in ((name, rows) for p in parts for name, rows in zip(_SIDES, p, strict=True)):
         if not len(rows):
             raise ValueError(f"cv gives a fold without rows to {name}. Use fewer folds.")
     if not parts:
         raise ValueError("cv gives no folds at all. Give at least one pair (train, test).")
     seeds: list[int] = rng.randint(2**31 - 1, size=len(parts)).tolist()
-    return [Fold(*_as_rows(*part), seed) for part, seed in zip(parts, seeds, strict=True)]
+    return [Fold(*part, seed) for part, seed in zip(parts, seeds, strict=True)]
 
 
 _SIDES = ("train on", "test on")
 
 
-def _as_rows(train: Array, test: Array) -> tuple[Array, Array]:
-    """Return rows by number, as masks may be given too."""
-    rows, held_out = (np.flatnonzero(a) if a.dtype == bool else a for a in (train, test))
+def _as_rows(train: Any, test: Any, n: int, counts: Array | None) -> tuple[Array, Array]:
+    """Return the rows that count by number, as masks may be given too."""
+    given = (np.asarray(train), np.asarray(test))
+    rows, held_out = (np.flatnonzero(a) if a.dtype == bool else a for a in given)
+    if counts is None:
+        return rows, held_out
+    number = np.full(n, -1)
+    number[counts] = np.arange(len(counts))
+    rows, held_out = (number[a][number[a] >= 0] for a in (rows, held_out))
     return rows, held_out
 
 
-def _shuffled(cv: Any, n: int, groups: Array | None, seed: int) -> Any:
+def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified: bool) -> Any:
     check_int("cv", cv, 2)
+    if groups is None and stratified:
+        return PredefinedSplit(dealt_by_value(y, min(cv, len(y)), RandomState(seed)))
     if groups is None:
-        return KFold(min(cv, n), shuffle=True, random_state=seed)
+        return KFold(min(cv, len(y)), shuffle=True, random_state=seed)
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise ValueError(
             f"groups must have at least 2 different values, so that rows can be held out. "
             f"Got {n_groups}."
         )
-    return GroupKFold(min(cv, n_groups), shuffle=True, random_state=seed)
+    n_folds = min(cv, n_groups)
+    if stratified and np.unique(y, return_counts=True)[1].min() >= n_folds:
+        return StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+    return GroupKFold(n_folds, shuffle=True, random_state=seed)
+
+
+def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
+    """Return the fold of every row: rows of one value are dealt in turn, as cards are.
+
+    A value may have fewer rows than there are folds, which scikit-learn's folds do not allow.
+
+    >>> dealt_by_value(np.array([1, 0, 1, 0, 1, 1, 0]), 2, RandomState(0))
+    array([0, 1, 1, 0, 0, 1, 0])
+    """
+    shuffled = rng.permutation(len(y))
+    order = shuffled[np.argsort(y[shuffled], kind="stable")]
+    fold = np.empty(len(y), int)
+    fold[order] = np.arange(len(y)) % n_folds
+    return fold
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,7 +145,7 @@ def _parts(fold: Array) -> Array:
 
 
 def _plan(dtype: np.dtype[np.floating]) -> Plan:
-    return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, dtype=dtype)
+    return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, marginalize=True, dtype=dtype)
 
 
 def _begin(plan: Plan, X: Inputs, y: FloatArray, rng: RandomState) -> training.Run:

@@ -5,7 +5,8 @@ r the residual of a row that was held out, v and kappa the variances of model an
 
     a^2 = mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely, if all rows count the same.
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. Where rows have weights the
+mean is weighted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probprop._types import FloatArray
+from probprop.estimators.cv.judge import weighted_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,8 @@ class OutOfFold:
         Standard deviations of the network output and of the noise, not calibrated.
     unit : float
         Standard deviation of the targets, in whose square no variance overflows.
+    weights : ndarray of shape (n,), default=None
+        How much each row counts; None: all the same.
     """
 
     mean: FloatArray
@@ -37,12 +41,13 @@ class OutOfFold:
     std_model: FloatArray
     std_noise: FloatArray
     unit: float
+    weights: FloatArray | None = None
 
     @property
     def factor(self) -> float:
         """The factor a^2 of all variances; 1 where every residual is 0 and there is no scale."""
         z = self.residual / np.hypot(self.std_model, self.std_noise)
-        return float(np.mean(z**2)) or 1.0
+        return weighted_mean(z**2, self.weights) or 1.0
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return log N(residual | 0, factor (v + kappa)) of every row, in target units.

@@ -19,7 +19,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import (
     FIRST_CUT,
     CandidateCurve,
@@ -31,12 +31,51 @@ from probprop.estimators.cv.runners import (
 )
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
 from probprop.inference.training import Fitted, Run
 
 Report = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """What the candidates are given, and what judges them.
+
+    Parameters
+    ----------
+    encodings : Encodings
+        Of the rows; the dtype is that of the weights too.
+    y : ndarray of shape (n,) or (n, K)
+        As the likelihood encodes them.
+    folds : sequence of Fold
+    judge : Judge
+    weights : ndarray of shape (n,), default=None
+        Of the rows, above 0; None: each is 1.
+    marginalize : bool, default=False
+        Whether NaN is an entry that is missing.
+    """
+
+    encodings: Encodings
+    y: Array
+    folds: Sequence[Fold]
+    judge: Judge
+    weights: FloatArray | None = None
+    marginalize: bool = False
+
+    def plan(self, candidate: Candidate) -> Plan:
+        """Return how a candidate trains."""
+        return Plan(
+            self.judge.likelihood,
+            hidden=candidate.layers,
+            memory=candidate.memory,
+            marginalize=self.marginalize,
+            dtype=self.encodings.dtype,
+        )
+
+    def weights_of(self, rows: Array) -> FloatArray | None:
+        """Return how much these rows count."""
+        return None if self.weights is None else self.weights[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +98,7 @@ class Race:
 
 def race(
     candidates: Sequence[Candidate],
-    encodings: Encodings,
-    y: Array,
-    folds: Sequence[Fold],
+    contest: Contest,
     budget: Budget,
     *,
     n_threads: int = 1,
@@ -73,10 +110,7 @@ def race(
     Parameters
     ----------
     candidates : sequence of Candidate
-    encodings : Encodings
-        Of the rows; the dtype is that of the weights too.
-    y : ndarray of shape (n,)
-    folds : sequence of Fold
+    contest : Contest
     budget : Budget
     n_threads : int, default=1
         They do not change the result.
@@ -86,7 +120,7 @@ def race(
         Called with the share done, 0 to 1.
     """
     timer = Timer(budget.seconds, clock)
-    runners = _line_up(candidates, encodings, y, folds)
+    runners = _line_up(candidates, contest)
     if budget.seconds is not None:
         runners = _affordable(runners, timer, n_threads)
     interrupted = False
@@ -100,7 +134,7 @@ def race(
                 if report is not None:
                     report(timer.share_done(_work(runners) * (budget.checks[-1] - reached)))
             if reached > start:
-                runners = cut(_look(runners, encodings, y, folds), reached)
+                runners = cut(_look(runners, contest), reached)
             if reached < end:
                 runners = end_all(runners, "out of time")
     except KeyboardInterrupt:
@@ -119,28 +153,34 @@ def race(
     return Race(CVChoice(curves, winner, best.n_epochs), best, interrupted)
 
 
-def _line_up(
-    candidates: Sequence[Candidate], encodings: Encodings, y: Array, folds: Sequence[Fold]
-) -> list[Runner]:
+def _line_up(candidates: Sequence[Candidate], contest: Contest) -> list[Runner]:
     """Return the candidates before the first epoch. Those of one encoding share their rows."""
-    of_bins: dict[int | None, list[Run]] = {}
+    of_bins: dict[int | None, Sequence[Run | None]] = {}
     runners = []
     for candidate in candidates:
-        A = encodings.rows(candidate.n_bins)
-        plan = Plan(
-            Gaussian(), hidden=candidate.layers, memory=candidate.memory, dtype=encodings.dtype
-        )
-        siblings = of_bins.get(candidate.n_bins)
-        runs = []
-        for i, fold in enumerate(folds):
-            rng = RandomState(fold.seed)
-            X = Inputs(A[fold.train] if siblings is None else siblings[i].X)
-            standardizer = None if siblings is None else siblings[i].fitted.standardizer
-            before = training.start(plan, X, y[fold.train], rng, standardizer)
-            runs.append(training.begin(plan, before, X, y[fold.train], rng))
+        siblings = of_bins.get(candidate.n_bins, [None] * len(contest.folds))
+        plan = contest.plan(candidate)
+        runs = [
+            _begin(plan, candidate, contest, fold, sibling)
+            for fold, sibling in zip(contest.folds, siblings, strict=True)
+        ]
         of_bins.setdefault(candidate.n_bins, runs)
         runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
     return runners
+
+
+def _begin(
+    plan: Plan, candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None
+) -> Run:
+    y, weights = contest.y[fold.train], contest.weights_of(fold.train)
+    rng = RandomState(fold.seed)
+    if sibling is None:
+        X = Inputs(contest.encodings.rows(candidate.n_bins)[fold.train])
+        before = training.start(plan, X, y, rng)
+        return training.begin(plan, before, X, y, rng, weights=weights)
+    X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
+    before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
+    return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
 
 
 def _advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
@@ -164,12 +204,10 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 # ---- Judging
 
 
-def _look(
-    runners: Sequence[Runner], encodings: Encodings, y: Array, folds: Sequence[Fold]
-) -> list[Runner]:
+def _look(runners: Sequence[Runner], contest: Contest) -> list[Runner]:
     """Judge all that are running on the rows held out."""
     return [
-        _judged(runner, _check(runner, encodings, y, folds)) if runner.is_running else runner
+        _judged(runner, _check(runner, contest)) if runner.is_running else runner
         for runner in runners
     ]
 
@@ -181,30 +219,25 @@ def _judged(runner: Runner, check: Check) -> Runner:
     return replace(runner, curve=runner.curve.after(check), best=best)
 
 
-def _check(runner: Runner, encodings: Encodings, y: Array, folds: Sequence[Fold]) -> Check:
-    A = encodings.rows(runner.curve.candidate.n_bins)
-    fitted = tuple(run.fitted for run in runner.runs)
-    moments = [
-        _moments(run.plan, run.fitted, A[fold.test])
-        for run, fold in zip(runner.runs, folds, strict=True)
+def _check(runner: Runner, contest: Contest) -> Check:
+    A = contest.encodings.rows(runner.curve.candidate.n_bins)
+    outputs = [
+        fold_outputs(run.plan, run.fitted, A[fold.test])
+        for run, fold in zip(runner.runs, contest.folds, strict=True)
     ]
-    held_out = HeldOut(folds)
-    mean, std_model, std_noise = map(held_out.in_order, zip(*moments, strict=True))
-    unit = max(float(f.standardizer.y_scale[0]) for f in fitted)
-    oof = OutOfFold(mean, y[held_out.rows] - mean, std_model, std_noise, unit)
+    held_out = HeldOut(contest.folds)
+    y, weights = contest.y[held_out.rows], contest.weights_of(held_out.rows)
     with np.errstate(all="ignore"):  # what is not finite drops the candidate
-        log_p, raw = oof.log_p(oof.factor), float(oof.log_p().mean())
+        oof = contest.judge.out_of_fold(outputs, y, weights, held_out)
+        log_p, raw = oof.log_p(oof.factor), weighted_mean(oof.log_p(), weights)
+    fitted = tuple(run.fitted for run in runner.runs)
     return Check(fitted[0].epoch.n_iter, oof, fitted, runner.history, log_p, raw)
 
 
-def _moments(plan: Plan, fitted: Fitted, A: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, and standard deviations of model and noise, in target units: each (n,)."""
-    standardizer, posterior = fitted.standardizer, fitted.posterior
-    mean, variance = output_moments(plan, posterior, standardizer, Inputs(A))
-    y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
-    std_noise = float(np.sqrt(posterior.noise_variance[0])) * y_scale
-    std_model = np.sqrt(variance.astype(np.float64)) * y_scale
-    return mean.astype(np.float64) * y_scale + y_mean, std_model, np.full(len(A), std_noise)
+def fold_outputs(plan: Plan, fitted: Fitted, A: Array) -> FoldOutputs:
+    """Return what a network says about encoded rows."""
+    moments = output_moments(plan, fitted.posterior, fitted.standardizer, Inputs(A))
+    return FoldOutputs(fitted, *moments)
 
 
 # ---- Time

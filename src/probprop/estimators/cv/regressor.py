@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, overload
 
-import numpy as np
-from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import publish
-from probprop.estimators.choice import Choice
-from probprop.estimators.cv.calibration import Calibration, calibrate
-from probprop.estimators.cv.candidates import Budget, Candidate, read_budget, read_candidates
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
-from probprop.estimators.cv.progress import RaceBar
-from probprop.estimators.cv.race import Race, race
-from probprop.estimators.cv.runners import CVChoice
-from probprop.estimators.data import Given, read_inputs, read_values
+from probprop.estimators.cv.base import PBPEstimatorCV
+from probprop.estimators.cv.calibration import Calibration, ValuesJudge
+from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.data import Given, TrainingData, read_values
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_parameters
-from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 
 
-class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side
@@ -56,6 +43,9 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         two layers of 100 too. A number is seconds of processor time, all threads together, of the
         whole process: candidates that cost too much are left out, and the result depends on the
         speed of the machine.
+    missing : {"error", "marginalize"}, default="error"
+        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
+        the mean and the variance of its feature in the training data.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
@@ -78,10 +68,16 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     oof_predictive_ : Mixture or HeavyPredictive
-        The calibrated predictive distribution of the rows held out, each by the network that had
-        not seen it.
+        The calibrated predictive distribution of the rows of `fit` held out, each by the network
+        that had not seen it, with the noise that a row of its weight has.
     oof_rows_ : ndarray of int
-        The rows that these are, ascending; with an int `cv` all.
+        The rows that these are, ascending; with an int `cv` all that count.
+    n_outputs_ : int
+        Number of targets, 1.
+    n_iter_ : int
+        Passes that a member made, at most.
+    n_samples_seen_ : int
+        Rows given, each counted once.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -100,12 +96,12 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Candidate(n_bins=None, hidden=(50,), memory=10.0)
     """
 
+    _member = PBPRegressor
+
     estimators_: list[PBPRegressor]
-    encoding_: PiecewiseLinear | None
-    choice_: CVChoice
     calibration_: Calibration
     oof_predictive_: Mixture | HeavyPredictive
-    oof_rows_: Array
+    likelihood_: Gaussian
 
     def __init__(
         self,
@@ -113,6 +109,7 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
         budget: Literal["fast", "good", "best"] | float = "good",
+        missing: Literal["error", "marginalize"] = "error",
         dtype: Literal["float64", "float32"] = "float32",
         n_jobs: int | None = None,
         random_state: int | RandomState | None = None,
@@ -121,75 +118,11 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.cv = cv
         self.candidates = candidates
         self.budget = budget
+        self.missing = missing
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ---- Training
-
-    def fit(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
-        """Compare the candidates, and keep the networks of the best one, calibrated.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            At least 2 rows.
-        y : array-like of shape (n_samples,)
-        groups : array-like of shape (n_samples,), default=None
-            Rows of one group are never parted into different folds, if `cv` is an int or a
-            splitter that knows groups.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
-        with a warning; before the first comparison, and during calibration, the estimator is left
-        as it was.
-        """
-        check_parameters(self)
-        budget = read_budget(self.budget)
-        before = vars(self).copy()
-        try:
-            found = self._fit(X, y, groups, budget)
-        except BaseException:  # Ctrl-C too
-            self.__dict__ = before
-            raise
-        if found.interrupted:
-            warnings.warn(
-                "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
-                f"{found.choice}.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
-        return self
-
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None, budget: Budget) -> Race:
-        data = read_values(self, Given(X, y), None, Gaussian().noise_prior)
-        rows, targets = data.X.X, data.y
-        _check_rows(targets)
-        candidates = read_candidates(self.candidates, self.budget, len(targets))
-        rng = check_random_state(self.random_state)
-        folds = make_folds(self.cv, rows, targets, groups, rng)
-        encodings = Encodings(rows, np.dtype(self.dtype))
-        n_threads = effective_n_jobs(self.n_jobs)
-        bar = RaceBar() if self.verbose else None
-        found = race(candidates, encodings, targets, folds, budget, n_threads=n_threads, report=bar)
-        if bar is not None:
-            bar.close()
-        held_out, seed = HeldOut(folds), rng.randint(2**31 - 1)
-        calibrated = calibrate(found.check.oof, held_out, encodings, seed, n_threads)
-        n_bins = found.choice.candidate.n_bins
-        self.encoding_ = None if n_bins is None else encodings.state(n_bins)
-        self.estimators_ = members(found, folds, self.dtype)
-        self.choice_ = found.choice
-        self.calibration_, self.oof_predictive_ = calibrated
-        self.oof_rows_ = held_out.rows
-        return found
 
     # ---- Prediction
 
@@ -234,35 +167,29 @@ class PBPRegressorCV(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Mixture, or HeavyMixture
             The latter where ``calibration_.noise`` is not None.
         """
-        check_is_fitted(self)
-        rows = read_inputs(self, X, None).X
-        A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
-        predictions: list[Any] = [member.predict_distribution(A) for member in self.estimators_]
+        predictions, rows = self._each_predicts(X)
         return self.calibration_.mixture(predictions, rows)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there are members: checks of data that failed leave other traces."""
-        return hasattr(self, "estimators_")
+    # ---- Fitted attributes that follow from others
 
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        return self.likelihood_.n_outputs
 
-def members(found: Race, folds: Sequence[Fold], dtype: Any) -> list[PBPRegressor]:
-    """Return the networks of the folds as estimators of their own, on encoded rows."""
-    candidate, check = found.choice.candidate, found.check
-    estimators = []
-    for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
-        member = PBPRegressor(
-            candidate.layers,
-            n_epochs=check.n_epochs,
-            memory=candidate.memory,
-            dtype=dtype,
-            random_state=fold.seed,
-        )
-        member.n_features_in_ = len(fitted.standardizer.x_mean)
-        member.likelihood_ = Gaussian()
-        member.choice_ = Choice(check.n_epochs, candidate.memory)
-        publish(member, fitted, history)
-        estimators.append(member)
-    return estimators
+    # ---- What the race asks
+
+    def _read(
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    ) -> TrainingData:
+        known = getattr(self, "likelihood_", None) if stream else None
+        data = read_values(self, given, known, Gaussian().noise_prior)
+        if known is None:
+            _check_rows(data.y)
+        return data
+
+    def _judge(self, likelihood: Any) -> ValuesJudge:
+        return ValuesJudge(likelihood)
 
 
 def _check_rows(y: Array) -> None:

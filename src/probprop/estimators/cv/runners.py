@@ -9,7 +9,7 @@ import numpy as np
 
 from probprop._types import FloatArray
 from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.judge import OutOfFoldRows, standard_error, weighted_mean
 from probprop.inference.posterior import Epoch
 from probprop.inference.training import Fitted, Run
 
@@ -26,7 +26,7 @@ class Check:
     Parameters
     ----------
     n_epochs : int
-    oof : OutOfFold
+    oof : OutOfFoldRows
     fitted : tuple of Fitted
         The networks of the folds.
     history : tuple of list of Epoch
@@ -38,7 +38,7 @@ class Check:
     """
 
     n_epochs: int
-    oof: OutOfFold
+    oof: OutOfFoldRows
     fitted: tuple[Fitted, ...]
     history: tuple[list[Epoch], ...]
     log_p: FloatArray
@@ -47,12 +47,14 @@ class Check:
     @property
     def score(self) -> float:
         """Mean of the calibrated log density."""
-        return float(self.log_p.mean())
+        return weighted_mean(self.log_p, self.oof.weights)
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateCurve:
     """What a candidate reached on rows held out, in mean log density per row, target units.
+
+    Of classes, in mean log probability.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ class CandidateCurve:
     calibrated, raw : tuple of float
         With the factor of the variances that is best there, and without.
     factor : tuple of float
-        That factor.
+        That factor; of classes the temperature.
     outcome : str
         Why it went no further.
     """
@@ -202,18 +204,10 @@ def _is_behind(runner: Runner, leader: Runner) -> bool:
     """
     if runner.best is None or leader.best is None:
         return False
-    difference = leader.best.log_p - runner.best.log_p
-    behind = float(difference.mean())
-    return behind > max(_N_ERRORS * standard_error(difference), runner.curve.last_gain)
-
-
-def standard_error(values: FloatArray) -> float:
-    """Return the standard error of the mean.
-
-    >>> standard_error(np.array([1.0, 3.0, 1.0, 3.0]))
-    0.5
-    """
-    return float(np.std(values) / np.sqrt(len(values)))
+    difference, weights = leader.best.log_p - runner.best.log_p, leader.best.oof.weights
+    error = standard_error(difference, weights)
+    behind = weighted_mean(difference, weights)
+    return behind > max(_N_ERRORS * error, runner.curve.last_gain)
 
 
 def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:

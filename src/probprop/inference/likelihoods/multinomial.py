@@ -77,7 +77,10 @@ class Multinomial:
         engine: Engine,
     ) -> ClassPredictive:
         """Return the probability of every class."""
-        mean, variance = mean.astype(np.float64), variance.astype(np.float64)
+        return self.of_outputs(mean.astype(np.float64), variance.astype(np.float64), engine)
+
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassPredictive:
+        """Return the same, given the moments of the outputs in units of their noise."""
         log_proba = engine.class_log_probabilities(mean, variance)
         return ClassPredictive(mean, np.sqrt(variance), log_proba)
 

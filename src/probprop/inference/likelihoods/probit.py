@@ -84,7 +84,10 @@ class Probit:
         engine: Engine,
     ) -> ClassPredictive:
         """Return the probabilities of both classes, or of each label to be there."""
-        mean, variance = mean.astype(np.float64), variance.astype(np.float64)
+        return self.of_outputs(mean.astype(np.float64), variance.astype(np.float64), engine)
+
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassPredictive:
+        """Return the same, given the moments of the outputs in units of their noise."""
         z = mean / np.sqrt(1.0 + variance)
         log_proba = log_ndtr(z if self.multilabel else np.stack([-z, z], axis=1))
         return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel)

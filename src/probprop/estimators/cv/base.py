@@ -1,0 +1,220 @@
+"""What `PBPRegressorCV` and `PBPClassifierCV` share: the race, and what it leaves."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from probprop._types import Array
+from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.base import publish
+from probprop.estimators.choice import Choice
+from probprop.estimators.cv.candidates import Budget, Candidate, read_budget, read_candidates
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
+from probprop.estimators.cv.judge import Judge
+from probprop.estimators.cv.progress import RaceBar
+from probprop.estimators.cv.race import Contest, Race, race
+from probprop.estimators.cv.runners import CVChoice
+from probprop.estimators.data import Given, TrainingData, read_inputs
+from probprop.estimators.members import Member, as_it_was_on_failure
+from probprop.estimators.validation import check_parameters
+from probprop.inference.history import warn_of_counts
+from probprop.inference.likelihoods import Likelihood
+
+
+class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
+    """Networks that are chosen, calibrated and averaged by cross-validation.
+
+    A subclass says how its targets are read, and what judges predictions of them.
+    """
+
+    cv: Any
+    candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]]
+    budget: Literal["fast", "good", "best"] | float
+    missing: Literal["error", "marginalize"]
+    dtype: Literal["float64", "float32"]
+    n_jobs: int | None
+    random_state: int | RandomState | None
+    verbose: int
+
+    _member: ClassVar[type[Member]]
+
+    estimators_: list[Any]
+    encoding_: PiecewiseLinear | None
+    choice_: CVChoice
+    calibration_: Any
+    oof_predictive_: Any
+    oof_rows_: Array
+    likelihood_: Likelihood
+    n_samples_seen_: int
+
+    @abstractmethod
+    def _read(
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    ) -> TrainingData:
+        """Check rows and targets: in a `stream` like those before them, if there were any."""
+
+    @abstractmethod
+    def _judge(self, likelihood: Any) -> Judge:
+        """Return what judges predictions of such targets."""
+
+    # ---- Training
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Compare the candidates, and keep the networks of the best one, calibrated.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            At least 2 rows.
+        y : array-like of shape (n_samples,)
+            Values, or labels; of a classifier a matrix of 0 and 1 has a column per label.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The networks take them as `PBPRegressor` or `PBPClassifier` does. Means over rows held
+            out, by which candidates are compared and calibrated, are weighted. Rows of weight 0
+            are left out, before anything else is done.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are never parted into different folds, if `cv` is an int or a
+            splitter that knows groups.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
+        with a warning; before the first comparison, and during calibration, the estimator is left
+        as it was.
+        """
+        check_parameters(self)
+        budget = read_budget(self.budget)
+        with as_it_was_on_failure(self):
+            found = self._fit(Given(X, y, sample_weight), groups, budget)
+        if found.interrupted:
+            warnings.warn(
+                "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
+                f"{found.choice}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
+        return self
+
+    def _fit(self, given: Given, groups: ArrayLike | None, budget: Budget) -> Race:
+        data = self._read(given, stream=False)
+        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
+        contest = self._contest(given, data, groups, judge, rng)
+        candidates = read_candidates(self.candidates, self.budget, len(data.y), judge.usual)
+        n_threads = effective_n_jobs(self.n_jobs)
+        bar = RaceBar() if self.verbose else None
+        found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
+        if bar is not None:
+            bar.close()
+        held_out, seed = HeldOut(contest.folds), rng.randint(2**31 - 1)
+        calibrated = judge.calibrate(found.check.oof, held_out, contest.encodings, seed, n_threads)
+        n_bins = found.choice.candidate.n_bins
+        self.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
+        self.estimators_ = [
+            self._new_member(found, data.likelihood, fold, i)
+            for i, fold in enumerate(contest.folds)
+        ]
+        self.choice_ = found.choice
+        self.calibration_, self.oof_predictive_ = calibrated
+        counts = rows_that_count(given.sample_weight)
+        self.oof_rows_ = held_out.rows if counts is None else counts[held_out.rows]
+        self.likelihood_ = data.likelihood
+        self.n_samples_seen_ = len(data.y)
+        return found
+
+    def _contest(
+        self,
+        given: Given,
+        data: TrainingData,
+        groups: ArrayLike | None,
+        judge: Judge,
+        rng: RandomState,
+    ) -> Contest:
+        rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
+        if counts is not None:  # `cv` and `groups` are about all rows
+            rows, targets = np.asarray(given.X), np.asarray(given.y)
+        stratified = data.likelihood.task == "classification" and data.y.ndim == 1
+        folds = make_folds(
+            self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
+        )
+        return Contest(
+            Encodings(data.X.X, np.dtype(self.dtype)),
+            data.y,
+            folds,
+            judge,
+            data.weights,
+            marginalize=self.missing == "marginalize",
+        )
+
+    def _new_member(self, found: Race, likelihood: Any, fold: Fold, i: int) -> Member:
+        """Return the network of a fold as an estimator of its own, on encoded rows."""
+        candidate, check = found.choice.candidate, found.check
+        member = self._member(
+            candidate.layers,
+            n_epochs=check.n_epochs,
+            memory=candidate.memory,
+            missing=self.missing,
+            dtype=self.dtype,
+            random_state=fold.seed,
+        )
+        member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
+        member.likelihood_ = likelihood
+        member.choice_ = Choice(check.n_epochs, candidate.memory)
+        publish(member, check.fitted[i], check.history[i])
+        return member
+
+    # ---- Prediction
+
+    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], Array]:
+        """Return what every member predicts, not calibrated, and the rows, checked."""
+        check_is_fitted(self)
+        rows = read_inputs(self, X, None).X
+        A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
+        return [member.predict_distribution(A) for member in self.estimators_], rows
+
+    # ---- Fitted attributes that follow from others
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes that a member made, at most: epochs of `fit` plus calls of `partial_fit`."""
+        return max(len(member.history_) for member in self.estimators_)
+
+    # ---- What scikit-learn asks
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there are members: checks of data that failed leave other traces."""
+        return hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalize"
+        return tags
+
+
+def rows_that_count(sample_weight: Any) -> Array | None:
+    """Return the rows of a weight above 0; None where these are all."""
+    if sample_weight is None or (weights := np.asarray(sample_weight)).all():
+        return None
+    return np.flatnonzero(weights)

@@ -1,0 +1,94 @@
+"""From rows that were held out to calibrated probabilities: one temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.cv.candidates import OF_LABELS
+from probprop.estimators.cv.folds import Encodings, HeldOut
+from probprop.estimators.cv.judge import Calibrated, FoldOutputs, weighted_mean
+from probprop.estimators.cv.temperature import LabelsOutOfFold, tempered
+from probprop.inference.likelihoods import LabelLikelihood
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+
+
+@dataclass(frozen=True)
+class ClassCalibration:
+    """How the probabilities of the networks were corrected on rows held out.
+
+    Parameters
+    ----------
+    temperature : float
+        Above 1 where the networks were too sure, below where they were not sure enough.
+    precision : float
+        One over the variance of what is known about its logarithm.
+    log_loss, raw_log_loss : float
+        Mean of -log p of the labels held out, in nats, with this temperature and without.
+    n_rows : float
+        How many rows that is, or the sum of their weights.
+    """
+
+    temperature: float
+    precision: float
+    log_loss: float
+    raw_log_loss: float
+    n_rows: float
+
+    def mixture(
+        self, members: Sequence[ClassPredictive], likelihood: LabelLikelihood
+    ) -> ClassMixture:
+        """Return the mixture of what the members predict, each at the temperature."""
+        return ClassMixture(
+            tuple(tempered(likelihood, p.mean, p.std**2, self.temperature) for p in members)
+        )
+
+
+@dataclass(frozen=True)
+class LabelsJudge:
+    """Judges predictions of labels, by their log probabilities.
+
+    Parameters
+    ----------
+    likelihood : Probit or Multinomial
+    """
+
+    likelihood: LabelLikelihood
+    usual = OF_LABELS
+
+    def out_of_fold(
+        self,
+        outputs: Sequence[FoldOutputs],
+        y: Array,
+        weights: FloatArray | None,
+        held_out: HeldOut,
+    ) -> LabelsOutOfFold:
+        """Return outputs and labels of the rows held out; see `Judge`."""
+        mean, variance = (
+            held_out.in_order([a.astype(np.float64) for a in arrays])
+            for arrays in zip(*((o.mean, o.variance) for o in outputs), strict=True)
+        )
+        return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
+
+    def calibrate(
+        self,
+        oof: LabelsOutOfFold,
+        held_out: HeldOut,
+        encodings: Encodings,
+        seed: int,
+        n_threads: int,
+    ) -> Calibrated:
+        """Find the temperature."""
+        predictive = oof.predictive(oof.factor)
+        log_p = self.likelihood.log_p(predictive, oof.y)
+        calibration = ClassCalibration(
+            temperature=oof.factor,
+            precision=oof.belief.precision,
+            log_loss=-weighted_mean(log_p, oof.weights),
+            raw_log_loss=-weighted_mean(oof.log_p(), oof.weights),
+            n_rows=float(len(log_p) if oof.weights is None else oof.weights.sum()),
+        )
+        return Calibrated(calibration, predictive)

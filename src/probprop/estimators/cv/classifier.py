@@ -1,0 +1,221 @@
+"""PBPClassifierCV: the best probabilities without tuning, by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.base import PBPEstimatorCV
+from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
+from probprop.estimators.data import Given, TrainingData, read_labels
+from probprop.inference.likelihoods import LabelLikelihood
+from probprop.predictive.classes import ClassMixture, ClassPredictive
+
+
+class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
+    """Classification by PBP networks that are chosen, calibrated and averaged by cross-validation.
+
+    Candidates, which differ in the encoding of the features, in depth and in memory, train side
+    by side on the folds, and are compared again and again by the log-loss of the rows held out;
+    those that fall behind are dropped. The networks of the winner's folds are the ensemble:
+    nothing is trained again. One temperature, found on the rows held out, corrects how sure they
+    are.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test), default=5
+        An int is that many folds of shuffled rows, which share the rows of every class alike, or
+        of groups where `fit` is given some; fewer where there are not as many. Else a splitter of
+        scikit-learn, or what one yields. Every network knows all classes, also those of which its
+        fold has no row.
+    candidates : "auto" or sequence of Candidate or dict, default="auto"
+        What is compared. "auto": columns alone or with 16 ramps each, one or two layers of 50,
+        memory 3, 10 or 30.
+    budget : {"fast", "good", "best"} or float, default="good"
+        How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
+        layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 64 ramps and
+        two layers of 100 too. A number is seconds of processor time, all threads together, of the
+        whole process: candidates that cost too much are left out, and the result depends on the
+        speed of the machine.
+    missing : {"error", "marginalize"}, default="error"
+        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
+        the mean and the variance of its feature in the training data.
+    dtype : {"float64", "float32"}, default="float32"
+        Precision of the weights.
+    n_jobs : int, default=None
+        Threads to train with; None is 1 outside of a ``joblib.parallel_config``, -1 all
+        processors. It does not change the results.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows into folds, and draws the seeds of the networks.
+    verbose : int, default=0
+        1 shows a progress bar on the standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted; for a matrix of labels, the indices of its columns.
+    multilabel_ : bool
+        Whether y was a matrix of labels.
+    estimators_ : list of PBPClassifier
+        The network of every fold. They take rows as `encoding_` gives them, and are not
+        calibrated.
+    encoding_ : PiecewiseLinear or None
+        How the features are encoded for them; None: not at all.
+    choice_ : CVChoice
+        The curves of all candidates, and which was chosen.
+    calibration_ : ClassCalibration
+        The temperature, and the log-loss with it and without.
+    oof_predictive_ : ClassPredictive
+        The calibrated predictive distribution of the rows of `fit` held out, each by the network
+        that had not seen it.
+    oof_rows_ : ndarray of int
+        The rows that these are, ascending; with an int `cv` all that count.
+    n_iter_ : int
+        Passes that a member made, at most.
+    n_samples_seen_ : int
+        Rows given, each counted once.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had string column names. The members take arrays.
+
+    Notes
+    -----
+    The temperature T multiplies the variances of the outputs and of their noise in every member,
+    before the members are averaged. For two classes the probability of a member is
+    Phi(m / sqrt(T (1 + v))), where its output has the mean m and the variance v.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from probprop import PBPClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PBPClassifierCV(budget="fast", random_state=0).fit(X[:500], y[:500])
+    >>> model.predict_proba(X[500:]).shape
+    (69, 2)
+    >>> bool(model.score(X[500:], y[500:]) > 0.95)
+    True
+    """
+
+    _member = PBPClassifier
+
+    estimators_: list[PBPClassifier]
+    calibration_: ClassCalibration
+    oof_predictive_: ClassPredictive
+    likelihood_: LabelLikelihood
+
+    def __init__(
+        self,
+        cv: Any = 5,
+        *,
+        candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
+        budget: Literal["fast", "good", "best"] | float = "good",
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float32",
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.cv = cv
+        self.candidates = candidates
+        self.budget = budget
+        self.missing = missing
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- Prediction
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Predict the most probable class, or the labels more probable than not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Classes of `classes_`; or 0 and 1 for each label.
+        """
+        predicted = self.predict_distribution(X)
+        return self.likelihood_.point(predicted)
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the probability of every class, or that each label is present.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            In the order of `classes_`.
+        """
+        return self.predict_distribution(X).proba
+
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Predict the logarithms of the probabilities, also where these would underflow.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            In the order of `classes_`.
+        """
+        return self.predict_distribution(X).log_proba
+
+    def predict_distribution(self, X: ArrayLike) -> ClassMixture:
+        """Return the predictive distribution of the label for every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ClassMixture
+            Of the members, each at the temperature of `calibration_`.
+        """
+        predictions, _ = self._each_predicts(X)
+        return self.calibration_.mixture(predictions, self.likelihood_)
+
+    # ---- Fitted attributes that follow from others
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted; for a matrix of labels, the indices of its columns."""
+        return self.likelihood_.classes
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels."""
+        return self.likelihood_.multilabel
+
+    # ---- What the race asks
+
+    def _read(
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    ) -> TrainingData:
+        known = getattr(self, "likelihood_", None) if stream else None
+        return read_labels(self, given, known, stream=stream, classes=classes)
+
+    def _judge(self, likelihood: Any) -> LabelsJudge:
+        return LabelsJudge(likelihood)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

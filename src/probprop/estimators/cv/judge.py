@@ -1,0 +1,104 @@
+"""What judges candidates on the rows held out: one kind for values, one for labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.cv.candidates import Usual
+from probprop.estimators.cv.folds import Encodings, HeldOut
+from probprop.inference.likelihoods import Likelihood
+from probprop.inference.training import Fitted
+
+
+class FoldOutputs(NamedTuple):
+    """What the network of a fold says about the rows that it had not seen.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    mean, variance : ndarray of shape (n,) or (n, K)
+        Moments of its outputs, standardised.
+    """
+
+    fitted: Fitted
+    mean: FloatArray
+    variance: FloatArray
+
+
+class OutOfFoldRows(Protocol):
+    """Predictions of rows by networks that had not seen them, and how wrong they are."""
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """How much each row counts, (n,); None: all the same."""
+
+    @property
+    def factor(self) -> float:
+        """The factor of all variances under which the rows are most likely."""
+
+    def log_p(self, factor: float = 1.0) -> FloatArray:
+        """Return the log density, or probability, of every row with that factor, (n,)."""
+
+
+class Calibrated(NamedTuple):
+    """What calibration made of the rows held out.
+
+    Parameters
+    ----------
+    calibration : Calibration or ClassCalibration
+    predictive : distribution
+        Of those rows, by networks that had not seen them.
+    """
+
+    calibration: Any
+    predictive: Any
+
+
+class Judge(Protocol):
+    """What a race asks about the rows held out, whatever their targets are."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """What the targets are to the outputs."""
+
+    @property
+    def usual(self) -> Usual:
+        """What is compared if the user does not say."""
+
+    def out_of_fold(
+        self,
+        outputs: Sequence[FoldOutputs],
+        y: Array,
+        weights: FloatArray | None,
+        held_out: HeldOut,
+    ) -> Any:
+        """Return `OutOfFoldRows`, in the order of ``held_out.rows``; y and weights have it too."""
+
+    def calibrate(
+        self, oof: Any, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
+    ) -> Calibrated:
+        """Learn from the rows held out how to correct what the networks say."""
+
+
+def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
+    """Return the mean over rows.
+
+    >>> values = np.array([1.0, 4.0])
+    >>> weighted_mean(values, None), weighted_mean(values, np.array([2.0, 1.0]))
+    (2.5, 2.0)
+    """
+    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
+
+
+def standard_error(values: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the standard error of the mean over rows.
+
+    >>> standard_error(np.array([1.0, 3.0, 1.0, 3.0]))
+    0.5
+    """
+    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    return float(np.sqrt(np.sum((share * (values - np.sum(share * values))) ** 2)))
