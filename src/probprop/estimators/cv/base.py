@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,14 @@ from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.progress import RaceBar
 from probprop.estimators.cv.race import Contest, Race, race
 from probprop.estimators.cv.runners import CVChoice
+from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
+
+_SHARE_OF_POWERS = 0.2  # of the seconds, for the best candidate once more
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -123,13 +127,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         contest = self._contest(given, data, groups, judge, rng)
         candidates = read_candidates(self.candidates, self.budget, len(data.y), judge.usual)
-        n_threads = effective_n_jobs(self.n_jobs)
-        bar = RaceBar() if self.verbose else None
-        found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
-        if bar is not None:
-            bar.close()
-        held_out, seed = HeldOut(contest.folds), rng.randint(2**31 - 1)
-        calibrated = judge.calibrate(found.check.oof, held_out, contest.encodings, seed, n_threads)
+        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        found, calibrated = self._attempt(candidates, contest, budget, rng, powers=bool(powers))
+        held_out = HeldOut(contest.folds)
         n_bins = found.choice.candidate.n_bins
         self.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
         self.estimators_ = [
@@ -142,6 +142,37 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         self.oof_rows_ = held_out.rows if counts is None else counts[held_out.rows]
         self.likelihood_ = data.likelihood
         self.n_samples_seen_ = len(data.y)
+        return found
+
+    def _attempt(
+        self,
+        candidates: Sequence[Candidate],
+        contest: Contest,
+        budget: Budget,
+        rng: RandomState,
+        *,
+        powers: bool,
+    ) -> Attempt:
+        """Return the best candidate, calibrated; with `powers` those of the targets are tried."""
+        held_out, seed = HeldOut(contest.folds), rng.randint(2**31 - 1)
+        n_threads, bar = effective_n_jobs(self.n_jobs), RaceBar() if self.verbose else None
+
+        def attempt(candidates: Sequence[Candidate], budget: Budget) -> Attempt:
+            found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
+            judge = contest.on_scale(found.choice.candidate.power).judge
+            oof, encodings = found.check.oof, contest.encodings
+            return Attempt(found, judge.calibrate(oof, held_out, encodings, seed, n_threads))
+
+        start = time.process_time()
+        reserve = _SHARE_OF_POWERS * (budget.seconds or 0.0) if powers else 0.0
+        found, y = attempt(candidates, budget.less(reserve)), contest.y[held_out.rows]
+        oof: Any = found.race.check.oof
+        power = power_of_residuals(y, oof) if powers else None
+        if power is not None and not found.race.interrupted:
+            left = budget.less(time.process_time() - start)
+            found = with_a_power(found, power, y, lambda one: attempt([one], left))
+        if bar is not None:
+            bar.close()
         return found
 
     def _contest(

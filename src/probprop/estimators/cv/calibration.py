@@ -16,9 +16,11 @@ from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_n
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
+from probprop.predictive.box_cox import BoxCox, box_cox_of
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.transformed import TransformedPredictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,9 @@ class Calibration:
         What the noise network gains in log density per row, on rows that it had not seen, and
         the standard error; NaN where there were too few rows to try. It is kept where the gain
         is above 0.
+    transformation : BoxCox or None
+        Of the targets, before the networks see them; None: as they are. Factor, range and noise
+        are those of transformed targets.
     """
 
     factor: float
@@ -45,9 +50,16 @@ class Calibration:
     noise: NoiseNetwork | None = None
     gain: float = np.nan
     gain_error: float = np.nan
+    transformation: BoxCox | None = None
 
-    def mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
+    def mixture(
+        self, members: Sequence[Predictive], X: Array
+    ) -> Mixture | HeavyMixture | TransformedPredictive:
         """Return the calibrated mixture of what the members predict for the rows of X."""
+        mixture, g = self._mixture(members, X), self.transformation
+        return mixture if g is None else TransformedPredictive(mixture, g)
+
+    def _mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
         a, beyond = np.sqrt(self.factor), self.range.std(X)
         scaled = [
             replace(p, std_model=np.hypot(a * p.std_model, beyond), std_noise=a * p.std_noise)
@@ -73,9 +85,12 @@ class ValuesJudge:
     Parameters
     ----------
     likelihood : Gaussian
+    transformation : BoxCox or None, default=None
+        Of the targets that the networks were given.
     """
 
     likelihood: Gaussian
+    transformation: BoxCox | None = None
     usual = OF_VALUES
 
     def out_of_fold(
@@ -91,13 +106,25 @@ class ValuesJudge:
         if weights is not None:  # as in training
             std_noise = std_noise / np.sqrt(weights)
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
-        return OutOfFold(mean, y - mean, std_model, std_noise, unit, weights)
+        g, log_jacobian = self.transformation, None
+        if g is not None:
+            log_jacobian = g.log_jacobian(g.inverse(y))
+        return OutOfFold(mean, y - mean, std_model, std_noise, unit, weights, log_jacobian)
+
+    def on_scale(self, power: float, y: Array) -> tuple[Array, ValuesJudge]:
+        """Return transformed targets, and what judges predictions of them."""
+        g = box_cox_of(y, power)
+        return g.forward(y), replace(self, transformation=g)
 
     def calibrate(
         self, oof: OutOfFold, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
     ) -> Calibrated:
         """Find the factor, and learn and judge a noise network."""
-        return calibrate(oof, held_out, encodings, seed, n_threads)
+        found, g = calibrate(oof, held_out, encodings, seed, n_threads), self.transformation
+        if g is None:
+            return found
+        predictive = TransformedPredictive(found.predictive, g)
+        return Calibrated(replace(found.calibration, transformation=g), predictive)
 
 
 def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:

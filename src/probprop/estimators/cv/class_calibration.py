@@ -73,6 +73,12 @@ class LabelsJudge:
         )
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
+    def on_scale(self, power: float, y: Array) -> tuple[Array, LabelsJudge]:
+        """Refuse to: labels have no scale."""
+        raise ValueError(
+            f"power of a candidate is for the targets of a regression. Got {power} for labels."
+        )
+
     def calibrate(
         self,
         oof: LabelsOutOfFold,

@@ -78,6 +78,9 @@ class Judge(Protocol):
     ) -> Any:
         """Return `OutOfFoldRows`, in the order of ``held_out.rows``; y and weights have it too."""
 
+    def on_scale(self, power: float, y: Array) -> tuple[Array, Judge]:
+        """Return targets on a Box-Cox scale, and what judges predictions of them."""
+
     def calibrate(
         self, oof: Any, held_out: HeldOut, encodings: Encodings, seed: int, n_threads: int
     ) -> Calibrated:

@@ -23,6 +23,8 @@ from probprop.estimators.cv.judge import weighted_mean
 class OutOfFold:
     """Predictions of rows by networks that had not seen them, in units of the target.
 
+    Where the networks predict a transformed target, these are its units.
+
     Parameters
     ----------
     mean : ndarray of shape (n,)
@@ -34,6 +36,8 @@ class OutOfFold:
         Standard deviation of the targets, in whose square no variance overflows.
     weights : ndarray of shape (n,), default=None
         How much each row counts; None: all the same.
+    log_jacobian : ndarray of shape (n,), default=None
+        Log of the derivative of what is predicted by the target; None: it is the target.
     """
 
     mean: FloatArray
@@ -42,6 +46,7 @@ class OutOfFold:
     std_noise: FloatArray
     unit: float
     weights: FloatArray | None = None
+    log_jacobian: FloatArray | None = None
 
     @property
     def factor(self) -> float:
@@ -60,6 +65,11 @@ class OutOfFold:
         >>> rows.factor, rows.log_p(rows.factor).mean().round(3), rows.log_p().mean().round(3)
         (10.0, np.float64(-2.57), np.float64(-5.919))
         """
+        log_p = self.residual_log_p(factor)
+        return log_p if self.log_jacobian is None else log_p + self.log_jacobian
+
+    def residual_log_p(self, factor: float) -> FloatArray:
+        """Return the same in units of what is predicted."""
         std = np.hypot(self.std_model, self.std_noise)
         z = self.residual / std
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)

@@ -73,6 +73,13 @@ class Contest:
             dtype=self.encodings.dtype,
         )
 
+    def on_scale(self, power: float | None) -> Contest:
+        """Return the contest with targets as a candidate with that power sees them."""
+        if power is None:
+            return self
+        y, judge = self.judge.on_scale(power, self.y)
+        return replace(self, y=y, judge=judge)
+
     def weights_of(self, rows: Array) -> FloatArray | None:
         """Return how much these rows count."""
         return None if self.weights is None else self.weights[rows]
@@ -155,16 +162,17 @@ def race(
 
 def _line_up(candidates: Sequence[Candidate], contest: Contest) -> list[Runner]:
     """Return the candidates before the first epoch. Those of one encoding share their rows."""
-    of_bins: dict[int | None, Sequence[Run | None]] = {}
+    alike: dict[tuple[int | None, float | None], Sequence[Run | None]] = {}
     runners = []
     for candidate in candidates:
-        siblings = of_bins.get(candidate.n_bins, [None] * len(contest.folds))
-        plan = contest.plan(candidate)
+        scales = candidate.n_bins, candidate.power
+        siblings = alike.get(scales, [None] * len(contest.folds))
+        plan, own = contest.plan(candidate), contest.on_scale(candidate.power)
         runs = [
-            _begin(plan, candidate, contest, fold, sibling)
+            _begin(plan, candidate, own, fold, sibling)
             for fold, sibling in zip(contest.folds, siblings, strict=True)
         ]
-        of_bins.setdefault(candidate.n_bins, runs)
+        alike.setdefault(scales, runs)
         runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
     return runners
 
@@ -207,7 +215,9 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 def _look(runners: Sequence[Runner], contest: Contest) -> list[Runner]:
     """Judge all that are running on the rows held out."""
     return [
-        _judged(runner, _check(runner, contest)) if runner.is_running else runner
+        _judged(runner, _check(runner, contest.on_scale(runner.curve.candidate.power)))
+        if runner.is_running
+        else runner
         for runner in runners
     ]
 
