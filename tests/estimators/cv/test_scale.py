@@ -16,6 +16,7 @@ from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
 from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
+from probprop.predictive.box_cox import box_cox_of
 from probprop.predictive.gaussian import Predictive
 
 N = 200
@@ -37,7 +38,7 @@ class TestPower:
     @pytest.mark.parametrize("power", [0.0, 0.5, 0.75])
     def test_it_is_found_in_residuals(self, power: float) -> None:
         rng = np.random.RandomState(0)
-        mean = rng.uniform(1.0, 100.0, 2000)
+        mean = rng.uniform(5.0, 100.0, 2000)
         g = BoxCox(power, 30.0)
         y = g.inverse(g.forward(mean) + 0.1 * rng.standard_normal(2000))
         assert_allclose(power_of_residuals(y, out_of_fold(mean)), power, atol=0.1)
@@ -182,6 +183,24 @@ class TestEstimator:
         logs = PBPRegressorCV(candidates=both[:1], budget="fast", random_state=0).fit(X, np.log(y))
         median = model.predict_distribution(X).quantile(0.5)
         assert_allclose(median, np.exp(logs.predict_distribution(X).quantile(0.5)), rtol=1e-4)
+
+    @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")  # few points
+    def test_going_on_is_that_of_transformed_targets(self) -> None:
+        (X, y), (X_new, y_new) = prices(), prices(100, seed=2)
+        g = box_cox_of(y, 0.5)
+        settings: dict[str, Any] = {"budget": "fast", "random_state": 0}
+        model = PBPRegressorCV(candidates=[Candidate(hidden=(10,), power=0.5)], **settings)
+        plain = PBPRegressorCV(candidates=[Candidate(hidden=(10,))], **settings)
+        model.fit(X, y).partial_fit(X_new, y_new)
+        plain.fit(X, g.forward(y)).partial_fit(X_new, g.forward(y_new))
+        assert model.calibration_.transformation == g
+        assert_allclose(model.calibration_.factor, plain.calibration_.factor, rtol=1e-6)
+        inside = np.array(plain.predict_distribution(X).interval())
+        assert_allclose(model.predict_distribution(X).interval(), g.inverse(inside), rtol=1e-6)
+        kept = model.predict(X)
+        with pytest.raises(ValueError, match=r"predicts a power .* Got 0.0, and 1 such .* in 100"):
+            model.partial_fit(X_new, np.append(y_new[1:], 0.0))
+        assert_array_equal(model.predict(X), kept)
 
     def test_what_is_refused(self) -> None:
         X, y = prices(40)

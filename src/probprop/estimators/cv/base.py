@@ -6,6 +6,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,11 +28,14 @@ from probprop.estimators.cv.progress import RaceBar
 from probprop.estimators.cv.race import Contest, Race, race
 from probprop.estimators.cv.runners import CVChoice
 from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
+from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
+from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.posterior import Epoch
 
 _SHARE_OF_POWERS = 0.2  # of the seconds, for the best candidate once more
 
@@ -108,22 +112,53 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
+        warn_of_counts(self._start_afresh(Given(X, y, sample_weight), groups))
+        return self
+
+    def _start_afresh(
+        self, given: Given, groups: ArrayLike | None = None, classes: ArrayLike | None = None
+    ) -> list[Epoch]:
+        """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
         budget = read_budget(self.budget)
         with as_it_was_on_failure(self):
-            found = self._fit(Given(X, y, sample_weight), groups, budget)
+            found = self._fit(given, groups, classes, budget)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
                 f"{found.choice}.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
-        return self
+        return [epoch for member in self.estimators_ for epoch in member.history_]
 
-    def _fit(self, given: Given, groups: ArrayLike | None, budget: Budget) -> Race:
-        data = self._read(given, stream=False)
+    def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
+        """Do what `partial_fit` does; return the passes that were made."""
+        if not self.__sklearn_is_fitted__():
+            return self._start_afresh(given, classes=classes)
+        check_parameters(self)
+        with as_it_was_on_failure(self):
+            data = self._read(given, stream=True, classes=classes)
+            members, n = self.estimators_, len(data.y)
+            folds = dealt_in_turn(n, len(members), self.n_samples_seen_)
+            A = encoded(data.X.X, self.encoding_, np.dtype(members[0].dtype))
+            seen = replace(data, X=Inputs(A))
+            oof = predicted_before(members, seen, folds, self._judge(data.likelihood))
+            n_threads = min(effective_n_jobs(self.n_jobs), len(members))
+            self.estimators_ = absorbed(members, seen, folds, n_threads)
+            self.calibration_ = self.calibration_.after(oof, data.X.X)
+            self.n_samples_seen_ += n
+        learned = zip(self.estimators_, folds, strict=True)
+        return [member.history_[-1] for member, fold in learned if len(fold.train)]
+
+    def _fit(
+        self,
+        given: Given,
+        groups: ArrayLike | None,
+        classes: ArrayLike | None,
+        budget: Budget,
+    ) -> Race:
+        data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         contest = self._contest(given, data, groups, judge, rng)
         candidates = read_candidates(self.candidates, self.budget, len(data.y), judge.usual)

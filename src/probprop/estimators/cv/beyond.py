@@ -8,7 +8,7 @@ deviations of the feature, the model has the additional variance slope^2 sum_j d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,11 @@ class Range:
     scale: FloatArray
     slope: float
 
+    def grown(self, X: Array) -> Range:
+        """Return the range that holds the rows of X too."""
+        low, high = _ends(X)
+        return replace(self, low=np.fmin(self.low, low), high=np.fmax(self.high, high))
+
     def nearest(self, X: Array) -> Array:
         """Return the nearest rows inside; what is missing stays so."""
         return np.clip(X, self.low.astype(X.dtype), self.high.astype(X.dtype))
@@ -58,7 +63,12 @@ class Range:
         return std
 
 
+def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest value of each feature that is there."""
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    return low, high
+
+
 def range_of(X: Array, unit: float) -> Range:
     """Measure the range of rows; `unit` is the standard deviation of their targets."""
-    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
-    return Range(low, high, fit_standardizer(X, None).x_scale, _SLOPE * unit)
+    return Range(*_ends(X), fit_standardizer(X, None).x_scale, _SLOPE * unit)

@@ -39,7 +39,9 @@ class Calibration:
     gain, gain_error : float
         What the noise network gains in log density per row, on rows that it had not seen, and
         the standard error; NaN where there were too few rows to try. It is kept where the gain
-        is above 0.
+        is above 0. `partial_fit` leaves them as they were.
+    n_rows : float
+        How many rows the factor is a mean of, or the sum of their weights.
     transformation : BoxCox or None
         Of the targets, before the networks see them; None: as they are. Factor, range and noise
         are those of transformed targets.
@@ -50,7 +52,19 @@ class Calibration:
     noise: NoiseNetwork | None = None
     gain: float = np.nan
     gain_error: float = np.nan
+    n_rows: float = 0.0
     transformation: BoxCox | None = None
+
+    def after(self, oof: OutOfFold, X: Array) -> Calibration:
+        """Return the calibration after more rows, X, which `oof` has predictions of.
+
+        The factor is a running mean, in which all rows count that were ever held out.
+        """
+        n_rows = self.n_rows + oof.n_rows
+        factor = self.factor + (oof.mean_square - self.factor) * oof.n_rows / n_rows
+        noise = None if self.noise is None else self.noise.after(X, oof, factor)
+        box = self.range.grown(X)
+        return replace(self, factor=factor, range=box, noise=noise, n_rows=n_rows)
 
     def mixture(
         self, members: Sequence[Predictive], X: Array
@@ -160,7 +174,7 @@ def calibrate(
     std_model, std_noise = a * oof.std_model, a * oof.std_noise
     constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
     if len(oof.mean) < MIN_ROWS:
-        return Calibrated(Calibration(factor, box), constant)
+        return Calibrated(Calibration(factor, box, n_rows=oof.n_rows), constant)
     judged = learn_noise(
         encodings.rows(N_BINS)[held_out.rows],
         encodings.state(N_BINS),
@@ -176,6 +190,7 @@ def calibrate(
     # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
     # helped on test rows seven times in nine, and the other two would have cost 0.01.
     if not gain > 0.0:
-        return Calibrated(Calibration(factor, box, None, gain, gain_error), constant)
-    calibration = Calibration(factor, box, judged.network, gain, gain_error)
+        without = Calibration(factor, box, None, gain, gain_error, oof.n_rows)
+        return Calibrated(without, constant)
+    calibration = Calibration(factor, box, judged.network, gain, gain_error, oof.n_rows)
     return Calibrated(calibration, _heavy(oof.mean, std_model, std_noise, judged.held_out))

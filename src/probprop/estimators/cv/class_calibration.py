@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.cv.candidates import OF_LABELS
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, weighted_mean
-from probprop.estimators.cv.temperature import LabelsOutOfFold, tempered
+from probprop.estimators.cv.temperature import LabelsOutOfFold, LogTemperature, tempered
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.predictive.classes import ClassMixture, ClassPredictive
 
@@ -28,6 +28,7 @@ class ClassCalibration:
         One over the variance of what is known about its logarithm.
     log_loss, raw_log_loss : float
         Mean of -log p of the labels held out, in nats, with this temperature and without.
+        `partial_fit` counts new rows with the temperature that was known before them.
     n_rows : float
         How many rows that is, or the sum of their weights.
     """
@@ -37,6 +38,28 @@ class ClassCalibration:
     log_loss: float
     raw_log_loss: float
     n_rows: float
+
+    def after(self, oof: LabelsOutOfFold, X: Array) -> ClassCalibration:
+        """Return the calibration after more rows, which `oof` has the outputs of.
+
+        What was known about log T, a Gaussian, is the prior of what the new rows say: as for the
+        weights of a network, two numbers stand for all rows before.
+        """
+        known = replace(oof, before=LogTemperature(float(np.log(self.temperature)), self.precision))
+        n_rows = self.n_rows + oof.n_rows
+        share = oof.n_rows / n_rows
+
+        def running(loss: float, temperature: float) -> float:
+            new = -weighted_mean(oof.log_p(temperature), oof.weights)
+            return loss + share * (new - loss)
+
+        return ClassCalibration(
+            temperature=known.factor,
+            precision=known.belief.precision,
+            log_loss=running(self.log_loss, self.temperature),
+            raw_log_loss=running(self.raw_log_loss, 1.0),
+            n_rows=n_rows,
+        )
 
     def mixture(
         self, members: Sequence[ClassPredictive], likelihood: LabelLikelihood
@@ -95,6 +118,6 @@ class LabelsJudge:
             precision=oof.belief.precision,
             log_loss=-weighted_mean(log_p, oof.weights),
             raw_log_loss=-weighted_mean(oof.log_p(), oof.weights),
-            n_rows=float(len(log_p) if oof.weights is None else oof.weights.sum()),
+            n_rows=oof.n_rows,
         )
         return Calibrated(calibration, predictive)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.predictive.classes import ClassMixture, ClassPredictive
 
@@ -132,6 +133,42 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
+    # ---- Training
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Go on with new rows; the first call is a `fit`.
+
+        Each row belongs to one fold, in turn. The network of that fold predicts it before any
+        network learns from it; what was known about the temperature is updated by these
+        predictions. All other networks make one pass over the row, in the order given. Encoding
+        and choice stay as `fit` left them, and so do `oof_predictive_` and `oof_rows_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        classes : array-like of shape (n_classes,), default=None
+            All classes there will be, for the first call; None: those of its rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
+        """
+        warn_of_counts(self._go_on(Given(X, y, sample_weight), classes))
+        return self
+
     # ---- Prediction
 
     def predict(self, X: ArrayLike) -> Array:
@@ -210,6 +247,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
+        stream = stream or classes is not None
         return read_labels(self, given, known, stream=stream, classes=classes)
 
     def _judge(self, likelihood: Any) -> LabelsJudge:

@@ -97,6 +97,15 @@ def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
+def total_weight(values: FloatArray, weights: FloatArray | None) -> float:
+    """Return the number of rows, or the sum of their weights.
+
+    >>> total_weight(np.zeros(3), None), total_weight(np.zeros(2), np.array([0.5, 2.0]))
+    (3.0, 2.5)
+    """
+    return float(len(values) if weights is None else weights.sum())
+
+
 def standard_error(values: FloatArray, weights: FloatArray | None = None) -> float:
     """Return the standard error of the mean over rows.
 

@@ -63,6 +63,18 @@ class NoiseNetwork:
         h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
         return h.bounded()
 
+    def after(self, X: Array, oof: OutOfFold, factor: float) -> NoiseNetwork:
+        """Return the network after one pass over the residuals of more rows, not encoded."""
+        plan, rng = _plan(self.posterior.dtype), RandomState(0)
+        rows = Inputs(encoded(X, self.encoding, plan.dtype))
+        y = Scale().encode(_targets(oof, factor))
+        before = training.start(plan, rows, y, rng, self.standardizer)
+        before = replace(before, posterior=self.posterior)
+        (run,), interrupt = training.advance([training.begin(plan, before, rows, y, rng)], 1)
+        if interrupt is not None:
+            raise interrupt
+        return replace(self, posterior=run.fitted.posterior)
+
 
 class Judged(NamedTuple):
     """A noise network, and what it is worth on rows that it had not seen.

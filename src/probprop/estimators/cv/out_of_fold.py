@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probprop._types import FloatArray
-from probprop.estimators.cv.judge import weighted_mean
+from probprop.estimators.cv.judge import total_weight, weighted_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,18 @@ class OutOfFold:
     @property
     def factor(self) -> float:
         """The factor a^2 of all variances; 1 where every residual is 0 and there is no scale."""
+        return self.mean_square or 1.0
+
+    @property
+    def mean_square(self) -> float:
+        """The mean of r^2 / (v + kappa)."""
         z = self.residual / np.hypot(self.std_model, self.std_noise)
-        return weighted_mean(z**2, self.weights) or 1.0
+        return weighted_mean(z**2, self.weights)
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are, or the sum of their weights."""
+        return total_weight(self.mean, self.weights)
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return log N(residual | 0, factor (v + kappa)) of every row, in target units.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from dataclasses import replace
+from typing import Any, Literal, Self, overload
 
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -15,7 +16,9 @@ from probprop.estimators.cv.calibration import Calibration, ValuesJudge
 from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.data import Given, TrainingData, read_values
 from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
+from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.transformed import TransformedPredictive
@@ -127,6 +130,39 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
+    # ---- Training
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Go on with new rows; the first call is a `fit`.
+
+        Each row belongs to one fold, in turn. The network of that fold predicts it before any
+        network learns from it. The factor of the variances is the mean over these rows too, the
+        noise network, if there is one, makes a pass over their residuals, and the range beyond
+        which error bars grow holds them. All other networks make one pass over the row, in the
+        order given. Encoding and choice stay as `fit` left them, and so do `oof_predictive_` and
+        `oof_rows_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Above 0 where the members predict a power of the target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
+        """
+        warn_of_counts(self._go_on(Given(X, y, sample_weight)))
+        return self
+
     # ---- Prediction
 
     @overload
@@ -191,10 +227,24 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         data = read_values(self, given, known, Gaussian().noise_prior)
         if known is None:
             _check_rows(data.y)
-        return data
+            return data
+        g = self.calibration_.transformation
+        return data if g is None else replace(data, y=_on_scale(g, data.y))
 
     def _judge(self, likelihood: Any) -> ValuesJudge:
         return ValuesJudge(likelihood)
+
+
+def _on_scale(g: BoxCox, y: Array) -> Array:
+    """Return targets as the members take them."""
+    bad = y[~(y > 0.0)]
+    if bad.size:
+        raise ValueError(
+            "This PBPRegressorCV predicts a power of the targets, since all that it was fitted to "
+            f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
+            "them out, or fit again, with all rows or with `candidates` that have no power."
+        )
+    return g.forward(y)
 
 
 def _check_rows(y: Array) -> None:

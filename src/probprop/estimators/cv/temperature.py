@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.judge import weighted_mean
+from probprop.estimators.cv.judge import total_weight, weighted_mean
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import LabelLikelihood
 from probprop.predictive.classes import ClassPredictive
@@ -126,13 +126,17 @@ class LabelsOutOfFold:
 
         Of many rows some are looked at, evenly spaced, which stand for all.
         """
-        total = float(len(self.y) if self.weights is None else self.weights.sum())
-        some = self._some
+        total, some = self.n_rows, self._some
 
         def surprise(log_T: float) -> float:
             return -total * weighted_mean(some.log_p(float(np.exp(log_T))), some.weights)
 
         return self.before.after(surprise)
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are, or the sum of their weights."""
+        return total_weight(self.y, self.weights)
 
     def predictive(self, temperature: float = 1.0) -> ClassPredictive:
         """Return the probabilities of the labels of every row at that temperature."""

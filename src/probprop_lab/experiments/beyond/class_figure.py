@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.beyond.class_methods import BASE, KNOWN
@@ -31,8 +32,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     if not names:
         return []
     others = [name for name in KNOWN if name != BASE]
-    colours = (VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN)
-    looks = dict(zip(others, zip(colours, "*^vPos", strict=True), strict=True))
+    colours = cycle((VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN, "0.0"))
+    looks = {name: look for name, *look in zip(others, colours, cycle("*^vPosDXd"), strict=False)}
     figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
     ax = figure.subplots()
     for method, (colour, marker) in looks.items():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.harness.method import Method
@@ -50,6 +52,14 @@ def _auto(job: Job) -> PBPClassifier:
     return PBPClassifier(job.hidden, n_epochs="auto", memory="auto", random_state=job.seed)
 
 
+def _cv(job: Job) -> PBPClassifierCV:
+    return PBPClassifierCV(random_state=job.seed)
+
+
+def _boosted(job: Job) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(random_state=job.seed)
+
+
 def _standardised(classifier: Any) -> Any:
     return make_pipeline(StandardScaler(), classifier)
 
@@ -67,8 +77,10 @@ KNOWN = {
         Method("PBP 100", _wider, 2.0),
         Method("PBP ensemble", _ensemble, 5.0),
         Method("PBP auto", _auto, 100.0),
+        Method("PBPClassifierCV", _cv, 200.0),
         Method("LogisticRegression", lambda job: _standardised(LogisticRegression()), 0.02),
         Method(BASE, lambda job: _standardised(MLPClassifier(random_state=job.seed)), 1.0),
+        Method("HistGB", _boosted, 1.0),
         Method("GP", _gp, 200.0, max_rows=_GP_ROWS),
     ]
 }

@@ -1,0 +1,207 @@
+"""Weights of rows, and entries that are missing, in the cross-validated estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+from sklearn.model_selection import KFold
+
+from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
+from probprop.estimators.cv.judge import standard_error
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+KINDS = [PBPRegressorCV, PBPClassifierCV]
+
+
+def small(kind: Any, **parameters: Any) -> Any:
+    usual = {"cv": 3, "candidates": [Candidate(8, (8,), 10.0)], "budget": "fast"}
+    return kind(**{**usual, "random_state": 0, **parameters})
+
+
+def rows(n: int, kind: Any, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 2))
+    y = 5.0 + 2.0 * np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(n)
+    return X, y if kind is PBPRegressorCV else np.where(y > 5.0, "high", "low")
+
+
+def predicted(model: Any, X: Any) -> Any:
+    p = model.predict_distribution(X)
+    return p.std if isinstance(model, PBPRegressorCV) else p.proba
+
+
+# ---- Weights
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("splits", ["int", "groups", "pairs"])
+def test_rows_of_weight_0_are_not_there(kind: Any, splits: str) -> None:
+    X, y = rows(60, kind)
+    weights = np.random.RandomState(1).choice([0.0, 0.5, 2.0], size=60)
+    kept = np.flatnonzero(weights)
+    groups = np.arange(60) % 7
+    of_all: dict[str, Any] = {"cv": 3}
+    of_kept = of_all
+    if splits == "pairs":
+        part = np.arange(60) % 3
+        of_all = {"cv": [(part != i, np.flatnonzero(part == i)) for i in range(3)]}
+        of_kept = {"cv": [(part[kept] != i, part[kept] == i) for i in range(3)]}
+    given = [None, None] if splits != "groups" else [groups, groups[kept]]
+    ours = small(kind, **of_all).fit(X, y, weights, groups=given[0])
+    theirs = small(kind, **of_kept).fit(X[kept], y[kept], weights[kept], groups=given[1])
+    assert_array_equal(predicted(ours, X), predicted(theirs, X))
+    assert_array_equal(ours.oof_rows_, kept[theirs.oof_rows_])
+    assert ours.n_samples_seen_ == len(kept)
+    for model, at in ((ours, slice(None)), (theirs, kept)):
+        model.partial_fit(X[at], y[at], sample_weight=weights[at])
+    assert_array_equal(predicted(ours, X), predicted(theirs, X))
+    assert_allclose(ours.calibration_.n_rows, 2.0 * weights.sum())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_1_change_nothing(kind: Any) -> None:
+    X, y = rows(40, kind)
+    ours, theirs = small(kind).fit(X, y, np.ones(40)), small(kind).fit(X, y)
+    assert_allclose(predicted(ours, X), predicted(theirs, X), rtol=1e-5)
+
+
+def test_the_factor_is_a_weighted_mean() -> None:
+    X, y = rows(45, PBPRegressorCV)
+    weights = np.random.RandomState(1).uniform(0.3, 2.0, size=45)
+    splits = list(KFold(3).split(X))
+    candidates = [Candidate(None, (8,), 10.0)]
+    model = small(PBPRegressorCV, cv=splits, candidates=candidates).fit(X, y, weights)
+    mean, var = np.empty(45), np.empty(45)
+    for member, (train, test) in zip(model.estimators_, splits, strict=True):
+        alone = PBPRegressor(
+            (8,),
+            n_epochs=model.choice_.n_epochs,
+            memory=10.0,
+            dtype="float32",
+            random_state=member.random_state,
+        ).fit(X[train], y[train], weights[train])
+        p = alone.predict_distribution(X[test])
+        mean[test], var[test] = p.mean, p.var_model + p.var_noise / weights[test]
+    factor = np.average((y - mean) ** 2 / var, weights=weights)
+    assert_allclose(model.calibration_.factor, factor, rtol=1e-5)
+    log_p = norm.logpdf(y, mean, np.sqrt(factor * var))
+    assert_allclose(max(model.choice_.curves[0].calibrated), np.average(log_p, weights=weights))
+    assert_allclose(model.calibration_.n_rows, weights.sum())
+
+
+def test_the_unit_of_weights_is_that_of_the_noise() -> None:
+    """Rows of weight 4 have a quarter of the noise of a new row, whose weight is 1."""
+    X, y = rows(60, PBPRegressorCV)
+    candidates = [Candidate(None, (8,), 10.0)]
+    usual, heavy = (
+        small(PBPRegressorCV, candidates=candidates, dtype="float64").fit(X, y, np.full(60, w))
+        for w in (1.0, 4.0)
+    )
+    ratio = heavy.predict_distribution(X).std_noise / usual.predict_distribution(X).std_noise
+    assert_allclose(ratio, 2.0, rtol=0.2)
+    assert_allclose(heavy.calibration_.factor, usual.calibration_.factor, rtol=0.5)
+
+
+def test_the_temperature_hears_heavy_rows_more() -> None:
+    X, y = rows(80, PBPClassifierCV)
+    wrong = np.arange(80) % 8 == 0
+    y[wrong] = np.where(y[wrong] == "high", "low", "high")
+    candidates = [Candidate(None, (8,), None)]
+    light, heavy = (
+        small(PBPClassifierCV, candidates=candidates).fit(X, y, np.where(wrong, w, 1.0))
+        for w in (0.05, 1.0)
+    )
+    assert light.calibration_.log_loss < heavy.calibration_.log_loss
+    index = np.searchsorted(light.classes_, y)
+    log_p = light.oof_predictive_.log_proba[np.arange(80), index]
+    expected = -np.average(log_p, weights=np.where(wrong, 0.05, 1.0))
+    assert_allclose(light.calibration_.log_loss, expected)
+
+
+def test_the_error_of_a_weighted_mean() -> None:
+    values = np.array([1.0, 3.0, 1.0, 3.0])
+    assert_allclose(standard_error(values, np.full(4, 7.0)), standard_error(values))
+    rng = np.random.RandomState(0)
+    weights = rng.uniform(0.0, 2.0, size=50)
+    means = [np.average(rng.standard_normal(50), weights=weights) for _ in range(4000)]
+    errors = [standard_error(rng.standard_normal(50), weights) for _ in range(100)]
+    assert_allclose(np.mean(errors), np.std(means), rtol=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_that_cannot_be(kind: Any) -> None:
+    X, y = rows(20, kind)
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        small(kind).fit(X, y, -np.ones(20))
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        small(kind).fit(X, y, np.zeros(20))
+    with pytest.raises(ValueError, match="sample_weight must be a number or have a weight"):
+        small(kind).fit(X, y, np.ones(19))
+
+
+# ---- Missing entries
+
+
+def with_gaps(X: Any, seed: int = 2) -> Any:
+    gaps = X.copy()
+    gaps[np.random.RandomState(seed).uniform(size=X.shape) < 0.2] = np.nan
+    return gaps
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_bins", [None, 8])
+def test_missing_entries(kind: Any, n_bins: int | None) -> None:
+    X, y = rows(150, kind)
+    candidates = [Candidate(n_bins, (8,), 10.0), Candidate(n_bins, (8,), 30.0)]
+    model = small(kind, candidates=candidates, missing="marginalize").fit(with_gaps(X), y)
+    test, y_test = rows(300, kind, seed=5)
+    if kind is PBPRegressorCV:
+        without = np.where([[True, False]], np.nan, test)  # all that says anything is missing
+        std_gap, std = (model.predict(Z, return_std=True)[1] for Z in (without, test))
+        assert np.median(std_gap) > 1.2 * np.median(std)
+        p = model.predict_distribution(with_gaps(test))
+        assert 0.9 < np.mean(np.abs(y_test - p.mean) < 1.96 * p.std) < 0.99
+    else:
+        assert model.score(test, y_test) > 0.85
+        assert np.isfinite(model.predict_log_proba(with_gaps(test))).all()
+    model.partial_fit(with_gaps(test), y_test)
+    assert np.isfinite(predicted(model, with_gaps(test))).all()
+    assert model.n_samples_seen_ == 450
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_candidates_of_one_encoding_see_the_same_gaps(kind: Any) -> None:
+    X, y = rows(60, kind)
+    first, second = Candidate(None, (8,), 10.0), Candidate(None, (8,), 30.0)
+    both, alone = (
+        small(kind, candidates=c, missing="marginalize").fit(with_gaps(X), y)
+        for c in ([first, second], [second])
+    )
+    n = min(len(both.choice_.curves[1].calibrated), len(alone.choice_.curves[0].calibrated))
+    assert both.choice_.curves[1].calibrated[:n] == alone.choice_.curves[0].calibrated[:n]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_without_gaps_are_as_before(kind: Any) -> None:
+    X, y = rows(60, kind)
+    ours, theirs = (small(kind, missing=m).fit(X, y) for m in ("marginalize", "error"))
+    assert_allclose(predicted(ours, X), predicted(theirs, X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gaps_are_refused_by_default(kind: Any) -> None:
+    X, y = rows(20, kind)
+    with pytest.raises(ValueError, match='missing="marginalize"'):
+        small(kind).fit(with_gaps(X), y)
+
+
+def test_a_column_that_is_missing_in_a_whole_fold() -> None:
+    X, y = rows(30, PBPRegressorCV)
+    X[:20, 1] = np.nan
+    splits = [(np.arange(20), np.arange(20, 30)), (np.arange(10, 30), np.arange(10))]
+    model = small(PBPRegressorCV, cv=splits, missing="marginalize").fit(X, y)
+    assert np.isfinite(model.predict(X, return_std=True)).all()
