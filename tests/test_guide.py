@@ -104,9 +104,11 @@ def test_encoding() -> None:
 def test_best(capsys: pytest.CaptureFixture[str]) -> None:
     left = run_page("best.md")
     model, y = left["model"], left["y"]
-    assert capsys.readouterr().out.count("Candidate(") == len(model.choice_.curves) == 2
+    assert capsys.readouterr().out.count("Candidate(") == len(model.choice_.curves) == 3
     assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6
     held = (left["lower"] <= y[400:]) & (y[400:] <= left["upper"])
     assert held.mean() > 0.85
     assert 45.0 < np.sqrt(np.mean(left["residuals"] ** 2)) < 65.0
     assert left["mine"].choice_.candidate in left["mine"].candidates
+    assert left["model"].calibration_.transformation.power > 0.0
+    assert (left["low"] > 0.0).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,13 @@ class TestEstimator:
             Candidate(power=-0.5)
         with pytest.raises(TypeError, match="power of a candidate must be a float, not str"):
             Candidate(power="log")  # type: ignore[arg-type]
+
+    def test_the_bar_never_goes_back(self, capsys: pytest.CaptureFixture[str]) -> None:
+        PBPRegressorCV(budget="fast", random_state=0, verbose=1).fit(*prices())
+        shares = [int(share) for share in re.findall(r"(\d+) %", capsys.readouterr().err)]
+        assert shares == sorted(shares)
+        assert shares[-1] == 100
+        assert any(80 < share < 100 for share in shares)  # while the power is tried
 
     def test_seconds_are_kept_for_the_power(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seconds: list[Any] = []

@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -191,22 +191,25 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the best candidate, calibrated; with `powers` those of the targets are tried."""
         held_out, seed = HeldOut(contest.folds), rng.randint(2**31 - 1)
         n_threads, bar = effective_n_jobs(self.n_jobs), RaceBar() if self.verbose else None
+        share = 1.0 - _SHARE_OF_POWERS if powers else 1.0  # of the work, before a power is tried
 
-        def attempt(candidates: Sequence[Candidate], budget: Budget) -> Attempt:
-            found = race(candidates, contest, budget, n_threads=n_threads, report=bar)
+        def attempt(candidates: Sequence[Candidate], budget: Budget, a: float, b: float) -> Attempt:
+            report = None if bar is None else lambda done: bar(a + (b - a) * done)
+            found = race(candidates, contest, budget, n_threads=n_threads, report=report)
             judge = contest.on_scale(found.choice.candidate.power).judge
             oof, encodings = found.check.oof, contest.encodings
             return Attempt(found, judge.calibrate(oof, held_out, encodings, seed, n_threads))
 
         start = time.process_time()
-        reserve = _SHARE_OF_POWERS * (budget.seconds or 0.0) if powers else 0.0
-        found, y = attempt(candidates, budget.less(reserve)), contest.y[held_out.rows]
-        oof: Any = found.race.check.oof
+        reserve = (1.0 - share) * (budget.seconds or 0.0)
+        found = attempt(candidates, budget.less(reserve), 0.0, share)
+        y, oof = contest.y[held_out.rows], cast(Any, found.race.check.oof)
         power = power_of_residuals(y, oof) if powers else None
         if power is not None and not found.race.interrupted:
             left = budget.less(time.process_time() - start)
-            found = with_a_power(found, power, y, lambda one: attempt([one], left))
+            found = with_a_power(found, power, y, lambda one: attempt([one], left, share, 1.0))
         if bar is not None:
+            bar(1.0)
             bar.close()
         return found
 
