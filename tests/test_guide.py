@@ -108,8 +108,8 @@ def test_best(
     left = run_page("best.md")
     model, y = left["model"], left["y"]
     out = capsys.readouterr().out
-    assert out.count("Candidate(") == len(model.choice_.curves) == 2
-    assert "best of 2 settings\nerror bars times " in out
+    assert out.count("Candidate(") == len(model.choice_.curves) == 3
+    assert "best of 3 settings\nerror bars times " in out
     assert_array_equal(load("diabetes.pbp").predict(left["X"][400:]), left["mean"])
     assert left["at"].dmean_dX.shape == (42, 10)
     assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6
@@ -117,3 +117,5 @@ def test_best(
     assert held.mean() > 0.85
     assert 45.0 < np.sqrt(np.mean(left["residuals"] ** 2)) < 65.0
     assert left["mine"].choice_.candidate in left["mine"].candidates
+    assert left["model"].calibration_.transformation.power > 0.0
+    assert (left["low"] > 0.0).all()

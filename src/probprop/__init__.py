@@ -31,14 +31,17 @@ if TYPE_CHECKING:
     from probprop.files import ModelFileError, load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
+    from probprop.predictive.box_cox import BoxCox
     from probprop.predictive.classes import ClassMixture, ClassPredictive
     from probprop.predictive.gaussian import Predictive
     from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
     from probprop.predictive.mixture import Mixture
     from probprop.predictive.sampled import SampledNetwork
     from probprop.predictive.sensitivity import Sensitivity
+    from probprop.predictive.transformed import TransformedPredictive
 
 _HOME = {
+    "BoxCox": "predictive.box_cox",
     "CVChoice": "estimators.cv.runners",
     "Calibration": "estimators.cv.calibration",
     "Candidate": "estimators.cv.candidates",
@@ -64,6 +67,7 @@ _HOME = {
     "SampledNetwork": "predictive.sampled",
     "Sensitivity": "predictive.sensitivity",
     "Standardizer": "inference.standardize",
+    "TransformedPredictive": "predictive.transformed",
     "__version__": "_version",
     "load": "files",
     "select": "estimators.selection",
@@ -71,6 +75,7 @@ _HOME = {
 _MODULES = ("active", "metrics", "plot", "report", "table")
 
 __all__ = [
+    "BoxCox",
     "CVChoice",
     "Calibration",
     "Candidate",
@@ -96,6 +101,7 @@ __all__ = [
     "SampledNetwork",
     "Sensitivity",
     "Standardizer",
+    "TransformedPredictive",
     "__version__",
     "active",
     "load",

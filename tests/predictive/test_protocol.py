@@ -11,7 +11,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr
 
-from probprop import ClassMixture, ClassPredictive, Mixture, PBPRegressor, Predictive
+from probprop import (
+    BoxCox,
+    ClassMixture,
+    ClassPredictive,
+    Mixture,
+    PBPRegressor,
+    Predictive,
+    TransformedPredictive,
+)
 from probprop.predictive.protocol import FRAME_COLUMNS, ClassDistribution, TargetDistribution
 
 N, K, S = 6, 3, 4
@@ -33,6 +41,12 @@ def mixture(*targets: int) -> Mixture:
     return Mixture(means, rng.uniform(0.0, 2.0, shape), rng.uniform(0.2, 3.0, shape))
 
 
+def transformed(*targets: int) -> TransformedPredictive:
+    of = mixture(*targets)
+    small = Mixture(of.means / 20.0, of.stds_model / 20.0, of.stds_noise / 20.0)
+    return TransformedPredictive(small, BoxCox(0.3, 2.0))
+
+
 OF_TARGETS = [
     pytest.param(make, id=f"{name}, {label}")
     for label, targets in (("one target", ()), ("several", (K,)))
@@ -40,6 +54,7 @@ OF_TARGETS = [
         ("Gaussian", gaussian(*targets)),
         ("Student-t", gaussian(*targets, student_t=True)),
         ("mixture", mixture(*targets)),
+        ("transformed", transformed(*targets)),
     )
 ]
 
@@ -228,7 +243,9 @@ class TestNoiseOfEveryRow:
 
 
 class TestTargets:
-    @pytest.mark.parametrize("p", [gaussian(K), gaussian(K, student_t=True), mixture(K)])
+    @pytest.mark.parametrize(
+        "p", [gaussian(K), gaussian(K, student_t=True), mixture(K), transformed(K)]
+    )
     def test_each_is_a_distribution_of_its_own(self, p: TargetDistribution) -> None:
         each, whole = p.targets(), answers(p)
         assert [type(one) for one in each] == [type(p)] * K
@@ -239,7 +256,7 @@ class TestTargets:
 
 
 class TestFrames:
-    @pytest.mark.parametrize("p", [gaussian(), mixture()])
+    @pytest.mark.parametrize("p", [gaussian(), mixture(), transformed()])
     def test_one_target(self, p: TargetDistribution) -> None:
         frame = p.to_frame(level=0.8)
         assert tuple(frame.columns) == FRAME_COLUMNS
@@ -307,7 +324,7 @@ class TestRepr:
         assert repr(at).endswith(", n_features=2)")
 
 
-@pytest.mark.parametrize("p", [gaussian(K, student_t=True), mixture()])
+@pytest.mark.parametrize("p", [gaussian(K, student_t=True), mixture(), transformed(K)])
 def test_pickles_and_copies_say_the_same(p: TargetDistribution) -> None:
     for again in (pickle.loads(pickle.dumps(p)), replace(p)):  # type: ignore[type-var]
         for name, found in answers(again).items():

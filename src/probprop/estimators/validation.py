@@ -238,6 +238,14 @@ def check_above(name: str, value: Any, lowest: float) -> None:
         raise ValueError(f"{name} == {value}, must be finite.")
 
 
+def check_share(name: str, value: Any) -> None:
+    """Raise unless a number is between 0 and 1, both included."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a float, not {type(value).__name__}.")
+    if not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"{name} must be in the range [0, 1]. Got {value} instead.")
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is a bool."""
     check_scalar(value, name, (bool, np.bool_))

@@ -245,6 +245,9 @@ class HeavyMixture(TargetDistribution):
         std: FloatArray = total / np.sqrt(len(self.members))
         return std
 
+    def components(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self._stacked("mean"), self._stacked("std_model"), self._stacked("std_noise")
+
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)
         return short_repr(self, *words, f"n_components={len(self.members)}")

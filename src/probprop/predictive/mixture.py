@@ -132,6 +132,9 @@ class Mixture(TargetDistribution):
         std: FloatArray = np.hypot.reduce(self.stds_noise, axis=0) / np.sqrt(len(self.stds_noise))
         return std
 
+    def components(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self.means, self.stds_model, self.stds_noise
+
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)
         return short_repr(self, *words, f"n_components={len(self.means)}")

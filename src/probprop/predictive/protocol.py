@@ -71,6 +71,10 @@ class TargetDistribution(Protocol):
         """Variance of the target: var_model + var_noise; (n,) or (n, K)."""
         return self.var_model + self.var_noise
 
+    def components(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means, and stds of model and noise, of S components, each (S, n) or (S, n, K)."""
+        return self.mean[np.newaxis], self.std_model[np.newaxis], self.std_noise[np.newaxis]
+
     @abstractmethod
     def logpdf(self, y: ArrayLike) -> FloatArray:
         """Log density of targets.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.progress import RaceBar
 from probprop.estimators.cv.race import Race, race
 from probprop.estimators.cv.runners import Check, CVChoice
+from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
 from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
@@ -42,6 +44,8 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
+
+_SHARE_OF_POWERS = 0.2  # of the seconds, for the best candidate once more
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -182,27 +186,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             judge.usual,
             contest.encodings.bins_that_fit,
         )
-        n_threads = effective_n_jobs(self.n_jobs)
-        bar = RaceBar() if self.verbose else None
-        told = [tell for tell in (bar, callback) if tell is not None]
-
-        def report(share: float) -> None:
-            for tell in told:
-                tell(share)
-
-        found = race(candidates, contest, budget, n_threads=n_threads, report=report)
-        report(1.0)  # all that was left may have been dropped at once
-        if bar is not None:
-            bar.close()
+        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        found, calibrated = self._attempt(
+            candidates, contest, budget, rng, callback, powers=bool(powers)
+        )
         members = [
             self._new_member(found.choice, data.likelihood, check, fold, i)
             for check, folds in zip(found.checks, found.partitions, strict=True)
             for i, fold in enumerate(folds)
         ]
-        oof, held_out = judge.pooled([c.oof for c in found.checks]), HeldOut(found.partitions[0])
-        calibrated = judge.calibrate(
-            oof, held_out, contest.encodings, len(members), rng.randint(2**31 - 1), n_threads
-        )
+        held_out = HeldOut(found.partitions[0])
         n_bins = found.choice.candidate.n_bins
         self.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
         self.estimators_ = members
@@ -213,6 +206,54 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         self.oof_rows_ = held_out.rows if counts is None else counts[held_out.rows]
         self.likelihood_ = data.likelihood
         self.n_samples_seen_ = len(data.y)
+        return found
+
+    def _attempt(
+        self,
+        candidates: Sequence[Candidate],
+        contest: Contest,
+        budget: Budget,
+        rng: RandomState,
+        callback: Callable[[float], object] | None,
+        *,
+        powers: bool,
+    ) -> Attempt:
+        """Return the best candidate, calibrated; with `powers` those of the targets are tried."""
+        seed, n_threads = rng.randint(2**31 - 1), effective_n_jobs(self.n_jobs)
+        bar = RaceBar() if self.verbose else None
+        told = [tell for tell in (bar, callback) if tell is not None]
+        share = 1.0 - _SHARE_OF_POWERS if powers else 1.0  # of the work, before a power is tried
+
+        def attempt(candidates: Sequence[Candidate], budget: Budget, a: float, b: float) -> Attempt:
+            def report(done: float) -> None:
+                for tell in told:
+                    tell(a + (b - a) * done)
+
+            found = race(candidates, contest, budget, n_threads=n_threads, report=report)
+            report(1.0)  # all that was left may have been dropped at once
+            judge = contest.on_scale(found.choice.candidate.power).judge
+            oof, held_out = found.pooled_by(judge), HeldOut(found.partitions[0])
+            n_members = sum(map(len, found.partitions))
+            return Attempt(
+                found,
+                judge.calibrate(oof, held_out, contest.encodings, n_members, seed, n_threads),
+            )
+
+        start = time.process_time()
+        reserve = (1.0 - share) * (budget.seconds or 0.0)
+        found = attempt(candidates, budget.less(reserve), 0.0, share)
+        y, oof = (
+            contest.y[HeldOut(found.race.partitions[0]).rows],
+            found.race.pooled_by(contest.judge),
+        )
+        power = power_of_residuals(y, oof) if powers else None
+        if power is not None and not found.race.interrupted:
+            left = budget.less(time.process_time() - start)
+            found = with_a_power(found, power, y, lambda one: attempt([one], left, share, 1.0))
+        for tell in told:
+            tell(1.0)
+        if bar is not None:
+            bar.close()
         return found
 
     def _contest(

@@ -16,9 +16,11 @@ from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_n
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
+from probprop.predictive.box_cox import BoxCox, box_cox_of
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.transformed import TransformedPredictive
 from probprop.predictive.words import short_repr
 
 
@@ -40,6 +42,9 @@ class Calibration:
         What the noise network gains in log density per row, on rows that it had not seen, and
         the standard error; NaN where there were too few rows to try. It is kept where the gain
         is above 0. `partial_fit` leaves them as they were.
+    transformation : BoxCox or None
+        Of the targets, before the networks see them; None: as they are. Factor, range and noise
+        are those of transformed targets.
     """
 
     squares: Squares
@@ -47,6 +52,7 @@ class Calibration:
     noise: NoiseNetwork | None = None
     gain: float = np.nan
     gain_error: float = np.nan
+    transformation: BoxCox | None = None
 
     @property
     def factor(self) -> float:
@@ -61,7 +67,9 @@ class Calibration:
     def __repr__(self) -> str:
         noise = "the same noise everywhere" if self.noise is None else "a noise network"
         gain = "" if np.isnan(self.gain) else f" (gain {self.gain:.3g} ± {self.gain_error:.2g})"
-        return short_repr(self, f"factor={self.factor:.3g}", noise + gain, f"n={self.n_rows:.6g}")
+        power = [] if self.transformation is None else [f"power {self.transformation.power:.3g}"]
+        factor, n_rows = f"factor={self.factor:.3g}", f"n={self.n_rows:.6g}"
+        return short_repr(self, factor, noise + gain, *power, n_rows)
 
     def after(self, oof: OutOfFold, X: Array) -> Calibration:
         """Return the calibration after more rows, X, which `oof` has predictions of.
@@ -74,8 +82,14 @@ class Calibration:
             noise = noise.after(X, oof.of_ensemble(squares), squares.total)
         return replace(self, squares=squares, range=self.range.grown(X), noise=noise)
 
-    def mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
+    def mixture(
+        self, members: Sequence[Predictive], X: Array
+    ) -> Mixture | HeavyMixture | TransformedPredictive:
         """Return the calibrated mixture of what the members predict for the rows of X."""
+        mixture, g = self._mixture(members, X), self.transformation
+        return mixture if g is None else TransformedPredictive(mixture, g)
+
+    def _mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
         a, beyond = np.sqrt(self.factor), self.range.std(X)
         scaled = [
             replace(p, std_model=np.hypot(a * p.std_model, beyond), std_noise=a * p.std_noise)
@@ -101,9 +115,12 @@ class ValuesJudge:
     Parameters
     ----------
     likelihood : Gaussian
+    transformation : BoxCox or None, default=None
+        Of the targets that the networks were given.
     """
 
     likelihood: Gaussian
+    transformation: BoxCox | None = None
     usual = OF_VALUES
 
     def stratified(self, y: Array) -> bool:
@@ -123,7 +140,17 @@ class ValuesJudge:
         if weights is not None:  # as in training
             std_noise = std_noise / np.sqrt(weights)
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
-        return OutOfFold(mean, y - mean, std_model, std_noise, unit, weights)
+        g, log_jacobian = self.transformation, None
+        if g is not None:
+            log_jacobian = g.log_jacobian(g.inverse(y))
+        return OutOfFold(
+            mean, y - mean, std_model, std_noise, unit, weights, log_jacobian=log_jacobian
+        )
+
+    def on_scale(self, power: float, y: Array) -> tuple[Array, ValuesJudge]:
+        """Return transformed targets, and what judges predictions of them."""
+        g = box_cox_of(y, power)
+        return g.forward(y), replace(self, transformation=g)
 
     def pooled(self, parts: Sequence[OutOfFold]) -> OutOfFold:
         """Return the mean prediction of every row; see `Judge`."""
@@ -139,7 +166,11 @@ class ValuesJudge:
         n_threads: int,
     ) -> Calibrated:
         """Find the factor, and learn and judge a noise network."""
-        return calibrate(oof, held_out, encodings, n_members, seed, n_threads)
+        found = calibrate(oof, held_out, encodings, n_members, seed, n_threads)
+        if (g := self.transformation) is None:
+            return found
+        predictive = TransformedPredictive(found.predictive, g)
+        return Calibrated(replace(found.calibration, transformation=g), predictive)
 
 
 def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:

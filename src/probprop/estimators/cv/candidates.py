@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,9 @@ from probprop.estimators.validation import (
     check_layer_sizes,
     check_memory,
     check_option,
+    check_share,
 )
+from probprop.predictive.words import short_repr
 
 MANY_ROWS = 5_000
 """From so many rows on, more bins are tried: there are enough rows to fill them."""
@@ -39,17 +41,23 @@ class Candidate:
     memory : float or None, default=None
         The most evidence the posterior holds, in passes over the data, at least 1; None has no
         bound.
+    power : float or None, default=None
+        Of the targets of a regression, all above 0, that the networks predict: the power of
+        `BoxCox`, between 0, the logarithm, and 1; None: targets as they are.
 
     Examples
     --------
     >>> from probprop import Candidate
     >>> Candidate(n_bins=32, hidden=20)
     Candidate(n_bins=32, hidden=(20,), memory=None)
+    >>> Candidate(power=0.5)
+    Candidate(n_bins=None, hidden=(50,), memory=None, power=0.5)
     """
 
     n_bins: int | None = None
     hidden: int | Sequence[int] = (50,)
     memory: float | None = None
+    power: float | None = None
 
     def __post_init__(self) -> None:
         if self.n_bins is not None:
@@ -61,6 +69,13 @@ class Candidate:
         check_memory(self.memory)
         sizes = check_layer_sizes(self.hidden, "hidden of a candidate")
         vars(self)["hidden"] = tuple(sizes)
+        if self.power is not None:
+            check_share("power of a candidate", self.power)
+
+    def __repr__(self) -> str:
+        power = [] if self.power is None else [f"power={self.power!r}"]
+        parts = [f"{name}={getattr(self, name)!r}" for name in ("n_bins", "hidden", "memory")]
+        return short_repr(self, *parts, *power)
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -68,9 +83,9 @@ class Candidate:
         return tuple(check_layer_sizes(self.hidden))
 
     @property
-    def form(self) -> tuple[int | None, tuple[int, ...]]:
-        """Encoding and layers: candidates of one form differ in their memory only."""
-        return self.n_bins, self.layers
+    def form(self) -> tuple[int | None, tuple[int, ...], float | None]:
+        """Encoding, layers and power: candidates of one form differ in their memory only."""
+        return self.n_bins, self.layers, self.power
 
 
 @dataclass(frozen=True)
@@ -87,6 +102,10 @@ class Budget:
 
     checks: tuple[int, ...] = _CHECKS
     seconds: float | None = None
+
+    def less(self, seconds: float) -> Budget:
+        """Return what is left after so many seconds."""
+        return self if self.seconds is None else replace(self, seconds=self.seconds - seconds)
 
 
 BUDGETS = {
@@ -126,13 +145,16 @@ class Usual:
         Ramps per column: of few rows, from `MANY_ROWS` on, and of the budget "best" besides.
     memories : tuple of float or None
         The first is that of the budget "fast".
+    powers : bool, default=False
+        Whether the best candidate is tried with a power of the targets, if all are above 0.
     """
 
     bins: tuple[int, int, int]
     memories: tuple[float | None, ...]
+    powers: bool = False
 
 
-OF_VALUES = Usual(bins=(32, 64, 128), memories=(10.0, 30.0, None))
+OF_VALUES = Usual(bins=(32, 64, 128), memories=(10.0, 30.0, None), powers=True)
 """What is compared for a regression."""
 OF_LABELS = Usual(bins=(16, 16, 64), memories=(10.0, 3.0, 30.0))
 """What is compared for a classification."""

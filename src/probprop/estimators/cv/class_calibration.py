@@ -104,6 +104,12 @@ class LabelsJudge:
         """Return the rows with the mean of all probabilities that each has; see `Judge`."""
         return replace(parts[0], beside=tuple(parts[1:]))
 
+    def on_scale(self, power: float, y: Array) -> tuple[Array, LabelsJudge]:
+        """Refuse to: labels have no scale."""
+        raise ValueError(
+            f"power of a candidate is for the targets of a regression. Got {power} for labels."
+        )
+
     def calibrate(
         self,
         oof: LabelsOutOfFold,

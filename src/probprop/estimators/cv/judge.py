@@ -84,6 +84,9 @@ class Judge(Protocol):
     def pooled(self, parts: Sequence[Any]) -> Any:
         """Return one `OutOfFoldRows` of several, which have the same rows in the same order."""
 
+    def on_scale(self, power: float, y: Array) -> tuple[Array, Judge]:
+        """Return targets on a Box-Cox scale, and what judges predictions of them."""
+
     def calibrate(
         self,
         oof: Any,

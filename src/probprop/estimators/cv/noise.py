@@ -139,7 +139,7 @@ def learn_noise(
         h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows[at]))
         m_h[at], v_h[at] = h.mean, h.variance
     held_out = LogScale(m_h, v_h).bounded()
-    constant = oof.log_p(factor) + np.log(oof.unit)
+    constant = oof.residual_log_p(factor) + np.log(oof.unit)
     gain = likelihood.log_p(held_out, y) - constant
     network = NoiseNetwork(encoding, whole.posterior, whole.standardizer)
     return Judged(network, held_out, gain)

@@ -32,6 +32,8 @@ from probprop.estimators.cv.judge import total_weight, weighted_mean
 class OutOfFold:
     """Predictions of rows by networks that had not seen them, in units of the target.
 
+    Where the networks predict a transformed target, these are its units.
+
     Parameters
     ----------
     mean : ndarray of shape (n,)
@@ -47,6 +49,8 @@ class OutOfFold:
         Standard deviation between the predictions that were pooled; None: there is only one.
     n_pooled : int, default=1
         How many predictions of each row were pooled.
+    log_jacobian : ndarray of shape (n,), default=None
+        Log of the derivative of what is predicted by the target; None: it is the target.
     """
 
     mean: FloatArray
@@ -57,6 +61,7 @@ class OutOfFold:
     weights: FloatArray | None = None
     between: FloatArray | None = None
     n_pooled: int = 1
+    log_jacobian: FloatArray | None = None
 
     @property
     def factor(self) -> float:
@@ -99,6 +104,11 @@ class OutOfFold:
         >>> rows.factor, rows.log_p(rows.factor).mean().round(3), rows.log_p().mean().round(3)
         (10.0, np.float64(-2.57), np.float64(-5.919))
         """
+        log_p = self.residual_log_p(factor)
+        return log_p if self.log_jacobian is None else log_p + self.log_jacobian
+
+    def residual_log_p(self, factor: float) -> FloatArray:
+        """Return the same in units of what is predicted."""
         std = np.hypot(self.std_model, self.std_noise)
         z = self.residual / std
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
@@ -126,6 +136,7 @@ def pooled(parts: Sequence[OutOfFold]) -> OutOfFold:
         weights=parts[0].weights,
         between=between,
         n_pooled=len(parts),
+        log_jacobian=parts[0].log_jacobian,
     )
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import CHUNK, Timer
 from probprop.estimators.cv.folds import Fold
+from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.runners import FIRST_CUT, Check, CVChoice, Runner, cut, end_all
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
@@ -43,6 +45,10 @@ class Race:
     checks: tuple[Check, ...]
     partitions: tuple[Sequence[Fold], ...]
     interrupted: bool
+
+    def pooled_by(self, judge: Judge) -> Any:
+        """Return the rows held out with all predictions that each of them has."""
+        return judge.pooled([check.oof for check in self.checks])
 
 
 def race(

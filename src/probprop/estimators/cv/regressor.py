@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 from numpy.random import RandomState
@@ -25,9 +26,11 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
+from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sensitivity import Sensitivity
+from probprop.predictive.transformed import TransformedPredictive
 
 
 class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
@@ -46,7 +49,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         where there are not as many. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 rows on), one
-        or two layers of 50, memory 10, 30 or none.
+        or two layers of 50, memory 10, 30 or none. Where all targets are above 0 and their errors
+        grow with them, the best candidate is tried once more with a power of the targets, and
+        that is taken where it gains two standard errors on the rows held out.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
@@ -70,7 +75,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     ----------
     estimators_ : list of PBPRegressor
         The network of every fold, those of the first partition of the rows first. They take rows
-        as `encoding_` gives them, and are not calibrated.
+        as `encoding_` gives them, predict targets as ``calibration_.transformation`` gives them,
+        and are not calibrated.
     n_partitions_ : int
         How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows,
         else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
@@ -81,7 +87,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         The curves of all candidates, and which was chosen.
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
-    oof_predictive_ : Mixture or HeavyPredictive
+    oof_predictive_ : Mixture, HeavyPredictive or TransformedPredictive
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it, with the noise that a row of its weight has.
     oof_rows_ : ndarray of int
@@ -107,14 +113,14 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
     >>> model.choice_.candidate
-    Candidate(n_bins=None, hidden=(50,), memory=10.0)
+    Candidate(n_bins=None, hidden=(50,), memory=10.0, power=0.5)
     """
 
     _member = PBPRegressor
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
-    oof_predictive_: Mixture | HeavyPredictive
+    oof_predictive_: Mixture | HeavyPredictive | TransformedPredictive
     likelihood_: Gaussian
 
     def __init__(
@@ -156,6 +162,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            Above 0 where the members predict a power of the target.
         sample_weight : array-like of shape (n_samples,), default=None
             As in `fit`.
 
@@ -197,7 +204,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         predictive = self.predict_distribution(X)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_distribution(self, X: ArrayLike) -> Mixture | HeavyMixture:
+    def predict_distribution(self, X: ArrayLike) -> Mixture | HeavyMixture | TransformedPredictive:
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
@@ -210,8 +217,10 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
 
         Returns
         -------
-        Mixture, or HeavyMixture
-            The latter where ``calibration_.noise`` is not None.
+        Mixture, HeavyMixture or TransformedPredictive
+            The second where ``calibration_.noise`` is not None. The last where the members predict
+            a power of the target: ``calibration_.transformation`` is not None. It is in target
+            units too.
         """
         predictions, rows = self._each_predicts(X)
         return self.calibration_.mixture(predictions, rows)
@@ -270,10 +279,24 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         data = read_values(self, given, known, Gaussian().noise_prior)
         if known is None:
             _check_rows(data.y)
-        return data
+            return data
+        g = self.calibration_.transformation
+        return data if g is None else replace(data, y=_on_scale(g, data.y))
 
     def _judge(self, likelihood: Any) -> ValuesJudge:
         return ValuesJudge(likelihood)
+
+
+def _on_scale(g: BoxCox, y: Array) -> Array:
+    """Return targets as the members take them."""
+    bad = y[~(y > 0.0)]
+    if bad.size:
+        raise ValueError(
+            "This PBPRegressorCV predicts a power of the targets, since all that it was fitted to "
+            f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
+            "them out, or fit again, with all rows or with `candidates` that have no power."
+        )
+    return g.forward(y)
 
 
 def _check_rows(y: Array) -> None:

@@ -72,6 +72,13 @@ class Contest:
             dtype=self.encodings.dtype,
         )
 
+    def on_scale(self, power: float | None) -> Contest:
+        """Return the contest with targets as a candidate with that power sees them."""
+        if power is None:
+            return self
+        y, judge = self.judge.on_scale(power, self.y)
+        return replace(self, y=y, judge=judge)
+
     def weights_of(self, rows: Array) -> FloatArray | None:
         """Return how much these rows count."""
         return None if self.weights is None else self.weights[rows]
@@ -81,16 +88,17 @@ def line_up(
     candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
 ) -> list[Runner]:
     """Return the candidates before the first epoch. Those of one encoding share their rows."""
-    of_bins: dict[int | None, Sequence[Run | None]] = {}
+    alike: dict[tuple[int | None, float | None], Sequence[Run | None]] = {}
     runners = []
     for candidate in candidates:
-        siblings = of_bins.get(candidate.n_bins, [None] * len(folds))
-        plan = contest.plan(candidate)
+        scales = candidate.n_bins, candidate.power
+        siblings = alike.get(scales, [None] * len(folds))
+        plan, own = contest.plan(candidate), contest.on_scale(candidate.power)
         runs = [
-            _begin(plan, candidate, contest, fold, sibling)
+            _begin(plan, candidate, own, fold, sibling)
             for fold, sibling in zip(folds, siblings, strict=True)
         ]
-        of_bins.setdefault(candidate.n_bins, runs)
+        alike.setdefault(scales, runs)
         runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
     return runners
 
@@ -129,6 +137,7 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 
 def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     """Judge the networks of a candidate on the rows that their folds held out."""
+    contest = contest.on_scale(runner.curve.candidate.power)
     A = contest.encodings.rows(runner.curve.candidate.n_bins)
     outputs = [
         fold_outputs(run.plan, run.fitted, A[fold.test])

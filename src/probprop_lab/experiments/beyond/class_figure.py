@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.beyond.class_methods import BASE, KNOWN

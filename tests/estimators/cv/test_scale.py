@@ -1,0 +1,241 @@
+"""Powers of the targets: which is tried, when it is taken, and what the estimator makes of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import boxcox_llf
+
+from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedPredictive
+from probprop.estimators.cv import base as base_module
+from probprop.estimators.cv.judge import Calibrated
+from probprop.estimators.cv.out_of_fold import OutOfFold
+from probprop.estimators.cv.race import Race
+from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
+from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
+from probprop.predictive.box_cox import box_cox_of
+from probprop.predictive.gaussian import Predictive
+
+N = 200
+
+
+def prices(n: int = N, seed: int = 0) -> tuple[Any, Any]:
+    """Prices with errors of ten per cent."""
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.exp(7.0 + X[:, 0] + 0.5 * X[:, 1] + 0.1 * rng.standard_normal(n))
+
+
+def out_of_fold(mean: Any, weights: Any = None) -> OutOfFold:
+    ones = np.ones(len(mean))
+    return OutOfFold(mean, ones, ones, ones, 1.0, weights)
+
+
+class TestPower:
+    @pytest.mark.parametrize("power", [0.0, 0.5, 0.75])
+    def test_it_is_found_in_residuals(self, power: float) -> None:
+        rng = np.random.RandomState(0)
+        mean = rng.uniform(5.0, 100.0, 2000)
+        g = BoxCox(power, 30.0)
+        y = g.inverse(g.forward(mean) + 0.1 * rng.standard_normal(2000))
+        assert_allclose(power_of_residuals(y, out_of_fold(mean)), power, atol=0.1)
+
+    def test_with_one_mean_it_is_that_of_scipy(self) -> None:
+        y = (6.0 + np.random.RandomState(0).standard_normal(500)) ** 3
+        powers = np.linspace(0.0, 1.0, 21)
+        best = powers[np.argmax([boxcox_llf(power, y) for power in powers])]
+        center = BoxCox(best).inverse(BoxCox(best).forward(y).mean())
+        assert_allclose(power_of_residuals(y, out_of_fold(np.full(500, center))), best, atol=0.05)
+
+    @pytest.mark.parametrize("lowest", [0.0, -1.0, np.nan])
+    def test_targets_that_are_not_positive_have_none(self, lowest: float) -> None:
+        _, y = prices()
+        mean = y / 1.1
+        assert power_of_residuals(y, out_of_fold(mean)) is not None
+        assert power_of_residuals(np.append(y, lowest), out_of_fold(np.append(mean, 1.0))) is None
+
+    def test_nor_have_errors_of_one_size_nor_none_nor_few_rows(self) -> None:
+        rng = np.random.RandomState(0)
+        mean = rng.uniform(10.0, 100.0, N)
+        assert power_of_residuals(mean + rng.standard_normal(N), out_of_fold(mean)) is None
+        assert power_of_residuals(mean, out_of_fold(mean)) is None
+        _, y = prices(19)
+        assert power_of_residuals(y, out_of_fold(1.1 * y)) is None
+
+    def test_predictions_below_zero_are_taken_as_small(self) -> None:
+        _, y = prices()
+        mean = 1.1 * y
+        mean[0] = -50.0
+        assert power_of_residuals(y, out_of_fold(mean)) is not None
+
+    def test_rows_count_as_their_weights(self) -> None:
+        rng = np.random.RandomState(0)
+        mean = rng.uniform(10.0, 100.0, 2 * N)
+        errors = rng.standard_normal(2 * N)
+        y = np.where(np.arange(2 * N) < N, mean + errors, mean * np.exp(0.3 * errors))
+        even, first = np.ones(2 * N), np.where(np.arange(2 * N) < N, 1.0, 1e-9)
+        assert power_of_residuals(y, out_of_fold(mean, even)) is not None
+        assert power_of_residuals(y, out_of_fold(mean, first)) is None
+
+
+def attempt(candidate: Candidate, mean: Any, *, interrupted: bool = False) -> Attempt:
+    """An attempt at targets of 0 that ended in these predictions, with a noise of 1."""
+    curve = CandidateCurve(candidate, (20,), (-1.0,), (-1.0,), (1.0,), "trained to the end")
+    check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
+    found = Race(CVChoice((curve,), 0, 20), check, interrupted)
+    return Attempt(found, Calibrated("calibration", Predictive(mean, 0.0 * mean, 1.0, 6.0)))
+
+
+class TestTheBetterOfTwo:
+    first = attempt(Candidate(), np.ones(100))
+
+    def of(self, second: Any) -> Attempt:
+        def train(candidate: Candidate) -> Attempt:
+            assert candidate == Candidate(power=0.5)
+            if isinstance(second, BaseException):
+                raise second
+            return attempt(candidate, second)
+
+        return with_a_power(self.first, 0.5, np.zeros(100), train)
+
+    def test_a_clear_gain_is_taken(self) -> None:
+        found = self.of(np.zeros(100))
+        assert found.race.choice.candidate == Candidate(power=0.5)
+        assert [c.candidate.power for c in found.race.choice.curves] == [None, 0.5]
+        assert_array_equal(found.calibrated.predictive.mean, np.zeros(100))
+
+    @pytest.mark.parametrize("share", [0.0, 0.02, 0.97])
+    def test_a_gain_must_be_clear(self, share: float) -> None:
+        mean = np.full(100, 1.1)
+        mean[: int(100 * share)] = 0.0
+        gain = 0.5 * (1.0 - mean**2)
+        is_clear = gain.mean() > 2.0 * gain.std() / 10.0
+        assert is_clear == (share > 0.9)
+        found = self.of(mean)
+        assert (found.race.choice.candidate.power == 0.5) == is_clear
+        last = found.race.choice.curves[-1].outcome
+        assert last == ("trained to the end" if is_clear else "no clear gain from the power")
+
+    def test_what_fails_or_is_interrupted_leaves_the_first(self) -> None:
+        for error, outcome in (
+            (FloatingPointError(), "predictions were not finite"),
+            (KeyboardInterrupt(), "interrupted"),
+        ):
+            found = self.of(error)
+            assert found.calibrated is self.first.calibrated
+            assert found.race.choice.candidate == Candidate()
+            assert found.race.choice.curves[1].outcome == outcome
+            assert found.race.interrupted == (outcome == "interrupted")
+
+
+@pytest.fixture(scope="module")
+def model() -> PBPRegressorCV:
+    return PBPRegressorCV(budget="fast", random_state=0).fit(*prices())
+
+
+class TestEstimator:
+    def test_prices_are_predicted_on_their_scale(self, model: PBPRegressorCV) -> None:
+        X, y = prices(500, seed=1)
+        g = model.calibration_.transformation
+        assert g == BoxCox(model.choice_.candidate.power, g.unit)
+        p = model.predict_distribution(X)
+        assert isinstance(p, TransformedPredictive)
+        lower, upper = p.interval()
+        assert (lower > 0.0).all()
+        assert 0.9 < ((lower < y) & (y < upper)).mean() < 0.99
+        mean, std = model.predict(X, return_std=True)
+        assert_array_equal(mean, p.mean)
+        assert_array_equal(std, p.std)
+        small = [Candidate(None, (50,), 10.0)]
+        plain = PBPRegressorCV(candidates=small, budget="fast", random_state=0).fit(*prices())
+        assert plain.calibration_.transformation is None
+        without = plain.predict_distribution(X)
+        assert (without.interval()[0] < 0.0).any()
+        assert p.logpdf(y).mean() > without.logpdf(y).mean() + 0.2
+
+    def test_rows_held_out_are_in_target_units(self, model: PBPRegressorCV) -> None:
+        _, y = prices()
+        inside = model.oof_predictive_.interval(0.9)
+        assert 0.8 < ((inside[0] < y) & (y < inside[1])).mean() < 0.98
+        best = model.choice_.curves[model.choice_.best]
+        members = model.estimators_[0].predict_distribution(prices()[0])
+        assert np.abs(members.mean).max() < 10.0  # of logarithms
+        # The curve has the Jacobian: it is near the density in target units.
+        assert_allclose(max(best.calibrated), model.oof_predictive_.logpdf(y).mean(), atol=0.2)
+
+    def test_targets_not_all_positive_stay_as_they_are(self) -> None:
+        X, y = prices()
+        y[0] = 0.0
+        model = PBPRegressorCV(budget="fast", random_state=0).fit(X, y)
+        assert model.calibration_.transformation is None
+        assert len(model.choice_.curves) == 2
+
+    def test_powers_may_be_candidates(self) -> None:
+        X, y = prices()
+        both = [Candidate(None, (10,)), {"hidden": (10,), "power": 0}]
+        model = PBPRegressorCV(candidates=both, budget="fast", random_state=0).fit(X, y)
+        assert model.choice_.candidate == Candidate(None, (10,), power=0)
+        alone = PBPRegressorCV(candidates=both[1:], budget="fast", random_state=0).fit(X, y)
+        assert_array_equal(alone.predict(X), model.predict(X))
+        logs = PBPRegressorCV(candidates=both[:1], budget="fast", random_state=0).fit(X, np.log(y))
+        median = model.predict_distribution(X).quantile(0.5)
+        assert_allclose(median, np.exp(logs.predict_distribution(X).quantile(0.5)), rtol=1e-4)
+
+    @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")  # few points
+    def test_going_on_is_that_of_transformed_targets(self) -> None:
+        (X, y), (X_new, y_new) = prices(), prices(100, seed=2)
+        g = box_cox_of(y, 0.5)
+        settings: dict[str, Any] = {"budget": "fast", "random_state": 0}
+        model = PBPRegressorCV(candidates=[Candidate(hidden=(10,), power=0.5)], **settings)
+        plain = PBPRegressorCV(candidates=[Candidate(hidden=(10,))], **settings)
+        model.fit(X, y).partial_fit(X_new, y_new)
+        plain.fit(X, g.forward(y)).partial_fit(X_new, g.forward(y_new))
+        assert model.calibration_.transformation == g
+        assert_allclose(model.calibration_.factor, plain.calibration_.factor, rtol=1e-6)
+        inside = np.array(plain.predict_distribution(X).interval())
+        assert_allclose(model.predict_distribution(X).interval(), g.inverse(inside), rtol=1e-6)
+        kept = model.predict(X)
+        with pytest.raises(ValueError, match=r"predicts a power .* Got 0.0, and 1 such .* in 100"):
+            model.partial_fit(X_new, np.append(y_new[1:], 0.0))
+        assert_array_equal(model.predict(X), kept)
+
+    def test_what_is_refused(self) -> None:
+        X, y = prices(40)
+        powers = [Candidate(power=0.5)]
+        with pytest.raises(ValueError, match=r"targets above 0. Got -1.0, and 1 of 40"):
+            PBPRegressorCV(candidates=powers).fit(X, np.append(y[1:], -1.0))
+        with pytest.raises(ValueError, match=r"power .* targets of a regression. Got 0.5"):
+            PBPClassifierCV(candidates=powers).fit(X, y > 1000.0)
+        with pytest.raises(ValueError, match=r"power of a candidate must be in the range \[0, 1\]"):
+            Candidate(power=-0.5)
+        with pytest.raises(TypeError, match="power of a candidate must be a float, not str"):
+            Candidate(power="log")  # type: ignore[arg-type]
+
+    def test_the_bar_never_goes_back(self, capsys: pytest.CaptureFixture[str]) -> None:
+        PBPRegressorCV(budget="fast", random_state=0, verbose=1).fit(*prices())
+        shares = [int(share) for share in re.findall(r"(\d+) %", capsys.readouterr().err)]
+        assert shares == sorted(shares)
+        assert shares[-1] == 100
+        assert any(80 < share < 100 for share in shares)  # while the power is tried
+
+    def test_seconds_are_kept_for_the_power(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seconds: list[Any] = []
+        race = base_module.race
+
+        def watched(candidates: Any, contest: Any, budget: Any, **options: Any) -> Race:
+            seconds.append(budget.seconds)
+            return race(candidates, contest, budget, **options)
+
+        monkeypatch.setattr(base_module, "race", watched)
+        X, y = prices()
+        PBPRegressorCV(budget=0.4, random_state=0).fit(X, y)
+        assert len(seconds) == 2
+        assert_allclose(seconds[0], 0.32)
+        assert seconds[1] < 0.4
+        seconds.clear()
+        PBPRegressorCV(budget=0.2, random_state=0).fit(X, y - 1e4)
+        assert seconds == [0.2]
