@@ -14,8 +14,10 @@ from probprop import Candidate, PBPClassifierCV, PBPRegressorCV
 
 X = RandomState(0).standard_normal((150, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]
 Y = 3.0 * X[:, 0] + np.exp(X[:, 0]) * RandomState(1).standard_normal(150)
+PRICES = np.exp(2.0 + X[:, 0] + 0.2 * RandomState(2).standard_normal(150))
 LABELS = np.array(["high", "low", "middle"])[np.digitize(X[:, 0], [-0.5, 0.5])]
 ENCODED, RAW = Candidate(4, (4,)), Candidate(None, (3, 2), 10.0)
+SQUARE_ROOT = Candidate(4, (4,), power=0.5)
 NOT_STORED = {"oof_predictive_", "oof_rows_"}
 
 
@@ -29,9 +31,11 @@ def small_classifier(**parameters: Any) -> PBPClassifierCV:
 
 
 def fit_small(kind: str, **parameters: Any) -> Any:
-    """Return a fitted estimator of "values" or of "labels"."""
+    """Return a fitted estimator of "values", of "prices", by a power, or of "labels"."""
     if kind == "values":
         return small(**parameters).fit(X, Y)
+    if kind == "prices":
+        return small(**{"candidates": [SQUARE_ROOT], **parameters}).fit(X, PRICES)
     return small_classifier(**parameters).fit(X, LABELS)
 
 

@@ -24,14 +24,16 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
 ]
 
+KINDS = ("values", "prices", "labels")
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A file of each kind; that of values has an encoding and a noise network."""
     folder = tmp_path_factory.mktemp("cv")
-    for kind in ("values", "labels"):
+    for kind in KINDS:
         fit_small(kind).save(folder / kind)
-    return {kind: folder / kind for kind in ("values", "labels")}
+    return {kind: folder / kind for kind in KINDS}
 
 
 @pytest.fixture
@@ -42,6 +44,11 @@ def path(tmp_path: Path, saved: dict[str, Path]) -> Path:
 @pytest.fixture
 def labels(tmp_path: Path, saved: dict[str, Path]) -> Path:
     return Path(shutil.copy(saved["labels"], tmp_path / "labels.pbp"))
+
+
+@pytest.fixture
+def prices(tmp_path: Path, saved: dict[str, Path]) -> Path:
+    return Path(shutil.copy(saved["prices"], tmp_path / "prices.pbp"))
 
 
 REMOVE = object()
@@ -58,6 +65,7 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("choice_", "n_epochs"): [REMOVE, 0, 30, "20"],
     ("choice_", "curves"): [REMOVE, [], {}, [1], [None]],
     ("choice_", "curves", "0", "candidate"): [REMOVE, None, {}, {"n_bins": 4, "hidden": [4]}],
+    ("choice_", "curves", "0", "candidate", "power"): [REMOVE, 0.5, 0, True, "0", [], NAN, 10**400],
     ("choice_", "curves", "0", "candidate", "n_bins"): [REMOVE, 1, 2.5, "4", None],
     ("choice_", "curves", "0", "candidate", "hidden"): [REMOVE, 4, [0], [5], [4, 4], [[4]], "4"],
     ("choice_", "curves", "0", "candidate", "memory"): [REMOVE, 0.5, "auto", [], NAN],
@@ -75,6 +83,7 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("calibration_", "slope"): [REMOVE, -1.0, NAN, INF, 1],
     ("calibration_", "gain"): [REMOVE, NAN, INF, "0"],
     ("calibration_", "gain_error"): [REMOVE, NAN, 1],
+    ("calibration_", "transformation"): [REMOVE, 0.5, [], {}, {"power": 0.5, "unit": 1.0}],
     ("calibration_", "noise_layer_sizes"): [REMOVE, [], [1], [2] * 3, [1.0, 1], "ab", [1] * 9**5],
     ("calibration_", "noise_dtype"): [REMOVE, "float64", "int64", 4],
     ("parameters", "cv"): [None, 0, 1, 2.0, "2", True, [], {}, {"splitter": "KFold"}],
@@ -107,6 +116,13 @@ def at(tree: Any, keys: tuple[str, ...]) -> Any:
     return tree
 
 
+OF_PRICES: dict[tuple[str, ...], list[Any]] = {
+    ("choice_", "curves", "0", "candidate", "power"): [REMOVE, None, 0.4, 1.5, -0.5, NAN, 1],
+    ("calibration_", "transformation"): [REMOVE, None, {"power": 0.5}],
+    ("calibration_", "transformation", "power"): [REMOVE, None, 0.4, 1.5, -0.5, NAN, 1, "0.5"],
+    ("calibration_", "transformation", "unit"): [REMOVE, None, 0.0, -1.0, NAN, INF, 1, "1", [1.0]],
+    ("calibration_", "transformation", "another"): [1.0],
+}
 OF_LABELS: dict[tuple[str, ...], list[Any]] = {
     ("class",): ["PBPRegressorCV"],
     ("n_samples_seen_",): [REMOVE, 0, -1, 1.0],
@@ -114,6 +130,7 @@ OF_LABELS: dict[tuple[str, ...], list[Any]] = {
     ("calibration_", "precision"): [REMOVE, 0.0, INF],
     ("calibration_", "log_loss"): [REMOVE, NAN, "0"],
     ("calibration_", "n_rows"): [0.0, 60],
+    ("choice_", "curves", "0", "candidate", "power"): [0.5],
     ("members", "0", "class"): ["PBPRegressor"],
     ("members", "1", "multilabel_"): [REMOVE, True],
     ("members", "1", "classes_", "values"): [["a", "b", "c"], ["a", "b"]],
@@ -135,6 +152,11 @@ def refuses_each(path: Path, keys: tuple[str, ...], values: list[Any]) -> None:
 @pytest.mark.parametrize("keys", IMPOSSIBLE, ids=".".join)
 def test_impossible_fields(path: Path, keys: tuple[str, ...]) -> None:
     refuses_each(path, keys, IMPOSSIBLE[keys])
+
+
+@pytest.mark.parametrize("keys", OF_PRICES, ids=".".join)
+def test_impossible_fields_of_a_power(prices: Path, keys: tuple[str, ...]) -> None:
+    refuses_each(prices, keys, OF_PRICES[keys])
 
 
 @pytest.mark.parametrize("keys", OF_LABELS, ids=".".join)
@@ -241,7 +263,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("kind", ["values", "labels"])
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), value=JSON)
 def test_any_json_in_the_header(saved: dict[str, Path], kind: str, data: Any, value: Any) -> None:

@@ -21,6 +21,7 @@ from cv_models import (
     ENCODED,
     LABELS,
     NOT_STORED,
+    PRICES,
     RAW,
     X,
     Y,
@@ -92,6 +93,20 @@ def test_a_model_without_a_noise_network(tmp_path: Path) -> None:
     assert_array_equal(answers(model), answers(loaded))
 
 
+@pytest.mark.parametrize("power", [0.0, 0.35, 1.0])
+def test_a_power_of_the_targets(tmp_path: Path, power: float) -> None:
+    model = fit_small("prices", candidates=[Candidate(None, (4,), power=power)])
+    loaded = assert_comes_back(model, tmp_path)
+    assert loaded.calibration_.transformation == model.calibration_.transformation
+    assert loaded.calibration_.transformation.power == loaded.choice_.candidate.power == power
+    assert_array_equal(answers(model), answers(loaded))
+    assert_equal(model.partial_fit(X[:9], PRICES[:9]), loaded.partial_fit(X[:9], PRICES[:9]))
+    assert_array_equal(answers(model), answers(loaded))
+    for each in (model, loaded):
+        with pytest.raises(ValueError, match="predicts a power"):
+            each.partial_fit(X[:1], [0.0])
+
+
 @pytest.mark.parametrize("labels", [LABELS == "low", "matrix"])
 def test_two_classes_and_a_matrix_of_labels(tmp_path: Path, labels: Any) -> None:
     rows = X
@@ -147,6 +162,7 @@ def test_feature_names(tmp_path: Path) -> None:
         ("cv", np.int64(4), 4),
         ("candidates", "auto", "auto"),
         ("candidates", ({"n_bins": np.int64(7), "hidden": 3},), [Candidate(7, (3,))]),
+        ("candidates", [{"hidden": 3, "power": 0}], [Candidate(None, (3,), power=0.0)]),
         ("budget", np.float64(2.5), 2.5),
         ("n_jobs", -1, -1),
         ("random_state", np.uint32(7), 7),

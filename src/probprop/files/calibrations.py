@@ -19,6 +19,7 @@ from probprop.estimators.cv.out_of_fold import Squares
 from probprop.files.fields import Parts, field, joined, parted
 from probprop.inference.noise import noise_network
 from probprop.inference.standardize import Standardizer
+from probprop.predictive.box_cox import BoxCox
 
 _RANGE = ("low", "high", "scale")
 _WEIGHTS = ("m_w", "v_w")  # the rest of a noise network never changes
@@ -41,6 +42,7 @@ def describe_calibration(calibration: Calibration) -> Parts:
         "slope": float(calibration.range.slope),
         "gain": _number_or_none(calibration.gain),
         "gain_error": _number_or_none(calibration.gain_error),
+        "transformation": None if (g := calibration.transformation) is None else asdict(g),
     }
     arrays = joined({"range": {k: getattr(calibration.range, k) for k in _RANGE}})
     if (network := calibration.noise) is None:
@@ -70,7 +72,16 @@ def rebuild_calibration(
         noise = _rebuild_noise(header, own["noise"], own["noise_encoding"], n_features)
     elif own["noise"] or own["noise_encoding"]:
         raise ValueError("the noise network of calibration_ is not described")
-    return Calibration(squares, box, noise, gain, gain_error)
+    return Calibration(squares, box, noise, gain, gain_error, _rebuild_transformation(header))
+
+
+def _rebuild_transformation(header: dict[str, Any]) -> BoxCox | None:
+    if header.get("transformation", {}) is None:
+        return None
+    described = field(header, "transformation", dict)
+    if described.keys() != {"power", "unit"}:
+        raise ValueError("the transformation of calibration_ is not described")
+    return BoxCox(*(_read_number(described, k) for k in ("power", "unit")))
 
 
 def _rebuild_squares(header: dict[str, Any]) -> Squares:

@@ -119,6 +119,9 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     sizes = Sizes(model.n_features_in_, len(members), model.n_partitions_)
     described = field(header, "calibration_", dict)
     model.calibration_ = kind.rebuild_calibration(described, calibration, sizes)
+    g = getattr(model.calibration_, "transformation", None)  # classes have none
+    if model.choice_.candidate.power != (None if g is None else g.power):
+        raise ValueError("the transformation is not that of the candidate that was chosen")
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model

@@ -26,22 +26,24 @@ def rebuild_candidates(described: list[Any]) -> list[Candidate]:
 
 
 def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
-    n_bins, memory = candidate.n_bins, candidate.memory
+    n_bins, memory, power = candidate.n_bins, candidate.memory, candidate.power
     return {
         "n_bins": None if n_bins is None else int(n_bins),
         "hidden": list(candidate.layers),
         "memory": None if memory is None else float(memory),
+        "power": None if power is None else float(power),
     }
 
 
 def _rebuild_candidate(described: Any) -> Candidate:
-    names = {"n_bins", "hidden", "memory"}
+    names = {"n_bins", "hidden", "memory", "power"}
     if type(described) is not dict or described.keys() != names:
         raise ValueError("a candidate is not described")
     hidden = field(described, "hidden", list)
     for n_units in hidden:  # before they are laid out as an array
         check_int("hidden of a candidate", n_units, 1)
-    return Candidate(described["n_bins"], tuple(hidden), described["memory"])
+    power = None if described["power"] is None else field(described, "power", float)
+    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power)
 
 
 def describe_race(choice: CVChoice) -> dict[str, Any]:
