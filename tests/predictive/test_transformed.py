@@ -21,7 +21,8 @@ from probprop import (
     TransformedPredictive,
 )
 from probprop.predictive.box_cox import box_cox_of
-from probprop.predictive.transformed import Scaled, moments
+from probprop.predictive.transformed import Scaled
+from probprop.predictive.transformed_moments import moments, slopes
 
 POWERS = [0.0, 0.01, 0.25, 0.5, 1.0]
 
@@ -51,6 +52,13 @@ class TestBoxCox:
         step = 1e-5 * y
         slope = (g.forward(y + step) - g.forward(y - step)) / (2.0 * step)
         assert_allclose(np.log(slope), g.log_jacobian(y), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("power", POWERS)
+    def test_the_slope_is_that_of_the_inverse(self, power: float) -> None:
+        g, z, step = BoxCox(power, 3.0), np.linspace(-3.0, 3.0, 8), 1e-6
+        expected = (g.inverse(z + step) - g.inverse(z - step)) / (2.0 * step)
+        assert_allclose(g.slope(z), expected, rtol=1e-8)
+        assert (g.slope(z)[:2] > 0.0).all() == (power < 0.3)  # else these lie below a target of 0
 
     def test_a_target_of_zero_and_what_lies_below(self) -> None:
         assert BoxCox(0.25).lowest == BoxCox(0.25).forward(0.0) == -4.0
@@ -115,6 +123,25 @@ class TestMoments:
         assert_allclose(mean, 7.0 * np.exp(m + s2 / 2), rtol=1e-9)
         assert_allclose(std_model, mean * np.sqrt(np.expm1(a**2)), rtol=1e-5)
         assert_allclose(std_model**2 + std_noise**2, mean**2 * np.expm1(s2), rtol=1e-7)
+
+    @pytest.mark.parametrize("power", POWERS)
+    def test_slopes_by_finite_differences(self, power: float) -> None:
+        g = BoxCox(power, 3.0)
+        at = np.array([[0.3, 1.0, -0.2, 4.0], [0.2, 0.01, 0.3, 0.5], [0.1, 0.02, 0.05, 0.1]])
+        for j, found in enumerate(slopes(*at, g)):
+            step = np.zeros_like(at)
+            step[j] = 1e-5
+            above, below = (np.array(moments(*(at + sign * step), g)) for sign in (1.0, -1.0))
+            scale = np.abs(np.array(moments(*at, g))).max(axis=0)
+            rtol = 1e-4 if power == 1.0 else 1e-6  # its kink costs digits
+            assert (np.abs(found - (above - below) / 2e-5) < rtol * scale).all()
+
+    def test_slopes_at_zero_and_beyond_floats(self) -> None:
+        m, one = np.array([-40.0, 1.0, 300.0]), np.array([1.0, 1.0, 40.0])
+        each = np.array(slopes(m, one, one, BoxCox(0.0)))
+        assert np.isfinite(each[..., :2]).all()
+        assert np.isnan(each[..., 2]).all()
+        assert not np.any(slopes(10.0 * m[:1], one[:1], one[:1], BoxCox(0.5)))
 
     def test_what_is_beyond_floats_is_infinite_and_what_is_below_zero_is_zero(self) -> None:
         one = np.ones(2)

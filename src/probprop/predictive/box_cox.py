@@ -67,6 +67,12 @@ class BoxCox:
         y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
         return self.unit * y
 
+    def slope(self, z: ArrayLike) -> FloatArray:
+        """Return dy/dz, in target units; 0 below `lowest`, where the target stays 0."""
+        y = self.inverse(z)
+        slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
+        return np.where(y > 0.0, slope, 0.0)
+
     def log_jacobian(self, y: ArrayLike) -> FloatArray:
         """Return log(dz/dy) of targets above 0, per target unit."""
         log_y: FloatArray = np.log(np.asarray(y, np.float64) / self.unit)

@@ -26,7 +26,7 @@ class Sensitivity:
     std_model : ndarray of shape (n,)
         Standard deviation of the network output under q, in target units.
     std_noise : ndarray of shape (n,)
-        Standard deviation of the noise, in target units; above 0.
+        Standard deviation of the noise, in target units; 0 only where the target is certainly 0.
     dmean_dX : ndarray of shape (n, n_features)
         Derivatives of `mean`, in target units per unit of each feature.
     dstd_model_dX : ndarray of shape (n, n_features)
@@ -70,8 +70,10 @@ class Sensitivity:
     def dstd_dX(self) -> FloatArray:
         """Derivatives of `std`, in target units per unit of each feature; (n, n_features)."""
         std, along = self.std, np.s_[:, np.newaxis]
-        of_model = self.dstd_model_dX * (self.std_model / std)[along]
-        of_noise = self.dstd_noise_dX * (self.std_noise / std)[along]
+        std = np.where(std > 0.0, std, 1.0)  # both parts are 0 where it is
+        with np.errstate(invalid="ignore"):  # infinite ones have no gradient: NaN
+            of_model = self.dstd_model_dX * (self.std_model / std)[along]
+            of_noise = self.dstd_noise_dX * (self.std_noise / std)[along]
         return of_model + of_noise
 
 

@@ -5,22 +5,13 @@ integrals over z. With heavy tails most of them do not exist: if the variance of
 log-normal, or log y Student-t, then E[y] is infinite, however small the tail. Moments are
 therefore those of the Gaussian components with the same mean and variance of z, which agree up
 to the second order in the standard deviation of z, and which the squared error wants.
-
-A component is z = m + s u, u ~ N(0, 1), of whose variance the share rho is the model's. With the
-normalised Hermite polynomials H_k and c_k = E[y H_k(u)] two targets that share the network output
-but not the noise have the covariance (Mehler's formula)
-
-    sum over k >= 1 of rho^k c_k^2,
-
-the variance of E[y | network output]: the part of the model. All c_k come from one sum over u.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -33,24 +24,11 @@ from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.protocol import TargetDistribution
+from probprop.predictive.transformed_moments import Moments, mixed, moments
 from probprop.predictive.words import moments_in_words, short_repr
 
 Scaled = Predictive | HeavyPredictive | Mixture | HeavyMixture
 """A distribution of transformed targets."""
-
-_REACH = 9.0  # standard deviations of u on either side of the mass
-_FARTHEST = 38.0  # the density of u is 0 beyond
-_STEP = 0.05  # of u; small for the sake of the kink at a target of 0
-_N_COEFFICIENTS = 30
-_CHUNK = 1 << 18  # nodes held at a time: 2 MB per temporary array
-
-
-class Moments(NamedTuple):
-    """Of targets, in target units."""
-
-    mean: FloatArray
-    std_model: FloatArray
-    std_noise: FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,97 +138,3 @@ class TransformedPredictive(TargetDistribution):
         """Return y with the unit in place of what is not above 0, and where that is."""
         outside = y <= 0.0
         return np.where(outside, self.transformation.unit, y), outside
-
-
-def mixed(each: Moments) -> Moments:
-    """Return the moments of an equal mixture of the components along the first axis."""
-    root_n = np.sqrt(len(each.mean))
-    mean = each.mean.mean(axis=0)
-    # An infinite mean has no deviations from it.
-    deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    within, noise = (np.hypot.reduce(std, axis=0) for std in (each.std_model, each.std_noise))
-    std_model = np.hypot(within, np.hypot.reduce(deviations, axis=0)) / root_n
-    return Moments(mean, std_model, noise / root_n)
-
-
-def moments(m: FloatArray, std_model: FloatArray, std_noise: FloatArray, g: BoxCox) -> Moments:
-    """Return the moments of targets whose z is m plus Gaussian model errors plus Gaussian noise.
-
-    Parameters
-    ----------
-    m, std_model, std_noise : ndarray of one shape
-        Of z = g(y).
-    g : BoxCox
-
-    Returns
-    -------
-    Moments
-        In that shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> s = np.full(1, 0.5)
-    >>> moments(np.zeros(1), s, s, BoxCox(power=0.0)).mean, np.exp([0.25])
-    (array([1.28402542]), array([1.28402542]))
-    """
-    center, s = (np.asarray(a, np.float64).ravel() for a in (m, np.hypot(std_model, std_noise)))
-    rho = (np.asarray(std_model, np.float64).ravel() / s) ** 2
-    pull = _pull(center, s, g.power)
-    found = np.empty((3, len(center)))
-    for chunk, far in _chunks(np.minimum(pull, _FARTHEST - _REACH) + _REACH):
-        u = np.linspace(-_REACH, far, int(np.ceil((far + _REACH) / _STEP)) + 1)
-        found[:, chunk] = _sums(center[chunk], s[chunk], rho[chunk], u, g)
-    # Squares of y would be above e^420 units there, and the sums do not reach so far.
-    found[:, (pull > _FARTHEST - _REACH) & (1.0 + g.power * center > 0.0)] = np.inf
-    return Moments(*(g.unit * part.reshape(np.shape(m)) for part in found))
-
-
-def _sums(
-    m: FloatArray, s: FloatArray, rho: FloatArray, u: FloatArray, g: BoxCox
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The moments, in units of g, by the trapezoidal rule in u; all shapes (n,)."""
-    w = np.exp(-0.5 * u * u)
-    w /= w.sum()
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite
-        y = g.inverse(m[:, np.newaxis] + s[:, np.newaxis] * u) / g.unit  # (n, nodes)
-        mean = y @ w
-        y -= mean[:, np.newaxis]
-        variance = y**2 @ w
-        squares = (y @ (w[:, np.newaxis] * _hermite(u))) ** 2  # (n, coefficients)
-        k = np.arange(1, _N_COEFFICIENTS + 1)
-        rest = np.maximum(0.0, variance - squares.sum(axis=1)) * rho ** (k[-1] + 1)
-        of_model = np.minimum(variance, (squares * rho[:, np.newaxis] ** k).sum(axis=1) + rest)
-        std_model, std_noise = np.sqrt(of_model), np.sqrt(variance - of_model)
-    finite = np.isfinite(variance)
-    return mean, np.where(finite, std_model, np.inf), np.where(finite, std_noise, np.inf)
-
-
-def _hermite(u: FloatArray) -> FloatArray:
-    """H_1 to H_30, normalised under N(0, 1), at u: (nodes, 30)."""
-    polynomials = [np.ones_like(u), u]
-    for k in range(1, _N_COEFFICIENTS):
-        following = (u * polynomials[k] - np.sqrt(k) * polynomials[k - 1]) / np.sqrt(k + 1.0)
-        polynomials.append(following)
-    return np.stack(polynomials[1:], axis=1)
-
-
-def _pull(m: FloatArray, s: FloatArray, power: float) -> FloatArray:
-    """The u at which y^2 N(u | 0, 1) is largest.
-
-    The root of 2 s = u (1 + power (m + s u)); without a power, of the log-normal, 2 s.
-    """
-    b = 1.0 + power * m
-    with np.errstate(divide="ignore", over="ignore"):  # infinite far below the support
-        pull: FloatArray = 4.0 * s / (b + np.sqrt(b * b + 8.0 * power * s * s))
-    return pull
-
-
-def _chunks(far: FloatArray) -> Iterator[tuple[Array, float]]:
-    """Yield entries whose nodes end alike, as many as fit, and where the nodes end."""
-    order: Array = np.argsort(far)
-    while len(order):
-        last = float(far[order[-1]])
-        fit = max(1, int(_CHUNK * _STEP / (last + _REACH)))
-        order, chunk = np.split(order, [max(0, len(order) - fit)])
-        yield chunk, last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ SCALE, SHIFT = np.array([1e-3, 20.0, 1e5]), np.array([0.0, 500.0, -1e6])
 Z = RNG.standard_normal((120, 3))
 X = Z * SCALE + SHIFT  # units that are far from 1 and from each other
 Y = 1e4 * (np.sin(2.0 * Z[:, 0]) + np.exp(0.7 * Z[:, 1]) * RNG.standard_normal(120)) + 3e5
+PRICES = np.exp(5.0 + 0.7 * Z[:, 0] + 0.2 * RNG.standard_normal(120) * np.exp(0.5 * Z[:, 1]))
 CANDIDATES = [Candidate(None, (6,), 10.0), Candidate(5, (6, 4), 10.0)]
 
 
 def fitted(candidate: Candidate, n: int = 120, **parameters: Any) -> PBPRegressorCV:
     usual = {"cv": 3, "budget": "fast", "dtype": "float64", "random_state": 0}
     model = PBPRegressorCV(candidates=[candidate], **{**usual, **parameters})
-    return model.fit(X[:n], Y[:n])
+    return model.fit(X[:n], (Y if candidate.power is None else PRICES)[:n])
 
 
 def away_from_knots(model: PBPRegressorCV, rows: Any, steps: Any) -> Any:
@@ -44,10 +46,13 @@ def away_from_knots(model: PBPRegressorCV, rows: Any, steps: Any) -> Any:
     return rows[found]
 
 
+POWERS = [replace(CANDIDATES[0], power=0.5), replace(CANDIDATES[1], power=0.0)]
 ROWS = (RNG.standard_normal((400, 3)) * [1.0, 2.0, 1.0]) * SCALE + SHIFT  # some lie outside
 
+both = pytest.mark.parametrize("candidate", [*CANDIDATES, *POWERS])
 
-@pytest.mark.parametrize("candidate", CANDIDATES)
+
+@both
 @pytest.mark.parametrize("n", [18, 120])  # too few for a noise network, and enough
 def test_gradients_by_finite_differences(candidate: Candidate, n: int) -> None:
     model = fitted(candidate, n)
@@ -63,11 +68,19 @@ def test_gradients_by_finite_differences(candidate: Candidate, n: int) -> None:
             lambda X, name=name: getattr(model.predict_distribution(X), name), rows, steps
         )
         got = getattr(at, f"d{name}_dX")
-        if name == "std_noise" and n == 18:
+        if name == "std_noise" and n == 18 and candidate.power is None:
             assert not got.any()
         else:
             assert np.abs(got).max() > 0.0
             assert_gradient(got, expected, 1e-5)
+
+
+def test_gradients_far_from_the_data() -> None:
+    far = np.array([-1.0, 1.0])[:, np.newaxis] * 1e4 * SCALE + SHIFT
+    root, log = (fitted(candidate).predict_gradient(far) for candidate in POWERS)
+    assert np.isfinite([root.dmean_dX, root.dstd_dX]).all()
+    assert np.isinf([log.mean, log.std]).all()
+    assert np.isnan([log.dmean_dX, log.dstd_dX]).all()
 
 
 def test_gradients_of_single_precision() -> None:
@@ -78,7 +91,7 @@ def test_gradients_of_single_precision() -> None:
     assert_gradient(at.dmean_dX, differences(model.predict, rows, 0.05 * SCALE), 5e-3)
 
 
-@pytest.mark.parametrize("candidate", CANDIDATES)
+@both
 def test_functions_by_finite_differences(candidate: Candidate) -> None:
     model = fitted(candidate)
     rows = away_from_knots(model, ROWS, 1e-6 * SCALE)
@@ -101,6 +114,18 @@ def test_functions_have_the_moments_of_the_mixture(n_bins: int | None) -> None:
     error = predictive.std_model / np.sqrt(4000)
     assert (np.abs(drawn.mean(axis=0) - predictive.mean) < 4.0 * error).all()
     assert_allclose(drawn.std(axis=0), predictive.std_model, rtol=0.1)
+
+
+def test_functions_of_a_power_are_the_median_given_the_network() -> None:
+    model = fitted(POWERS[0])
+    g = model.calibration_.transformation
+    assert g is not None
+    drawn = np.array([f(X[:20]) for f in model.sample_functions(4000, random_state=1)])
+    assert (drawn >= 0.0).all()
+    z = model.predict_distribution(X[:20]).transformed
+    error = z.std_model / np.sqrt(4000)
+    assert (np.abs(g.forward(drawn).mean(axis=0) - z.mean) < 4.0 * error).all()
+    assert_allclose(g.forward(drawn).std(axis=0), z.std_model, rtol=0.1)
 
 
 def test_functions_are_drawn_by_the_seed() -> None:

@@ -237,7 +237,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         Sensitivity
             ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
             (n_samples, n_features), in target units per unit of the feature. Encoded features
-            have kinks, at quantiles of the training rows; there the gradient is that above.
+            have kinks, at quantiles of the training rows; there the gradient is that above. Where
+            ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
         """
         check_is_fitted(self)
         rows = read_inputs(self, X, None).X
@@ -257,6 +258,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         -------
         list of SampledFunction
             Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+            Where the members predict a power of the target it is the median, given the network.
         """
         check_is_fitted(self)
         check_int("n", n, 1)

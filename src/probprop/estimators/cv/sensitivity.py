@@ -27,8 +27,10 @@ from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at
+from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.sampled import SampledNetwork
 from probprop.predictive.sensitivity import Sensitivity
+from probprop.predictive.transformed_moments import Moments, mixed, moments, slopes
 from probprop.predictive.words import short_repr
 
 
@@ -72,11 +74,10 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
 class _Members(NamedTuple):
     """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features)."""
 
-    mean: FloatArray
-    std_model: FloatArray
-    std_noise: FloatArray
+    values: Moments
     dmean_dX: FloatArray
     dstd_model_dX: FloatArray
+    dstd_noise_dX: FloatArray
 
 
 def sensitivity_of_mixture(
@@ -97,21 +98,31 @@ def sensitivity_of_mixture(
         Checked.
     """
     m = _calibrated(estimators, encoding, calibration, X)
-    mean, dmean_dX = m.mean.mean(axis=0), m.dmean_dX.mean(axis=0)
-    # The law of total variance; hypot, because squares of targets may be no floats.
-    between, dbetween_dX = m.mean - mean, m.dmean_dX - dmean_dX
-    root_S = np.sqrt(len(estimators))
-    std_model = np.hypot.reduce(np.concatenate([m.std_model, between])) / root_S
-    weighted = m.std_model[..., np.newaxis] / root_S * m.dstd_model_dX
-    weighted += between[..., np.newaxis] / root_S * dbetween_dX
-    dstd_model_dX = weighted.sum(axis=0) / (root_S * std_model)[:, np.newaxis]
-    std_noise = np.hypot.reduce(m.std_noise) / root_S
-    dlog_dX = np.zeros_like(dmean_dX)
-    if calibration.noise is not None:
-        factor, dlog_dX = _noise_factor(calibration.noise, calibration.range, X)
-        std_noise = std_noise * np.sqrt(factor)
-    dstd_noise_dX = 0.5 * dlog_dX * std_noise[:, np.newaxis]
-    return Sensitivity(mean, std_model, std_noise, dmean_dX, dstd_model_dX, dstd_noise_dX)
+    if (g := calibration.transformation) is not None:
+        m = _in_target_units(m, g)
+    each, mixture = m.values, mixed(m.values)
+    dmean_dX = m.dmean_dX.mean(axis=0)
+    with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
+        between, dbetween_dX = each.mean - mixture.mean, m.dmean_dX - dmean_dX
+        # The law of total variance.
+        stds, dstds_dX = (each.std_model, between), (m.dstd_model_dX, dbetween_dX)
+        dstd_model_dX = _of_root_mean_square(stds, dstds_dX, mixture.std_model)
+        dstd_noise_dX = _of_root_mean_square([each.std_noise], [m.dstd_noise_dX], mixture.std_noise)
+    return Sensitivity(*mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+
+
+def _of_root_mean_square(
+    parts: Sequence[FloatArray], dparts_dX: Sequence[FloatArray], root: FloatArray
+) -> FloatArray:
+    """Return the gradient of the root of the mean over members of the sum of squares of parts."""
+    # A part over the root, because squares of targets may be no floats.
+    shares = [
+        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis]
+        for part in parts
+    ]
+    d_each = [share * dpart_dX for share, dpart_dX in zip(shares, dparts_dX, strict=True)]
+    gradient: FloatArray = np.sum(d_each, axis=0).mean(axis=0)
+    return gradient
 
 
 def _calibrated(
@@ -120,7 +131,7 @@ def _calibrated(
     calibration: Calibration,
     X: Array,
 ) -> _Members:
-    """Return what `Calibration.mixture` makes of the members, but for the noise network."""
+    """Return what `Calibration.mixture` makes of the members, before any transformation."""
     A = encoded(X, encoding, np.dtype(estimators[0].dtype))
     each = [member.predict_gradient(A) for member in estimators]
     mean, std, noise = (
@@ -137,7 +148,19 @@ def _calibrated(
     along = box.slope * _outside(box, X) / box.scale
     scaled = (a * std / std_model)[..., np.newaxis] * (a * dstd_dX)
     dstd_model_dX = scaled + (box.slope / std_model)[..., np.newaxis] * along
-    return _Members(mean, std_model, a * noise, dmean_dX, dstd_model_dX)
+    std_noise, dlog_dX = a * noise, np.zeros(X.shape)
+    if calibration.noise is not None:
+        factor, dlog_dX = _noise_factor(calibration.noise, box, X)
+        std_noise = std_noise * np.sqrt(factor)
+    dstd_noise_dX = 0.5 * dlog_dX * std_noise[..., np.newaxis]
+    return _Members(Moments(mean, std_model, std_noise), dmean_dX, dstd_model_dX, dstd_noise_dX)
+
+
+def _in_target_units(m: _Members, g: BoxCox) -> _Members:
+    """Return the members as `TransformedPredictive` has them, by the chain rule."""
+    by_z = zip(slopes(*m.values, g), m[1:], strict=True)
+    each = [by[..., np.newaxis] * dz_dX for by, dz_dX in by_z]  # (3, S, n, n_features)
+    return _Members(moments(*m.values, g), *np.sum(each, axis=0))
 
 
 def _outside(box: Range, X: Array) -> FloatArray:
@@ -173,7 +196,8 @@ class SampledFunction:
     With f a network drawn from the posterior of a member, m the mean of that member, a^2 the
     factor of the calibration and d(x) how far x lies outside of the range of the training rows,
     the function is m + a (f - m) + slopes . d: over many draws its mean and its variance are those
-    of the mixture.
+    of the mixture. Where the members predict a power of the target, it is the target at that: the
+    median of the target, not its mean, given the network.
 
     Parameters
     ----------
@@ -184,7 +208,7 @@ class SampledFunction:
     encoding : PiecewiseLinear or None
     calibration : Calibration
     slopes : ndarray of shape (n_features,)
-        Drawn too, in target units for one standard deviation of each feature.
+        Drawn too, for one standard deviation of each feature, in the units that members predict.
 
     Examples
     --------
@@ -215,11 +239,12 @@ class SampledFunction:
         ----------
         X : array-like of shape (n, n_features)
         """
-        rows = self._rows(X)
+        rows, g = self._rows(X), self.calibration.transformation
         A = self._encoded(rows)
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
-        return f + _outside(self.calibration.range, rows) @ self.slopes
+        f += _outside(self.calibration.range, rows) @ self.slopes
+        return f if g is None else g.inverse(f)
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the function, (n,), and its gradients by the features, (n, n_features).
@@ -235,7 +260,10 @@ class SampledFunction:
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
         dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
-        return value, pull_back(dA, rows, self.encoding) + beyond
+        gradient, g = pull_back(dA, rows, self.encoding) + beyond, self.calibration.transformation
+        if g is None:
+            return value, gradient
+        return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
 
     def _rows(self, X: ArrayLike) -> Array:
         rows: Array = check_array(X, dtype=[np.float64, np.float32])

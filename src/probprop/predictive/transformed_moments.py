@@ -1,0 +1,243 @@
+"""Moments of targets of which a transformation was predicted, and how they change with those of it.
+
+A component is z = m + s u, u ~ N(0, 1), of whose variance the share rho is the model's. With the
+normalised Hermite polynomials H_k and c_k = E[y H_k(u)] two targets that share the network output
+but not the noise have the covariance (Mehler's formula)
+
+    sum over k >= 1 of rho^k c_k^2,
+
+the variance of E[y | network output]: the part of the model. All c_k come from one sum over u.
+Derivatives are those of that sum: dy = y'(z) (dm + u ds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.predictive.box_cox import BoxCox
+
+_REACH = 9.0  # standard deviations of u on either side of the mass
+_FARTHEST = 38.0  # the density of u is 0 beyond
+_STEP = 0.05  # of u; small for the sake of the kink at a target of 0
+_N_COEFFICIENTS = 30
+_CHUNK = 1 << 18  # nodes held at a time: 2 MB per temporary array
+
+
+class Moments(NamedTuple):
+    """Of targets, in target units."""
+
+    mean: FloatArray
+    std_model: FloatArray
+    std_noise: FloatArray
+
+
+def mixed(each: Moments) -> Moments:
+    """Return the moments of an equal mixture of the components along the first axis."""
+    root_n = np.sqrt(len(each.mean))
+    mean = each.mean.mean(axis=0)
+    # An infinite mean has no deviations from it.
+    deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
+    within, noise = (np.hypot.reduce(std, axis=0) for std in (each.std_model, each.std_noise))
+    std_model = np.hypot(within, np.hypot.reduce(deviations, axis=0)) / root_n
+    return Moments(mean, std_model, noise / root_n)
+
+
+def moments(m: FloatArray, std_model: FloatArray, std_noise: FloatArray, g: BoxCox) -> Moments:
+    """Return the moments of targets whose z is m plus Gaussian model errors plus Gaussian noise.
+
+    Parameters
+    ----------
+    m, std_model, std_noise : ndarray of one shape
+        Of z = g(y).
+    g : BoxCox
+
+    Returns
+    -------
+    Moments
+        In that shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.full(1, 0.5)
+    >>> moments(np.zeros(1), s, s, BoxCox(power=0.0)).mean, np.exp([0.25])
+    (array([1.28402542]), array([1.28402542]))
+    """
+    z = _gaussians(m, std_model, std_noise)
+    found = _by_chunks(_moments, z, g, (3,))
+    return Moments(*(g.unit * part.reshape(np.shape(m)) for part in found))
+
+
+def slopes(
+    m: FloatArray, std_model: FloatArray, std_noise: FloatArray, g: BoxCox
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return how `moments` change with m, with std_model and with std_noise.
+
+    Parameters
+    ----------
+    m, std_model, std_noise : ndarray of one shape
+        Of z = g(y).
+    g : BoxCox
+
+    Returns
+    -------
+    by_m, by_std_model, by_std_noise : ndarray of shape (3, ...)
+        Derivatives of mean, std_model and std_noise, in target units per unit of z. A standard
+        deviation of 0 has slope 0, and infinite moments have none: NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.full(1, 0.5)
+    >>> by_m, _, _ = slopes(np.zeros(1), s, s, BoxCox(power=0.0))
+    >>> by_m[0], np.exp([0.25])  # that of an exponential
+    (array([1.28402542]), array([1.28402542]))
+    """
+    z = _gaussians(m, std_model, std_noise)
+    found = _by_chunks(_slopes, z, g, (3, 3))
+    found = g.unit * np.where(np.isfinite(found), found, np.nan)
+    by_m, by_s, by_rho = found.reshape(3, 3, *np.shape(m))
+    s = np.hypot(std_model, std_noise)
+    # s^2 = std_model^2 + std_noise^2 and rho = (std_model/s)^2.
+    a, b = std_model / s, std_noise / s
+    by_model = a * by_s + 2.0 * a * b**2 / s * by_rho
+    by_noise = b * by_s - 2.0 * a**2 * b / s * by_rho
+    return by_m, by_model, by_noise
+
+
+class _Gaussians(NamedTuple):
+    """Components z = m + s u; of s^2 the share rho is the model's. Shapes (n,)."""
+
+    m: FloatArray
+    s: FloatArray
+    rho: FloatArray
+
+
+def _gaussians(m: FloatArray, std_model: FloatArray, std_noise: FloatArray) -> _Gaussians:
+    m, a, b = (np.asarray(part, np.float64).ravel() for part in (m, std_model, std_noise))
+    s = np.hypot(a, b)
+    return _Gaussians(m, s, (a / s) ** 2)
+
+
+def _by_chunks(
+    f: Callable[[_Gaussians, FloatArray, BoxCox], FloatArray],
+    z: _Gaussians,
+    g: BoxCox,
+    shape: tuple[int, ...],
+) -> FloatArray:
+    """Return f, of such a shape for each component, with as many nodes u as each needs."""
+    pull, found = _pull(z.m, z.s, g.power), np.empty((*shape, len(z.m)))
+    for chunk, far in _chunks(np.minimum(pull, _FARTHEST - _REACH) + _REACH):
+        u = np.linspace(-_REACH, far, int(np.ceil((far + _REACH) / _STEP)) + 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite
+            found[..., chunk] = f(_Gaussians(*(part[chunk] for part in z)), u, g)
+    # Squares of y would be above e^420 units there, and the sums do not reach so far.
+    found[..., (pull > _FARTHEST - _REACH) & (1.0 + g.power * z.m > 0.0)] = np.inf
+    return found
+
+
+class _Sums(NamedTuple):
+    """Sums by the trapezoidal rule in u, in units of g."""
+
+    y: FloatArray  # less its mean: (n, nodes)
+    weights: FloatArray  # of 1 and of H_k: (nodes, 1 + coefficients)
+    mean: FloatArray
+    variance: FloatArray
+    c: FloatArray  # (n, coefficients)
+    rest: FloatArray  # of the variance, beyond the coefficients
+    of_model: FloatArray  # of the variance
+
+
+def _sums(z: _Gaussians, u: FloatArray, g: BoxCox) -> _Sums:
+    w = np.exp(-0.5 * u * u)
+    w /= w.sum()
+    weights = w[:, np.newaxis] * _hermite(u)
+    y = g.inverse(_nodes(z, u)) / g.unit
+    mean = y @ w
+    y -= mean[:, np.newaxis]
+    variance, c = y**2 @ w, y @ weights[:, 1:]
+    rest = np.maximum(0.0, variance - (c**2).sum(axis=1))
+    of_model = (c**2 * _powers(z.rho)).sum(axis=1) + rest * z.rho ** (_N_COEFFICIENTS + 1)
+    return _Sums(y, weights, mean, variance, c, rest, np.minimum(variance, of_model))
+
+
+def _nodes(z: _Gaussians, u: FloatArray) -> FloatArray:
+    """Return z at the nodes: (n, nodes)."""
+    at: FloatArray = z.m[:, np.newaxis] + z.s[:, np.newaxis] * u
+    return at
+
+
+def _powers(rho: FloatArray) -> FloatArray:
+    """rho^k of each coefficient: (n, coefficients)."""
+    powers: FloatArray = rho[:, np.newaxis] ** np.arange(1, _N_COEFFICIENTS + 1)
+    return powers
+
+
+def _moments(z: _Gaussians, u: FloatArray, g: BoxCox) -> FloatArray:
+    """Mean, std_model and std_noise, in units of g: (3, n)."""
+    at = _sums(z, u, g)
+    stds = np.sqrt([at.of_model, at.variance - at.of_model])
+    return np.stack([at.mean, *np.where(np.isfinite(at.variance), stds, np.inf)])
+
+
+def _slopes(z: _Gaussians, u: FloatArray, g: BoxCox) -> FloatArray:
+    """Derivatives of these by m, s and rho: (3, 3, n)."""
+    at, rho_k, rho_rest = _sums(z, u, g), _powers(z.rho), z.rho ** (_N_COEFFICIENTS + 1)
+    found = []
+    dy_dz = g.slope(_nodes(z, u)) / g.unit
+    for dy in (dy_dz, dy_dz * u):
+        # d(mean) falls out of d(variance), since y has the mean 0 here.
+        dmean, *dc = (dy @ at.weights).T
+        dvariance, dsquares = 2.0 * (at.y * dy) @ at.weights[:, 0], 2.0 * at.c * np.transpose(dc)
+        drest = np.where(at.rest > 0.0, dvariance - dsquares.sum(axis=1), 0.0)
+        found.append((dmean, dvariance, (dsquares * rho_k).sum(axis=1) + drest * rho_rest))
+    k, zero = np.arange(1, _N_COEFFICIENTS + 1), np.zeros_like(z.rho)
+    by_rho = (k * at.c**2 * z.rho[:, np.newaxis] ** (k - 1)).sum(axis=1)
+    by_rho += (k[-1] + 1) * z.rho ** k[-1] * at.rest
+    found.append((zero, zero, by_rho))
+    std_model, std_noise = np.sqrt([at.of_model, at.variance - at.of_model])
+    each = [
+        (dmean, _half_over(dmodel, std_model), _half_over(dvariance - dmodel, std_noise))
+        for dmean, dvariance, dmodel in found
+    ]
+    return np.array(each)
+
+
+def _half_over(dvariance: FloatArray, std: FloatArray) -> FloatArray:
+    """d(std) = d(std^2) / (2 std), and 0 where std is 0."""
+    dstd: FloatArray = np.divide(0.5 * dvariance, std, out=np.zeros_like(std), where=std != 0.0)
+    return dstd
+
+
+def _hermite(u: FloatArray) -> FloatArray:
+    """H_0 to H_30, normalised under N(0, 1), at u: (nodes, 31)."""
+    polynomials = [np.ones_like(u), u]
+    for k in range(1, _N_COEFFICIENTS):
+        following = (u * polynomials[k] - np.sqrt(k) * polynomials[k - 1]) / np.sqrt(k + 1.0)
+        polynomials.append(following)
+    return np.stack(polynomials, axis=1)
+
+
+def _pull(m: FloatArray, s: FloatArray, power: float) -> FloatArray:
+    """The u at which y^2 N(u | 0, 1) is largest.
+
+    The root of 2 s = u (1 + power (m + s u)); without a power, of the log-normal, 2 s.
+    """
+    b = 1.0 + power * m
+    with np.errstate(divide="ignore", over="ignore"):  # infinite far below the support
+        pull: FloatArray = 4.0 * s / (b + np.sqrt(b * b + 8.0 * power * s * s))
+    return pull
+
+
+def _chunks(far: FloatArray) -> Iterator[tuple[Array, float]]:
+    """Yield entries whose nodes end alike, as many as fit, and where the nodes end."""
+    order: Array = np.argsort(far)
+    while len(order):
+        last = float(far[order[-1]])
+        fit = max(1, int(_CHUNK * _STEP / (last + _REACH)))
+        order, chunk = np.split(order, [max(0, len(order) - fit)])
+        yield chunk, last
