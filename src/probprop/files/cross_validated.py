@@ -15,6 +15,7 @@ from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.candidates import read_budget, read_candidates
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.kind import transformation_of
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.calibrations import (
     Sizes,
@@ -119,7 +120,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     sizes = Sizes(model.n_features_in_, len(members), model.n_partitions_)
     described = field(header, "calibration_", dict)
     model.calibration_ = kind.rebuild_calibration(described, calibration, sizes)
-    g = getattr(model.calibration_, "transformation", None)  # classes have none
+    g = transformation_of(model)
     if model.choice_.candidate.power != (None if g is None else g.power):
         raise ValueError("the transformation is not that of the candidate that was chosen")
     if names := feature_names(header, model.n_features_in_):
