@@ -16,7 +16,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
-from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
+from probprop import (
+    BoxCox,
+    Candidate,
+    CandidateCurve,
+    CVChoice,
+    PBPRegressor,
+    TransformedPredictive,
+    plot,
+)
 from probprop.metrics import predictive_coverage
 from probprop.predictive.gaussian import Predictive
 
@@ -133,8 +141,8 @@ class TestPredictedAgainstObserved:
         )
         lower, upper = p.interval(0.95)
         outside = (y < lower) | (y > upper)
-        for container, chosen in zip(ax.containers, (~outside, outside), strict=True):
-            points, _, (bars,) = container
+        marks = zip(ax.get_lines()[1:], ax.collections, (~outside, outside), strict=True)
+        for points, bars, chosen in marks:
             assert_array_equal(points.get_xydata(), np.stack([y, p.mean], axis=1)[chosen])
             ends = np.stack([lower, upper], axis=1)[chosen]
             assert_allclose([segment[:, 1] for segment in bars.get_segments()], ends)
@@ -143,11 +151,20 @@ class TestPredictedAgainstObserved:
             f"observed outside it: {100 * outside.mean():.1f} %",
         ]
 
+    def test_a_mean_may_lie_outside_its_interval(self) -> None:
+        log_y = Predictive([0.0, 1.0], [3.0, 3.0], 4.0, 6.0)
+        p = TransformedPredictive(log_y, BoxCox(0.0))
+        assert (p.mean > p.interval(0.95)[1]).all()
+        ax = plot.predicted_against_observed([1.0, 2.0], p)
+        assert_array_equal(ax.get_lines()[1].get_ydata(), p.mean)
+        ends = [segment[:, 1] for segment in ax.collections[0].get_segments()]
+        assert_allclose(ends, np.transpose(p.interval(0.95)))
+
     def test_draws_a_thousand_of_many_rows_and_counts_them_all(self) -> None:
         p = Predictive(np.arange(4000.0), np.zeros(4000), 1.0, 6.0)
         y = p.mean + np.where(np.arange(4000) < 1000, 5.0, 0.0)
         ax = plot.predicted_against_observed(y, p)
-        drawn = [len(container[0].get_xdata()) for container in ax.containers]
+        drawn = [len(points.get_xdata()) for points in ax.get_lines()[1:]]
         assert sum(drawn) == 1000
         assert labels(ax)[2] == "observed outside it: 25.0 %"
         assert 150 < drawn[1] < 350  # a random choice, not the first thousand
