@@ -101,10 +101,17 @@ def test_encoding() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
-def test_best(capsys: pytest.CaptureFixture[str]) -> None:
+def test_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     left = run_page("best.md")
     model, y = left["model"], left["y"]
-    assert capsys.readouterr().out.count("Candidate(") == len(model.choice_.curves) == 2
+    out = capsys.readouterr().out
+    assert out.count("Candidate(") == len(model.choice_.curves) == 2
+    assert "best of 2 settings\nerror bars times " in out
+    assert_array_equal(load("diabetes.pbp").predict(left["X"][400:]), left["mean"])
+    assert left["at"].dmean_dX.shape == (42, 10)
     assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6
     held = (left["lower"] <= y[400:]) & (y[400:] <= left["upper"])
     assert held.mean() > 0.85

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.regressor import PBPRegressorCV
     from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+    from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.estimators.selection import EvidenceSelection, select
@@ -59,6 +60,7 @@ _HOME = {
     "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
     "Predictive": "predictive.gaussian",
+    "SampledFunction": "estimators.cv.sensitivity",
     "SampledNetwork": "predictive.sampled",
     "Sensitivity": "predictive.sensitivity",
     "Standardizer": "inference.standardize",
@@ -90,6 +92,7 @@ __all__ = [
     "PiecewiseLinearEncoder",
     "Posterior",
     "Predictive",
+    "SampledFunction",
     "SampledNetwork",
     "Sensitivity",
     "Standardizer",

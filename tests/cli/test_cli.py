@@ -31,7 +31,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
     write_homes(path)
     load_diabetes(as_frame=True).frame.to_csv(path / "diabetes.csv", index=False)
-    arguments = ["fit", path / "homes.csv", "--target", "price", "--drop", "id", "--quiet"]
+    arguments = [
+        "fit",
+        "--fast",
+        path / "homes.csv",
+        "--target",
+        "price",
+        "--drop",
+        "id",
+        "--quiet",
+    ]
     assert run([str(a) for a in [*arguments, "--epochs", 5, "-o", path / "homes.pbp"]]) == 0
     return path
 
@@ -62,7 +71,7 @@ def test_fit_info_evaluate_predict_update_predict(
     second.to_csv("second.csv", index=False)
     new.to_csv("new.csv", index=False)
 
-    assert run(["fit", "first.csv", "--target", target, "-o", "model.pbp"]) == 0
+    assert run(["fit", "--fast", "first.csv", "--target", target, "-o", "model.pbp"]) == 0
     out, err = capfd.readouterr()
     n_test = round(0.1 * len(first))
     assert f"fitted on {len(first) - n_test} rows; on the {n_test} rows held out:" in err
@@ -99,7 +108,18 @@ def test_fit_info_evaluate_predict_update_predict(
 def fitted(folder: Path, tmp_path: Path, *options: str) -> TableModel:
     target = tmp_path / "m.pbp"
     table = str(folder / "homes.csv")
-    arguments = ["fit", table, "--target", "price", "--epochs", "2", "-q", "-o", str(target)]
+    arguments = [
+        "fit",
+        "--fast",
+        table,
+        "--target",
+        "price",
+        "--epochs",
+        "2",
+        "-q",
+        "-o",
+        str(target),
+    ]
     assert run([*arguments, *options]) == 0
     return table_model(target)
 
@@ -138,7 +158,9 @@ def test_the_scores_of_fit_are_those_of_rows_it_has_not_seen(
     rows = pd.DataFrame({"x": np.arange(40.0), "y": np.random.RandomState(0).normal(size=40)})
     rows.to_csv(tmp_path / "noise.csv", index=False)
     table, target = str(tmp_path / "noise.csv"), str(tmp_path / "m.pbp")
-    assert run(["fit", table, "--target", "y", "--test-fraction", "0.5", "-o", target]) == 0
+    assert (
+        run(["fit", "--fast", table, "--target", "y", "--test-fraction", "0.5", "-o", target]) == 0
+    )
     scores = capfd.readouterr().out
     order = np.random.RandomState(0).permutation(40)
     train, test = rows.iloc[np.sort(order[20:])], rows.iloc[np.sort(order[:20])]
@@ -284,7 +306,7 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["demo"]) == 0
+    assert run(["demo", "--fast"]) == 0
     out = capfd.readouterr().out
     for word in ("diabetes", "toy", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
         assert word in out
@@ -334,7 +356,7 @@ def test_warnings_of_training_are_notes(tmp_path: Path, capfd: pytest.CaptureFix
     pd.DataFrame({"x": x, "y": np.where(np.arange(400) == 30, 1e9, x)}).to_csv(
         tmp_path / "outlier.csv", index=False
     )
-    arguments = ["fit", str(tmp_path / "outlier.csv"), "--target", "y", "--epochs", "2"]
+    arguments = ["fit", "--fast", str(tmp_path / "outlier.csv"), "--target", "y", "--epochs", "2"]
     assert run([*arguments, "-o", str(tmp_path / "m.pbp")]) == 0
     err = capfd.readouterr().err
     assert "RuntimeWarning" not in err

@@ -54,7 +54,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
 def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
     table = write_pool()
     before = Path("pool.csv").read_bytes()
-    assert call(f"active pool.csv {OPTIONS} --ask 5") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} --ask 5") == 0
     out, err = capfd.readouterr()
     assert "fitted on 40 rows with a 'price'; of the 80 rows without, measure these next:" in err
     assert "wrote pool.asked.csv: 5 rows marked in probprop_ask; pool.csv is as it was" in err
@@ -103,7 +103,7 @@ def test_no_cell_of_the_users_table_is_changed() -> None:
     rows += [f'{i:03d};"a;{i % 3}";{i}.50;NA;{"1.250" if i < 9 else ""}' for i in range(20)]
     text = "".join(f"{row}\r\n" for row in rows)
     Path("pool.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
-    line = "active pool.csv --target y --features x --epochs 2 -q"
+    line = "active --fast pool.csv --target y --features x --epochs 2 -q"
     assert call(line) == 0
     marked = Path("pool.asked.csv").read_bytes()
     assert marked.startswith(b"\xef\xbb\xbf")
@@ -119,11 +119,11 @@ def test_no_cell_of_the_users_table_is_changed() -> None:
 def test_other_formats_have_the_same_rows() -> None:
     table = write_pool()
     table.to_parquet("pool.parquet")
-    assert call(f"active pool.csv {OPTIONS} -q") == 0
-    assert call(f"active pool.csv {OPTIONS} -q -o out.tsv") == 0
-    assert call(f"active pool.csv {OPTIONS} -q -o out.parquet") == 0
-    assert call(f"active pool.parquet {OPTIONS} -q") == 0
-    assert call(f"active pool.parquet {OPTIONS} -q -o pool.parquet") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} -q -o out.tsv") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} -q -o out.parquet") == 0
+    assert call(f"active --fast pool.parquet {OPTIONS} -q") == 0
+    assert call(f"active --fast pool.parquet {OPTIONS} -q -o pool.parquet") == 0
     expected = pd.read_csv("pool.asked.csv")
     for frame in (
         pd.read_csv("out.tsv", sep="\t"),
@@ -143,7 +143,7 @@ def test_weeks_on_one_growing_file() -> None:
     write_pool(60, 8)
     known = set(np.flatnonzero(read_text("pool.csv")["price"] != ""))
     for week in range(1, 5):
-        assert call(f"active pool.csv {OPTIONS} --ask 4 -q -o pool.csv") == 0
+        assert call(f"active --fast pool.csv {OPTIONS} --ask 4 -q -o pool.csv") == 0
         table = read_text("pool.csv")
         assert list(table) == [*truth, *MARKS]
         asked = np.flatnonzero(table["probprop_ask"] != "")
@@ -161,7 +161,7 @@ def test_weeks_on_one_growing_file() -> None:
 @pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson", "random"])
 def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     write_pool()
-    line = f"active pool.csv {OPTIONS} --strategy {strategy} -q"
+    line = f"active --fast pool.csv {OPTIONS} --strategy {strategy} -q"
     assert call(f"{line} -o one.csv --seed 3") == 0
     assert call(f"{line} -o two.csv --seed 3") == 0
     assert call(f"{line} -o three.csv --seed 4") == 0
@@ -175,7 +175,7 @@ def test_a_category_that_was_never_measured_is_asked_for() -> None:
     rome = table["city"] == "Rome"
     table.loc[rome | (table.index >= 60), "price"] = np.nan
     table.to_csv("pool.csv", index=False)
-    assert call("active pool.csv --target price --ask 1 -q") == 0
+    assert call("active --fast pool.csv --target price --ask 1 -q") == 0
     marked = pd.read_csv("pool.asked.csv")
     assert marked["city"][marked["probprop_ask"] == 1].tolist() == ["Rome"]
 
@@ -186,7 +186,7 @@ def test_a_category_that_was_never_measured_is_asked_for() -> None:
 def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) -> None:
     """A user who fills in the copy and runs the command on the original again would lose them."""
     write_pool()
-    line = f"active pool.csv {OPTIONS} -q"
+    line = f"active --fast pool.csv {OPTIONS} -q"
     assert call(line) == 0
     assert call(line) == 0  # nothing filled in: replaced
     marked = read_text("pool.asked.csv")
@@ -202,12 +202,18 @@ def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) 
 
 def test_no_empty_row_and_only_empty_rows(capfd: Captured) -> None:
     homes(30).to_csv("full.csv", index=False)
-    fails(capfd, 1, "active full.csv --target price", "full.csv has a 'price' in every", "add rows")
+    fails(
+        capfd,
+        1,
+        "active --fast full.csv --target price",
+        "full.csv has a 'price' in every",
+        "add rows",
+    )
     homes(30).assign(price=np.nan).to_csv("empty.csv", index=False)
     fails(
         capfd,
         1,
-        "active empty.csv --target price",
+        "active --fast empty.csv --target price",
         "no value of 'price' in any",
         "30 rows",
         "first",
@@ -219,23 +225,29 @@ def test_a_pool_of_one_and_more_asked_for_than_there_are(capfd: Captured) -> Non
     table = homes(20)
     table.loc[7, "price"] = np.nan
     table.to_csv("pool.csv", index=False)
-    assert call(f"active pool.csv {OPTIONS} --ask 1") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} --ask 1") == 0
     assert "note:" not in capfd.readouterr().err
-    assert call(f"active pool.csv {OPTIONS} --ask 3") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} --ask 3") == 0
     assert "note: --ask is 3, but only 1 new row can be asked for" in capfd.readouterr().err
     assert np.flatnonzero(pd.read_csv("pool.asked.csv")["probprop_ask"] == 1).tolist() == [7]
 
 
 def test_a_pool_of_measured_rows(capfd: Captured) -> None:
     pd.DataFrame({"x": [1, 2, 1, 2], "y": [3.0, 4.0, np.nan, np.nan]}).to_csv("p.csv", index=False)
-    fails(capfd, 1, "active p.csv --target y", "p.csv has no row to measure", "rows that differ")
+    fails(
+        capfd,
+        1,
+        "active --fast p.csv --target y",
+        "p.csv has no row to measure",
+        "rows that differ",
+    )
 
 
 def test_missing_features_are_named(capfd: Captured) -> None:
     table = write_pool()
     table.loc[16, "area"] = np.nan
     table.to_csv("pool.csv", index=False)
-    fails(capfd, 1, f"active pool.csv {OPTIONS}", "'area' (1 row)", "first in row 17")
+    fails(capfd, 1, f"active --fast pool.csv {OPTIONS}", "'area' (1 row)", "first in row 17")
 
 
 def test_a_target_of_text(capfd: Captured) -> None:
@@ -245,7 +257,7 @@ def test_a_target_of_text(capfd: Captured) -> None:
     fails(
         capfd,
         1,
-        f"active pool.csv {OPTIONS}",
+        f"active --fast pool.csv {OPTIONS}",
         "Column 'price' must hold finite numbers",
         "'later' in row 1",
     )
@@ -254,10 +266,10 @@ def test_a_target_of_text(capfd: Captured) -> None:
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [
-        ("active pool.csv", ["Missing option '--target'"]),
-        ("active pool.csv --target price --ask 0", ["--ask", "0 is not at least 1"]),
-        ("active pool.csv --target price --strategy best", ["--strategy", "'thompson'"]),
-        ("active pool.csv --target price -o out.xlsx", ["out.xlsx", ".parquet"]),
+        ("active --fast pool.csv", ["Missing option '--target'"]),
+        ("active --fast pool.csv --target price --ask 0", ["--ask", "0 is not at least 1"]),
+        ("active --fast pool.csv --target price --strategy best", ["--strategy", "'thompson'"]),
+        ("active --fast pool.csv --target price -o out.xlsx", ["out.xlsx", ".parquet"]),
         ("active - --target price", ["POOL", "path of a file"]),
     ],
 )
@@ -268,9 +280,11 @@ def test_usage(capfd: Captured, arguments: str, fragments: list[str]) -> None:
 
 def test_files_and_columns_that_are_not_there(capfd: Captured) -> None:
     write_pool()
-    fails(capfd, 1, "active no.csv --target price", "no.csv", "no such file")
-    fails(capfd, 1, "active pool.csv --target cost", "has no column 'cost'")
-    fails(capfd, 1, f"active pool.csv {OPTIONS} -o nowhere/o.csv", "no folder", "make it first")
+    fails(capfd, 1, "active --fast no.csv --target price", "no.csv", "no such file")
+    fails(capfd, 1, "active --fast pool.csv --target cost", "has no column 'cost'")
+    fails(
+        capfd, 1, f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv", "no folder", "make it first"
+    )
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -284,7 +298,7 @@ def test_a_failure_while_writing_leaves_the_table(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)  # after all was written, before the rename
-    line = f"active pool.{suffix} {OPTIONS} -o pool.{suffix}"
+    line = f"active --fast pool.{suffix} {OPTIONS} -o pool.{suffix}"
     fails(capfd, 1, line, f"pool.{suffix}: no space left on device", "nothing was changed")
     assert Path(f"pool.{suffix}").read_bytes() == before
     assert not list(Path().glob(".probprop-*"))

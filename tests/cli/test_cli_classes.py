@@ -48,7 +48,9 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fit(options: str) -> int:
     """Fit once, on all rows."""
-    line = "fit flowers.csv --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -o m.pbp"
+    line = (
+        "fit --fast flowers.csv --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -o m.pbp"
+    )
     return call(f"{line} {options}")
 
 
@@ -57,7 +59,9 @@ def model(folder: Path) -> Path:
     """Three classes of text."""
     path = folder / "species.pbp"
     data = folder / "flowers.csv"
-    line = f"fit {data} --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -q -o {path}"
+    line = (
+        f"fit --fast {data} --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -q -o {path}"
+    )
     assert call(f"{line} --target species") == 0
     return path
 
@@ -114,7 +118,7 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
         train, test = training._split(frame, 0.7, seed, frame["species"].to_numpy())
         assert {"once", "twice"} < {*train["species"]}
         assert (len(train), len(test)) == (18, 42)
-    line = "fit rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
+    line = "fit --fast rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
     assert call(f"{line} --test-fraction 0.7 --no-refit -o m.pbp") == 0
     assert "42 rows held out" in capfd.readouterr().err
     model = probprop.load("m.pbp")
@@ -197,7 +201,7 @@ def test_info_of_a_classifier_from_python(capfd: Captured) -> None:
 @pytest.mark.parametrize("target", ["species", "a"])
 def test_ensembles(target: str, capfd: Captured) -> None:
     features = ",".join({"a", "b", "c", "d"} - {target})
-    line = f"fit flowers.csv --target {target} --features {features} --hidden 8 --epochs 3"
+    line = f"fit --fast flowers.csv --target {target} --features {features} --hidden 8 --epochs 3"
     report = " --report m.html" if target == "species" else ""
     assert call(f"{line} --ensemble 3 --no-refit -o m.pbp{report}") == 0
     assert last_line(capfd).endswith("3 networks")
@@ -254,7 +258,7 @@ def test_a_target_that_cannot_be_fitted(
     frame["day"] = np.where(frame["rare"], "2024-05-31", "2024-06-01")
     frame.to_csv("bad.csv", index=False)
     Path("bad.pbp").unlink(missing_ok=True)
-    assert call(f"fit bad.csv --features a,b --epochs 1 -o bad.pbp {options}") == code
+    assert call(f"fit --fast bad.csv --features a,b --epochs 1 -o bad.pbp {options}") == code
     line = last_line(capfd)
     assert line.startswith("error: ")
     for fragment in fragments:

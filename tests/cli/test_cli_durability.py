@@ -26,7 +26,7 @@ pytestmark = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_homes(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert call("fit homes.csv --target price --drop id --epochs 2 -q -o homes.pbp") == 0
+    assert call("fit --fast homes.csv --target price --drop id --epochs 2 -q -o homes.pbp") == 0
     return tmp_path
 
 
@@ -100,7 +100,10 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
     ("command", "written"),
     [
         ("update homes.pbp sold.csv", "homes.pbp"),
-        ("fit homes.csv --target price --drop id --test-fraction 0 -o homes.pbp", "homes.pbp"),
+        (
+            "fit --fast homes.csv --target price --drop id --test-fraction 0 -o homes.pbp",
+            "homes.pbp",
+        ),
         ("predict homes.pbp homes.csv -q -o out.csv", "out.csv"),
         ("predict homes.pbp homes.csv -q -o out.parquet", "out.parquet"),
         ("evaluate homes.pbp sold.csv -q --report out.html", "out.html"),

@@ -36,7 +36,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model_file: bytes) -
 def model_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("model")
     write_homes(path)
-    arguments = ["fit", str(path / "homes.csv"), "--target", "price", "--drop", "id", "-q"]
+    arguments = [
+        "fit",
+        "--fast",
+        str(path / "homes.csv"),
+        "--target",
+        "price",
+        "--drop",
+        "id",
+        "-q",
+    ]
     assert run([*arguments, "--epochs", "2", "-o", str(path / "homes.pbp")]) == 0
     return (path / "homes.pbp").read_bytes()
 
@@ -63,17 +72,26 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
     [
         ("fiit homes.csv", ["No such command 'fiit'", "'fit'", "`probprop --help`"]),
         ("fit", ["Missing argument 'DATA'", "`probprop fit --help`"]),
-        ("fit homes.csv -o m.pbp", ["Missing option '--target'"]),
-        ("fit homes.csv --target price", ["Missing option '-o'"]),
-        ("fit homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
-        ("fit homes.csv --target price -o m.pbp --epochs 0", ["--epochs", "0 is not at least 1"]),
-        ("fit homes.csv --target price -o m.pbp --epochs ten", ["--epochs", "'ten' is neither"]),
-        ("fit homes.csv --target price -o m.pbp --seed -1", ["--seed", "-1 is not from 0"]),
-        ("fit homes.csv --target price -o m.pbp --hidden 50,x", ["--hidden", "50,50"]),
-        ("fit homes.csv --target price -o m.pbp --hidden 0", ["--hidden", "above 0"]),
-        ("fit homes.csv --target price -o m.pbp --dtype int", ["--dtype", "'float32'"]),
-        ("fit homes.csv --target price -o m.pbp --test-fraction 1", ["--test-fraction", "below 1"]),
-        ("fit homes.csv --target price -o -", ["-o", "path of a file"]),
+        ("fit --fast homes.csv -o m.pbp", ["Missing option '--target'"]),
+        ("fit --fast homes.csv --target price", ["Missing option '-o'"]),
+        ("fit --fast homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --epochs 0",
+            ["--epochs", "0 is not at least 1"],
+        ),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --epochs ten",
+            ["--epochs", "Invalid value"],
+        ),
+        ("fit --fast homes.csv --target price -o m.pbp --seed -1", ["--seed", "-1 is not from 0"]),
+        ("fit --fast homes.csv --target price -o m.pbp --hidden 50,x", ["--hidden", "50,50"]),
+        ("fit --fast homes.csv --target price -o m.pbp --hidden 0", ["--hidden", "above 0"]),
+        ("fit --fast homes.csv --target price -o m.pbp --dtype int", ["--dtype", "'float32'"]),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --test-fraction 1",
+            ["--test-fraction", "below 1"],
+        ),
+        ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
         ("predict homes.pbp new.csv --level 95", ["--level", "95", "between 0 and 1"]),
         ("predict homes.pbp new.csv -o out.xlsx", ["out.xlsx", ".csv, .tsv, .parquet"]),
         ("predict homes.pbp", ["Missing argument 'DATA'"]),
@@ -89,7 +107,7 @@ def test_usage(folder: Path, capfd: Captured, arguments: str, fragments: list[st
 
 
 def test_a_missing_file(folder: Path, capfd: Captured) -> None:
-    fails(capfd, 1, "fit no.csv --target price -o m.pbp", "no.csv", "no such file")
+    fails(capfd, 1, "fit --fast no.csv --target price -o m.pbp", "no.csv", "no such file")
     fails(capfd, 1, "predict homes.pbp no.csv", "no.csv", "no such file")
     fails(capfd, 1, "predict no.pbp new.csv", "no.pbp: no such file", "check the path")
     fails(capfd, 1, "info no.pbp", "no.pbp: no such file")
@@ -99,7 +117,7 @@ def test_a_destination_that_cannot_be_is_refused_before_the_work(
     folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PBPRegressor, "fit", lambda *_: pytest.fail("it was fitted"))
-    fit = "fit homes.csv --target price"
+    fit = "fit --fast homes.csv --target price"
     fails(capfd, 1, f"{fit} -o nowhere/m.pbp", "nowhere/m.pbp", "no folder", "make it first")
     fails(capfd, 1, f"{fit} -o {folder}", "is a directory")
     fails(capfd, 1, f"{fit} -o m.pbp --report nowhere/r.html", "--report nowhere/r.html")
@@ -194,17 +212,17 @@ def test_a_table_that_cannot_be_fitted(
     folder: Path, capfd: Captured, content: bytes, fragments: list[str]
 ) -> None:
     (folder / "t.csv").write_bytes(content)
-    fails(capfd, 1, "fit t.csv --target price --test-fraction 0 -o m.pbp", *fragments)
+    fails(capfd, 1, "fit --fast t.csv --target price --test-fraction 0 -o m.pbp", *fragments)
     assert not (folder / "m.pbp").exists()
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
     (folder / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (folder / "sold.csv").read_bytes())
-    assert call("fit bom.csv --target price --drop id --epochs 1 -o bom.pbp") == 0
+    assert call("fit --fast bom.csv --target price --drop id --epochs 1 -o bom.pbp") == 0
 
 
 def test_columns_that_are_not_there(folder: Path, capfd: Captured) -> None:
-    fit = "fit homes.csv -o m.pbp --target"
+    fit = "fit --fast homes.csv -o m.pbp --target"
     fails(capfd, 1, f"{fit} prize", "homes.csv", "no column 'prize'", "'price'")
     fails(capfd, 1, f"{fit} price --drop ID", "no column 'ID'")
     fails(capfd, 1, f"{fit} price --features area,size", "no column 'size'")
@@ -227,14 +245,14 @@ def test_missing_values_are_counted_over_the_whole_table(folder: Path, capfd: Ca
     frame.loc[::10, "area"] = float("nan")
     frame.loc[3, "city"] = None
     frame.to_csv("gaps.csv", index=False)
-    fit = "fit gaps.csv --target price --epochs 1 -o m.pbp"
+    fit = "fit --fast gaps.csv --target price --epochs 1 -o m.pbp"
     fails(capfd, 1, fit, "'city' (1 row), 'area' (50 rows)", "in 51 of 500 rows")
     assert call(f"{fit} --drop area,city") == 0
 
 
 def test_too_few_rows_to_hold_some_out(folder: Path, capfd: Captured) -> None:
     (folder / "one.csv").write_text("rooms,price\n1,2\n")
-    fails(capfd, 1, "fit one.csv --target price -o m.pbp", "1 row", "--test-fraction 0")
+    fails(capfd, 1, "fit --fast one.csv --target price -o m.pbp", "1 row", "--test-fraction 0")
 
 
 def test_a_name_the_predictions_need_is_taken(folder: Path, capfd: Captured) -> None:
@@ -280,7 +298,9 @@ def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PBPRegressor, "fit", interrupted)
-    fails(capfd, 130, "fit homes.csv --target price -o homes.pbp", "interrupted", "unchanged")
+    fails(
+        capfd, 130, "fit --fast homes.csv --target price -o homes.pbp", "interrupted", "unchanged"
+    )
 
 
 def test_errors_are_red_where_colours_are_wanted(
@@ -318,7 +338,7 @@ def test_ctrl_c_in_the_middle_of_a_fit(folder: Path) -> None:
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "main()\n"
     )
-    arguments = ["fit", "homes.csv", "--target", "price", "-o", "homes.pbp"]
+    arguments = ["fit", "--fast", "homes.csv", "--target", "price", "-o", "homes.pbp"]
     before = (folder / "homes.pbp").read_bytes()
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True)
     assert result.returncode == 130

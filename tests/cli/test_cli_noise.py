@@ -34,7 +34,7 @@ def run(*arguments: object) -> str:
 
 def test_the_noise_of_each_row_is_in_the_table(table: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.pbp", tmp_path / "p.csv"
-    run("fit", table, "--target", "y", "--drop", "kind", "--noise", "input", "-o", model)
+    run("fit", "--fast", table, "--target", "y", "--drop", "kind", "--noise", "input", "-o", model)
     run("predict", model, table, "-o", out)
     predicted = pd.read_csv(out)
     assert np.corrcoef(predicted["std_noise"], predicted["x"])[0, 1] > 0.9
@@ -46,13 +46,34 @@ def test_the_noise_of_each_row_is_in_the_table(table: Path, tmp_path: Path) -> N
 
 def test_tails(table: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.pbp"
-    run("fit", table, "--target", "y", "--drop", "kind", "--noise-tail", "heavy", "-o", model)
+    run(
+        "fit",
+        "--fast",
+        table,
+        "--target",
+        "y",
+        "--drop",
+        "kind",
+        "--noise-tail",
+        "heavy",
+        "-o",
+        model,
+    )
     assert probprop.load(model).estimator.noise_tail == "heavy"
 
 
 @pytest.mark.parametrize("option", [("--noise", "input"), ("--noise-tail", "heavy")])
 def test_classes_have_no_noise(table: Path, tmp_path: Path, option: tuple[str, str]) -> None:
-    arguments = ["fit", str(table), "--target", "kind", *option, "-o", str(tmp_path / "m.pbp")]
+    arguments = [
+        "fit",
+        "--fast",
+        str(table),
+        "--target",
+        "kind",
+        *option,
+        "-o",
+        str(tmp_path / "m.pbp"),
+    ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "'kind' holds classes, which have no noise" in " ".join(result.output.split())

@@ -31,7 +31,7 @@ from probprop.table import TableError, TableModel, fit_table_model, read_table
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
 ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
-FIT = "fit loads.csv --epochs 3 --hidden 5 -o m.pbp"
+FIT = "fit --fast loads.csv --epochs 3 --hidden 5 -o m.pbp"
 
 
 def loads(n: int = 70) -> pd.DataFrame:
@@ -55,7 +55,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = loads()
     frame[:50].to_csv(folder / "loads.csv", index=False)
     frame[50:].to_csv(folder / "new.csv", index=False)
-    line = ["fit", str(folder / "loads.csv"), "--target", COMMA, "--target", "cost", "--drop"]
+    line = [
+        "fit",
+        "--fast",
+        str(folder / "loads.csv"),
+        "--target",
+        COMMA,
+        "--target",
+        "cost",
+        "--drop",
+    ]
     line += ["kind,flag", "--epochs", "3", "--hidden", "5", "-q", "-o", str(folder / "two.pbp")]
     assert run(line) == 0
     return folder
@@ -111,7 +120,7 @@ def test_one_target_is_as_it_was() -> None:
 
 @pytest.mark.parametrize("options", ["--ensemble 2", "--memory 3"])
 def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
-    line = f"fit loads.csv --target a,cost --features b,wall --hidden 3 --epochs 2 {options}"
+    line = f"fit --fast loads.csv --target a,cost --features b,wall --hidden 3 --epochs 2 {options}"
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")
     assert isinstance(model.estimator, PBPEnsemble) == ("ensemble" in options)

@@ -21,7 +21,7 @@ from probprop.table import TableError, TableModel, fit_table_model, read_table
 from probprop.table.counting import Counting
 
 Captured = pytest.CaptureFixture[str]
-FIT = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,other,other_error"
+FIT = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,other,other_error"
 
 
 def stars(n: int = 80) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
 
 
 def test_errors_of_several_targets() -> None:
-    line = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,n --target light,other"
+    line = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,n --target light,other"
     assert call(f"{line} --error light_error,other_error") == 0
     frame = stars()[:60]
     expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
@@ -86,7 +86,7 @@ def test_errors_of_several_targets() -> None:
 
 
 def test_classes_have_weights() -> None:
-    line = "fit stars.csv --epochs 3 --hidden 4 -o m.pbp --features colour,size"
+    line = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --features colour,size"
     assert call(f"{line} --target kind --weight n --ensemble 2 -q") == 0
     frame = stars()[:60]
     expected = PBPEnsemble(PBPClassifier((4,), n_epochs=3, random_state=0), 2).fit(
@@ -184,12 +184,12 @@ def test_bad_columns_are_named(options: str, message: str, capsys: Captured) -> 
     frame["holed"] = np.where(np.arange(20) == 1, np.nan, 1.0)
     frame["zero"] = 0
     frame.to_csv("bad.csv", index=False)
-    assert call(f"fit bad.csv --target light --epochs 1 --hidden 2 -o b.pbp {options}") != 0
+    assert call(f"fit --fast bad.csv --target light --epochs 1 --hidden 2 -o b.pbp {options}") != 0
     said = " ".join(capsys.readouterr().err.split())
     assert message in said
 
 
 def test_classes_have_no_errors(capsys: Captured) -> None:
-    line = "fit stars.csv --target kind --features colour,size --error light_error -o m.pbp"
+    line = "fit --fast stars.csv --target kind --features colour,size --error light_error -o m.pbp"
     assert call(line) != 0
     assert "is a class, which has no measurement error" in " ".join(capsys.readouterr().err.split())

@@ -113,6 +113,16 @@ def test_missing_entries(tmp_path: Path, kind: str) -> None:
     assert_array_equal(loaded.predict(holes), model.predict(holes))
 
 
+def test_a_column_that_a_fold_has_no_value_of(tmp_path: Path) -> None:
+    rare = X.copy()
+    rare[:, 1] = np.where(np.arange(len(X)) == 5, 1.0, np.nan)
+    model = small(candidates=[RAW], missing="marginalize").fit(rare, Y)
+    scales = [member.standardizer_.x_scale[1] for member in model.estimators_]
+    assert sorted(scales)[-1] == np.inf
+    loaded = assert_comes_back(model, tmp_path)
+    assert_array_equal(loaded.predict(X), model.predict(X))
+
+
 def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
     load(path).save(path.parent / "again")
     assert (path.parent / "again").read_bytes() == path.read_bytes()

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
-from probprop import PBPRegressor, plot
+from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
 from probprop.metrics import predictive_coverage
 from probprop.predictive.gaussian import Predictive
 
@@ -316,6 +316,7 @@ class TestWeightPosterior:
 
 
 CLASSES = np.arange(30) % 2
+CURVES = [CandidateCurve(Candidate(n, 50, n), (20, 40, 80), (-n, 1 - n, -n)) for n in (2, 9, 32)]
 PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
 
 
@@ -335,6 +336,8 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
         case "reliability" | "roc_curve":
             drawn: Axes = getattr(plot, name)(CLASSES, PROBA, ax=ax)
             return drawn
+        case "candidate_curves":
+            return plot.candidate_curves(CVChoice(tuple(CURVES), 2, 20), ax=ax)
         case "confusion_matrix":
             return plot.confusion_matrix(CLASSES, PROBA, ["no", "yes"], ax=ax)
         case _:

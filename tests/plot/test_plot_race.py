@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import Candidate, CandidateCurve, CVChoice, plot
+from probprop.plot.race import candidate_in_words
 
 matplotlib.use("Agg")
 
@@ -33,7 +34,7 @@ def test_each_candidate_is_a_line_and_the_choice_a_ring() -> None:
     for line, curve in zip(lines, CURVES[:3], strict=True):
         assert_array_equal(line.get_xdata(), curve.n_epochs)
         assert_array_equal(line.get_ydata(), curve.calibrated)
-        assert line.get_label() == plot.candidate_in_words(curve.candidate)
+        assert line.get_label() == candidate_in_words(curve.candidate)
     assert_allclose(ring.get_xydata(), [[20, -1.5]])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["raw, 50", "32 ramps, 50 + 50", "memory 10", "no bound", "chosen"]
@@ -59,5 +60,5 @@ def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
 
 
 def test_words() -> None:
-    assert plot.candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, memory 2.5"
-    assert plot.candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no bound"
+    assert candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, memory 2.5"
+    assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no bound"

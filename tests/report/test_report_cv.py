@@ -22,6 +22,7 @@ from probprop.report import (
     regression_sections,
     render,
 )
+from probprop.report.regression import _coverage_sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -115,6 +116,11 @@ def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> 
     assert "0.50 times as large" in text
     assert "narrowed" in text
     assert line in calibration_in_words(model)
+
+
+def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
+    assert "PBPRegressorCV" in _coverage_sentence(0.8, 1_000, "")
+    assert "PBPRegressorCV" not in _coverage_sentence(0.8, 1_000, "", calibrated=True)
 
 
 def test_the_calibration_of_probabilities() -> None:

@@ -32,6 +32,7 @@ from probprop.cli.recipes import (
     OneNetwork,
     Recipe,
     budget_of,
+    check_no_budget,
     takes_one_network,
 )
 from probprop.cli.scores import show
@@ -122,6 +123,7 @@ def active(
     check_range("--seed", seed, 0, 2**32 - 1)
     options, seconds = NetworkOptions(hidden, epochs), budget_of(budget)
     options.check()
+    check_no_budget(options.given, fast=fast, budget=budget)
     if pool == "-":
         raise typer.BadParameter("give the path of a file", param_hint="POOL")
     check_table_extension(output)

@@ -256,6 +256,17 @@ def budget_of(text: str | None) -> str | float:
     return seconds
 
 
+def check_no_budget(reasons: Sequence[str], *, fast: bool, budget: str | None) -> None:
+    """Refuse a budget where one network is fitted: with --fast, or for these reasons."""
+    if budget is not None and (fast or reasons):
+        word = "--fast" if fast else reasons[0]
+        raise typer.BadParameter(
+            f"with {word} one network is fitted and no settings are compared: leave one of the "
+            "two out",
+            param_hint="--budget",
+        )
+
+
 def takes_one_network(
     terminal: Terminal, reasons: Sequence[str], *, fast: bool, budget: str | None
 ) -> bool:
@@ -268,20 +279,9 @@ def takes_one_network(
         What one network alone can do, such as options, as the user knows it.
     fast : bool
     budget : str or None
-        As it was given.
-
-    Raises
-    ------
-    typer.BadParameter
-        There is a budget, which one network does not have.
+        As it was given; it is refused with one network.
     """
-    if budget is not None and (fast or reasons):
-        word = "--fast" if fast else reasons[0]
-        raise typer.BadParameter(
-            f"with {word} one network is fitted and no settings are compared: leave one of the "
-            "two out",
-            param_hint="--budget",
-        )
+    check_no_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:
         listed = " and ".join([", ".join(reasons[:-1]), reasons[-1]] if reasons[1:] else reasons)
         terminal.note(

@@ -34,6 +34,7 @@ from probprop.cli.recipes import (
     Recipe,
     TailOption,
     budget_of,
+    check_no_budget,
     takes_one_network,
 )
 from probprop.cli.scores import score_table, scores, show, write_model_report
@@ -187,10 +188,12 @@ def fit(
     predicted, as if they had weight 1 and no known error.
 
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
-    table and options give the same model.
+    table and options give the same model, unless --budget is in seconds.
     """
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
+    reasons = [*options.given, *(["--error"] if error else [])]
+    check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
     check_range("--seed", seed, 0, 2**32 - 1)
     if not 0.0 <= test_fraction < 1.0:
@@ -230,7 +233,6 @@ def fit(
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
     if labels is not None:
         options.check_classes(targets[0])
-    reasons = [*options.given, *(["--error"] if error else [])]
     reasons += ["several targets"] if len(targets) > 1 else []
     of_classes = labels is not None
     recipe: Recipe = Choosing(seconds, of_classes, seed, missing.value)

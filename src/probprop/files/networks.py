@@ -280,11 +280,14 @@ def _check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
     """Refuse arrays that no fitted model has."""
     if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
         raise ValueError("the shapes or dtypes of the arrays do not fit together")
+    variance = arrays.get("missing_variance")
     for k, a in arrays.items():
         lowest = 0.0 if k.startswith(("v_w", "noise_v_w", "x_scale")) else -math.inf
-        if a.size == 0 or not (np.isfinite(a) & (a > lowest)).all():
+        usual = np.isfinite(a)
+        if k == "x_scale" and variance is not None:  # a column without any value has no scale
+            usual |= (a == math.inf) & (variance == 0.0)
+        if a.size == 0 or not (usual & (a > lowest)).all():
             raise ValueError(f"{k} has values that no fitted model has")
-    variance = arrays.get("missing_variance")
     if variance is not None and not {*variance.tolist()} <= {0.0, 1.0}:
         raise ValueError("missing_variance has values that no fitted model has")
 

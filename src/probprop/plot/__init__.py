@@ -36,12 +36,11 @@ from probprop.plot.predictions import (
     predictive_band,
     residuals_against_std,
 )
-from probprop.plot.race import candidate_curves, candidate_in_words
+from probprop.plot.race import candidate_curves
 
 __all__ = [
     "calibration",
     "candidate_curves",
-    "candidate_in_words",
     "confusion_matrix",
     "important_features",
     "partial_dependence",

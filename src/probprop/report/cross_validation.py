@@ -12,6 +12,7 @@ from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.out_of_fold import Squares
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members
+from probprop.plot.race import candidate_in_words
 from probprop.report.choice_words import candidate_in_full, epochs_in_words, gain_in_words
 from probprop.report.document import Section
 from probprop.report.facts import number
@@ -100,13 +101,13 @@ def _why(choice: CVChoice) -> str:
     return (
         f"Its log-likelihood there is {_score(score)} per row, "
         f"{score - second.calibrated:.3f} above the next best, "
-        f'"{plot.candidate_in_words(others[0].candidate)}" after '
+        f'"{candidate_in_words(others[0].candidate)}" after '
         f"{epochs_in_words(second.n_epochs)}."
     )
 
 
 def _race_row(curve: CandidateCurve, chosen: bool) -> list[str]:
-    name = plot.candidate_in_words(curve.candidate)
+    name = candidate_in_words(curve.candidate)
     if not curve.n_epochs:
         return [name, "–", "–", "–", curve.outcome]
     best = _best_of(curve)

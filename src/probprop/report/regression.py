@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,13 +90,14 @@ def regression_sections(
         )
     rows, names = check_rows(X, y, feature_names, len(targets))
     observed = np.asarray(y, np.float64).reshape(len(rows), -1).T  # a row per target
+    calibrated = is_cross_validated(model)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictive = cast(TargetDistribution, model.predict_distribution(rows))
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         scores = [metrics.summary(column, one) for _, column, one in each]
         judged = [
-            [_quality(model, column, score, name, held_out), *_fit_pictures(column, one, name)]
+            [_quality(column, score, name, held_out, calibrated), *_fit_pictures(column, one, name)]
             for score, (name, column, one) in zip(scores, each, strict=True)
         ]
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
@@ -126,11 +127,15 @@ def regression_sections(
 
 
 def _quality(
-    model: Any, y: FloatArray, scores: dict[str, float], target: str, held_out: bool | None
+    y: FloatArray,
+    scores: dict[str, float],
+    target: str,
+    held_out: bool | None,
+    calibrated: bool = False,
 ) -> Section:
     """The numbers that matter, in two sentences and a small table."""
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
-    text = _coverage_sentence(model, scores["coverage_95"], len(y), kind) + "\n\n"
+    text = _coverage_sentence(scores["coverage_95"], len(y), kind, calibrated) + "\n\n"
     text += f"The typical error (RMSE) is {number(scores['rmse'])}, in units of {target}"
     baseline = metrics.rmse(y, np.full_like(y, np.mean(y)))
     if baseline > 0.0:
@@ -161,7 +166,7 @@ def _quality(
     return Section("How good the predictions are", text, (SCORE_HEADER, rows))
 
 
-def _coverage_sentence(model: Any, coverage: float, n: int, kind: str) -> str:
+def _coverage_sentence(coverage: float, n: int, kind: str, calibrated: bool = False) -> str:
     """Say how many of the 95 % intervals held, and whether chance explains the difference."""
     inside = round(coverage * n)
     low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
@@ -175,7 +180,7 @@ def _coverage_sentence(model: Any, coverage: float, n: int, kind: str) -> str:
         advice = ", or PBPRegressorCV, which calibrates them"
         return sentence + (
             ": the error bars are too narrow here. More rows usually help"
-            f"{'' if is_cross_validated(model) else advice}."
+            f"{'' if calibrated else advice}."
         )
     if inside > high:
         return sentence + ": the error bars are wider here than they need be."

@@ -45,8 +45,9 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="PBP, PBPRegressorCV, BayesianRidge, GP, GP ARD, MLP ensemble, "
-            "HistGB, NGBoost or your own module:factory.  [default: all that are installed]",
+            help="PBP, PBPRegressorCV, BayesianRidge, GP, GP ARD, MLP ensemble, deep ensemble, "
+            "HistGB, LightGBM, CatBoost, CatBoost constant, NGBoost or your own module:factory.  "
+            "[default: all that are installed]",
         ),
     ] = None,
     splits: Annotated[

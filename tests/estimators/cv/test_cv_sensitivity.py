@@ -121,6 +121,11 @@ def test_what_predict_refuses_is_refused() -> None:
         model.sample_functions(0)
     with pytest.raises(ValueError, match="expecting 3 features"):
         model.predict_gradient(X[:, :2])
+    holes = np.where(np.arange(3) == 1, np.nan, X[:1])
+    gaps = fitted(CANDIDATES[1], missing="marginalize")
+    assert np.isfinite(gaps.predict(holes)).all()
+    with pytest.raises(ValueError, match="X contains NaN, where predict_gradient has no gradient"):
+        gaps.predict_gradient(holes)
     [f] = model.sample_functions()
     with pytest.raises(ValueError, match="X has 2 features, but SampledFunction is expecting 3"):
         f(X[:, :2])

@@ -185,6 +185,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 tell(share)
 
         found = race(candidates, contest, budget, n_threads=n_threads, report=report)
+        report(1.0)  # all that was left may have been dropped at once
         if bar is not None:
             bar.close()
         members = [

@@ -107,7 +107,7 @@ class LabelsOutOfFold:
     >>> too_sure = np.full(100, 2.0)  # right in 8 rows of 10, where Phi(2) is 0.98
     >>> rows = LabelsOutOfFold(two, too_sure, np.zeros(100), np.where(np.arange(100) < 80, 1, -1))
     >>> round(rows.factor, 1), round(float(np.exp(rows.predictive(rows.factor).log_proba[0, 1])), 2)
-    (4.2, 0.83)
+    (3.6, 0.85)
     """
 
     likelihood: LabelLikelihood

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING
 
 from probprop_lab.experiments.beyond.class_methods import BASE, KNOWN
@@ -32,8 +31,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     if not names:
         return []
     others = [name for name in KNOWN if name != BASE]
-    colours = cycle((VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN, PURPLE, SKY, "black"))
-    looks = {name: look for name, *look in zip(others, colours, cycle("*^vPosDX<"), strict=False)}
+    colours = (VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN, PURPLE, SKY, "black")
+    looks = dict(zip(others, zip(colours, "*^vPosDX<", strict=True), strict=False))
     figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
     ax = figure.subplots()
     for method, (colour, marker) in looks.items():

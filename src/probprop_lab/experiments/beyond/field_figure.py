@@ -1,4 +1,4 @@
-"""The picture of a comparison: log-likelihood above PBP's against the seconds of a fit."""
+"""The picture of a comparison: log-likelihood above PBP's against a fit's processor seconds."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     low, high = panels[0].get_ylim()
     marked = _TICKS + (_FINE_TICKS if low > -1.0 and high < 1.0 else [])
     set_ticks(panels[0].yaxis, sorted(marked))
-    figure.supxlabel("seconds of a fit", fontsize="medium")
+    figure.supxlabel("processor seconds of a fit", fontsize="medium")
     figure.supylabel("log-likelihood above PBP's", fontsize="medium")
     found = {h.get_label(): h for ax in panels for h in ax.get_legend_handles_labels()[0]}
     shown = [name for name in marks if name in found]
     figure.legend([found[k] for k in shown], shown, loc="outside upper center", ncols=3)
-    words = "Log-likelihood above PBP's against the seconds of a fit; up and left is better"
+    words = "Log-likelihood above PBP's against a fit's processor seconds; up and left is better"
     return [(figure, f"{words}: {', '.join(names)}")]
 
 

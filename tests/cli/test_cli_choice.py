@@ -1,0 +1,265 @@
+"""`probprop fit` and `active` choose their settings, unless one network is asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from rich.console import Console
+
+from cli_tables import call, homes
+from probprop import (
+    Candidate,
+    PBPClassifier,
+    PBPClassifierCV,
+    PBPEnsemble,
+    PBPRegressor,
+    PBPRegressorCV,
+    load,
+)
+from probprop.cli import application
+from probprop.cli.console import Terminal
+from probprop.estimators.cv import candidates
+from probprop.table import TableModel, fit_table_model
+
+Captured = pytest.CaptureFixture[str]
+FIT = "fit homes.csv --target price --drop id -o m.pbp"
+FEW = (Candidate(None, (3,), 10.0), Candidate(4, (3,), 10.0))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table in the current folder; small networks are compared, so that it takes no time."""
+    homes(60).to_csv(tmp_path / "homes.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(candidates, "usual_candidates", lambda *_, **__: list(FEW))
+    return tmp_path
+
+
+def saved() -> Any:
+    model = load("m.pbp")
+    assert isinstance(model, TableModel)
+    return model.estimator
+
+
+# ---- What is fitted
+
+
+def test_the_settings_are_chosen_and_fitted_again_on_all_rows(capfd: Captured) -> None:
+    assert call(f"{FIT} --report r.html") == 0
+    err = capfd.readouterr().err
+    model = saved()
+    assert isinstance(model, PBPRegressorCV)
+    assert model.n_samples_seen_ == 60
+    assert model.candidates == [model.choice_.candidate]
+    assert re.search(r"^chosen: .*a layer of 3 units.*; best of 2 settings$", err, re.M)
+    assert re.search(r"^calibrated: error bars times [\d.]+; ", err, re.M)
+    assert "fitted on 54 rows; on the 6 rows held out:" in err
+    epochs = model.estimators_[0].n_iter_
+    assert f"wrote m.pbp: 60 rows, 5 columns, {epochs} epochs, 5 networks" in err
+    assert "best of 2 settings" in Path("r.html").read_text()
+
+
+def test_it_is_the_model_of_the_estimator() -> None:
+    assert call(f"{FIT} --test-fraction 0 --budget fast --seed 3 -q") == 0
+    rows, found = pd.read_csv("homes.csv"), saved()
+    assert found.candidates == "auto"
+    expected = fit_table_model(
+        rows, "price", drop=["id"], estimator=PBPRegressorCV(budget="fast", random_state=3)
+    )
+    known = load("m.pbp").predict(rows, return_std=True)
+    for one, other in zip(known, expected.predict(rows, return_std=True), strict=True):
+        assert_array_equal(one, other)
+
+
+def test_classes_are_chosen_too(capfd: Captured) -> None:
+    assert call("fit homes.csv --target new --drop id -o m.pbp --no-refit") == 0
+    assert isinstance(saved(), PBPClassifierCV)
+    assert saved().n_samples_seen_ == 54
+    err = capfd.readouterr().err
+    assert re.search(r"^calibrated: ", err, re.M)
+    assert "2 classes" in err
+
+
+def test_weights_and_gaps_go_through(capfd: Captured) -> None:
+    table = homes(60)
+    table.loc[3, "area"] = np.nan
+    table["rooms"] = [0, *[2] * 59]
+    table.to_csv("homes.csv", index=False)
+    line = f"{FIT} --weight rooms --missing marginalize"
+    assert call(line) == 0
+    model = saved()
+    assert (model.missing, model.n_samples_seen_) == ("marginalize", 59)
+    assert "note:" not in capfd.readouterr().err
+
+
+def test_a_number_of_seconds_is_for_both_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    fit = PBPRegressorCV.fit
+
+    def spied(self: PBPRegressorCV, *args: Any, **options: Any) -> Any:
+        given.append(self.budget)
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(PBPRegressorCV, "fit", spied)
+    assert call(f"{FIT} --budget 4 -q") == 0
+    assert call(f"{FIT} --budget 4 --no-refit -q") == 0
+    assert given == [3.0, 1.0, 4.0]
+
+
+def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
+    assert call(f"{FIT} -q") == 0
+    homes(80)[60:].to_csv("more.csv", index=False)
+    assert call("update m.pbp more.csv") == 0
+    err = capfd.readouterr().err
+    assert re.search(r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars", err)
+    assert saved().n_samples_seen_ == 80
+    assert call("info m.pbp") == 0
+    assert re.search(r"^Calibration +error bars times", capfd.readouterr().out, re.M)
+
+
+def test_active_chooses_too(capfd: Captured) -> None:
+    table = homes(60)
+    table.loc[20:, "price"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target price --drop id --ask 2") == 0
+    assert "best of 2 settings" in capfd.readouterr().err
+    table.loc[1:, "price"] = np.nan
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target price --drop id -o first.csv") == 0
+    err = capfd.readouterr().err
+    assert "note: with one measured row one network is fitted, as with --fast" in err
+
+
+# ---- One network
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", PBPRegressor()),
+        ("--hidden 5,4 --epochs 3", PBPRegressor((5, 4), n_epochs=3)),
+        ("--memory 2.5", PBPRegressor(memory=2.5)),
+        ("--memory none --dtype float32", PBPRegressor(dtype="float32")),
+        ("--noise input --noise-tail heavy", PBPRegressor(noise="input", noise_tail="heavy")),
+        ("--ensemble 2", PBPEnsemble(PBPRegressor(), 2, n_jobs=-1)),
+        ("--ensemble 1", PBPRegressor()),
+    ],
+)
+def test_fast_is_the_papers_protocol(options: str, expected: Any) -> None:
+    assert call(f"{FIT} --fast {options} --test-fraction 0 -q") == 0
+    inside = expected if isinstance(expected, PBPRegressor) else expected.estimator
+    inside.set_params(random_state=0)
+    found = saved()
+    assert type(found) is type(expected)
+    assert repr(found) == repr(expected)
+
+
+def test_fast_for_classes_has_their_own_memory() -> None:
+    assert call("fit homes.csv --target new --drop id -o m.pbp --fast -q") == 0
+    assert repr(saved()) == repr(PBPClassifier(random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--epochs 2", "with --epochs one"),
+        ("--hidden 4 --epochs 2 --dtype float32", "with --hidden, --epochs and --dtype one"),
+        ("--noise constant --epochs 2", "with --epochs and --noise one"),
+        ("--error rooms", "with --error one"),
+        ("--target area", "with several targets one"),
+    ],
+)
+def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, words: str) -> None:
+    assert call(f"{FIT} {options} --test-fraction 0") == 0
+    err = capfd.readouterr().err
+    note = f"note: {words} network is fitted, as with --fast, and no settings are compared\n"
+    assert err.count("note:") == 1
+    assert note in err
+    assert isinstance(saved(), PBPRegressor)
+    assert call(f"{FIT} {options} --test-fraction 0 --fast") == 0
+    assert "note:" not in capfd.readouterr().err
+
+
+# ---- Usage
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--budget much", "--budget: 'much' is neither fast, good, best nor a number of seconds"),
+        ("--budget 0", "--budget: '0' is neither"),
+        ("--budget inf", "--budget: 'inf' is neither"),
+        ("--budget -3", "--budget: '-3' is neither"),
+        ("--budget good --fast", "--budget: with --fast one network is fitted"),
+        ("--budget 3 --hidden 5", "--budget: with --hidden one network is fitted"),
+        ("--budget 3 --error rooms", "--budget: with --error one network is fitted"),
+        ("--budget best --target area", "--budget: with several targets one network"),
+        ("--memory some", "--memory: 'some' is neither a number nor none"),
+        ("--memory auto", "--memory: 'auto' is neither a number nor none"),
+        ("--memory nan", "--memory: 'nan' is neither a number nor none"),
+        ("--memory 0.5", "--memory: 0.5 is not at least 1"),
+        ("--epochs auto", "Invalid value for '--epochs'"),
+        ("--epochs -2", "--epochs: -2 is not at least 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_code_2(
+    capfd: Captured, options: str, message: str
+) -> None:
+    assert call(f"{FIT} {options}") == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err)
+    assert message in err
+    assert not Path("m.pbp").exists()
+
+
+# ---- What is shown on the way
+
+
+@pytest.mark.parametrize("options", ["", "--fast"])
+def test_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
+    err = Console(file=open("err.txt", "w"), force_terminal=True, width=200)  # noqa: SIM115
+    terminal = Terminal(Console(quiet=True), err)
+    monkeypatch.setattr(application, "make_terminal", lambda quiet: terminal)
+    assert call(f"{FIT} {options}") == 0
+    err.file.close()
+    shown = Path("err.txt").read_text()
+    assert shown.index("fitting 54 rows") < shown.index("fitting again on all 60 rows")
+    assert " left" in shown
+    assert ("noise std" in shown) == bool(options)
+
+
+def test_the_share_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    rows = homes(60)
+    model = PBPRegressorCV(budget="fast", random_state=0)
+    fit_table_model(rows, "price", drop=["id"], estimator=model, callback=shares.append)
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] < shares[-1] == 1.0
+
+
+def test_ctrl_c_goes_on_with_the_best_so_far(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = PBPRegressorCV.fit
+
+    def interrupted(self: PBPRegressorCV, *args: Any, **options: Any) -> Any:
+        told: list[float] = []
+
+        def press(share: float) -> None:
+            told.append(share)
+            if self.candidates == "auto" and len(told) == 3:  # after the first comparison
+                raise KeyboardInterrupt
+
+        return fit(self, *args, **{**options, "callback": press})
+
+    monkeypatch.setattr(PBPRegressorCV, "fit", interrupted)
+    assert call(FIT) == 0
+    assert "note: Ctrl-C ended the comparison of the candidates." in capfd.readouterr().err
+    assert saved().n_samples_seen_ == 60
