@@ -54,8 +54,6 @@ CV_KINDS = {
 }
 """The cross-validated estimators by name."""
 
-_NOISE = {"noise": "constant", "noise_tail": "gaussian"}  # of members, if they have any
-
 _SPLITTERS = (
     "GroupKFold",
     "GroupShuffleSplit",
