@@ -140,7 +140,8 @@ def _check_members(model: Any) -> None:
         own, parameters = member.get_params(), first.get_params()
         if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
             raise ValueError("the members do not have the same parameters")
-        if any(own.get(k, usual) != usual for k, usual in _NOISE.items()):
+        usual = type(member)().get_params()
+        if any(own[k] != usual[k] for k in ("noise", "noise_tail") if k in usual):
             raise ValueError("the members have noise that no member has")
 
 
