@@ -167,11 +167,6 @@ def test_information_gain_is_the_mutual_information() -> None:
         assert gain == pytest.approx(weight @ divergence / weight.sum(), rel=1e-12, abs=1e-15)
 
 
-def test_a_target_that_is_certain_gives_no_information() -> None:
-    gain = information_gain(Variances(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.ones(2))
-    np.testing.assert_allclose(gain, [0.0, 0.5 * np.log(2.0)])
-
-
 def test_nothing_is_drawn_to_noise() -> None:
     X = rows(3)
     noisy = Noisy(np.array([1.0, 1.2, 1.0]), np.array([9.0, 1.0, 0.5]))

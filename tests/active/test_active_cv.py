@@ -19,7 +19,7 @@ from probprop.active import (
     thompson,
     upper_confidence_bound,
 )
-from probprop.active.strategies import predict_variances
+from probprop.active.strategies import Variances, information_gain, predict_variances
 from probprop.encoding.piecewise import PiecewiseLinear, encode
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -64,6 +64,11 @@ def test_powers_of_targets(strategy: Any) -> None:
     predicted = model.predict(X[60:])
     if strategy != "information_gain":
         assert predicted[chosen].mean() > 2.0 * predicted.mean()
+
+
+def test_a_target_that_is_certain_gives_no_information() -> None:
+    gain = information_gain(Variances(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.ones(2))
+    assert_allclose(gain, [0.0, 0.5 * np.log(2.0)])
 
 
 def test_scores_of_powers_by_finite_differences() -> None:

@@ -16,15 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
-from probprop import (
-    BoxCox,
-    Candidate,
-    CandidateCurve,
-    CVChoice,
-    PBPRegressor,
-    TransformedPredictive,
-    plot,
-)
+from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
 from probprop.metrics import predictive_coverage
 from probprop.predictive.gaussian import Predictive
 
@@ -150,15 +142,6 @@ class TestPredictedAgainstObserved:
             f"observed in 95 % interval: {100 - 100 * outside.mean():.1f} %",
             f"observed outside it: {100 * outside.mean():.1f} %",
         ]
-
-    def test_a_mean_may_lie_outside_its_interval(self) -> None:
-        log_y = Predictive([0.0, 1.0], [3.0, 3.0], 4.0, 6.0)
-        p = TransformedPredictive(log_y, BoxCox(0.0))
-        assert (p.mean > p.interval(0.95)[1]).all()
-        ax = plot.predicted_against_observed([1.0, 2.0], p)
-        assert_array_equal(ax.get_lines()[1].get_ydata(), p.mean)
-        ends = [segment[:, 1] for segment in ax.collections[0].get_segments()]
-        assert_allclose(ends, np.transpose(p.interval(0.95)))
 
     def test_draws_a_thousand_of_many_rows_and_counts_them_all(self) -> None:
         p = Predictive(np.arange(4000.0), np.zeros(4000), 1.0, 6.0)
