@@ -27,7 +27,7 @@ from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
 from probprop.predictive.box_cox import BoxCox, box_cox_of
 
-_POWERS = np.linspace(0.0, 1.0, 21)
+_POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _N_ERRORS = 2.0  # standard errors of a gain that is clear
 _MIN_ROWS = 20  # with fewer, nothing is clear
 
