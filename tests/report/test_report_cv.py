@@ -94,6 +94,15 @@ def test_the_calibration_of_error_bars() -> None:
     )
 
 
+def test_a_calibration_in_an_interpreter() -> None:
+    found = fitted("values").calibration_
+    gain = f"gain {found.gain:.3g} ± {found.gain_error:.2g}"
+    with_noise = f"Calibration(factor={found.factor:.3g}, a noise network ({gain}), n=150)"
+    assert repr(found) == with_noise
+    bare = repr(replace(found, noise=None, gain=np.nan))
+    assert bare == f"Calibration(factor={found.factor:.3g}, the same noise everywhere, n=150)"
+
+
 @pytest.mark.parametrize(
     ("gain", "words", "line"),
     [

@@ -19,9 +19,10 @@ from probprop.inference.noise import LogScale
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
+from probprop.predictive.words import short_repr
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """How the variances of the networks were corrected on rows held out.
 
@@ -48,6 +49,11 @@ class Calibration:
     gain: float = np.nan
     gain_error: float = np.nan
     n_rows: float = 0.0
+
+    def __repr__(self) -> str:
+        noise = "the same noise everywhere" if self.noise is None else "a noise network"
+        gain = "" if np.isnan(self.gain) else f" (gain {self.gain:.3g} ± {self.gain_error:.2g})"
+        return short_repr(self, f"factor={self.factor:.3g}", noise + gain, f"n={self.n_rows:.6g}")
 
     def after(self, oof: OutOfFold, X: Array) -> Calibration:
         """Return the calibration after more rows, X, which `oof` has predictions of.
