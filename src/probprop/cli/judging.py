@@ -11,8 +11,8 @@ import typer
 
 from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
+from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
-from probprop.cli.output import check_destination
 from probprop.cli.scores import score_table, scores, write_model_report
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def evaluate(
     Give rows that the model has not seen: on the rows it was fitted on, it looks better than
     it is.
     """
-    check_destination(report, "--report")
+    check_destinations({"--report": report}, {"MODEL": model, "DATA": data})
     from probprop.table import read_table
 
     terminal = terminal_of(context)
