@@ -37,7 +37,7 @@ from probprop.cli.recipes import (
     check_no_budget,
     takes_one_network,
 )
-from probprop.cli.scores import score_table, scores, show, write_model_report
+from probprop.cli.scores import judge, show, show_scores, write_model_report
 from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -260,7 +260,8 @@ def fit(
         terminal.say(
             f"fitted on {plural(len(train), 'row')}; on the {plural(len(test), 'row')} held out:"
         )
-        _show_scores(model, test, terminal)
+        if not terminal.quiet:
+            show_scores(terminal, model, judge(model, test))
     if report is not None:
         held_out = len(test) > 0
         write_model_report(report, model, test if held_out else train, held_out=held_out)
@@ -372,8 +373,3 @@ def _split(
         n_test = min(n_test, len(order) - len(last))
     # In the order of the file, so that the fit depends on the seed in one way only.
     return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]
-
-
-def _show_scores(model: TableModel, frame: DataFrame, terminal: Terminal) -> None:
-    if not terminal.quiet:
-        terminal.table(*score_table(model.targets, scores(model, frame)))
