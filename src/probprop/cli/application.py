@@ -20,7 +20,7 @@ from probprop.cli import (
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-_ANYWHERE = ("--quiet", "-q", "--debug")
+_ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 
 _HELP = """Regression on tables with honest uncertainty, by Bayesian neural networks.
 
@@ -60,13 +60,17 @@ def start(
         bool,
         typer.Option("--quiet", "-q", help="Print results and errors only; may stand anywhere."),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Print notes on the algorithm; may stand anywhere."),
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""
     if not isinstance(context.obj, Terminal):
-        context.obj = make_terminal(quiet=quiet)
+        context.obj = make_terminal(quiet=quiet, verbose=verbose)
     if version:
         context.obj.result(f"probprop {__version__}")
         raise typer.Exit
@@ -79,7 +83,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
     debug = "--debug" in arguments
-    terminal = make_terminal(quiet="--quiet" in arguments or "-q" in arguments)
+    terminal = make_terminal(
+        quiet="--quiet" in arguments or "-q" in arguments,
+        verbose="--verbose" in arguments or "-v" in arguments,
+    )
     try:
         with terminal.warnings_as_notes():
             command = typer.main.get_command(app)

@@ -42,11 +42,14 @@ class Terminal:
     out, err : rich.console.Console
     quiet : bool
         Print results and errors only.
+    verbose : bool
+        Print notes on the algorithm too.
     """
 
     out: Console
     err: Console
     quiet: bool = False
+    verbose: bool = False
 
     def say(self, text: str) -> None:
         """Print a line about what was done, on standard error; nothing with --quiet."""
@@ -176,6 +179,9 @@ class Terminal:
         seen: set[str] = set()
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
+            # By name: to import the class would load NumPy before the arguments are read.
+            if type(message).__name__ == "UpdateWarning" and not self.verbose:
+                return
             text = " ".join(str(message).split())
             if text not in seen:
                 seen.add(text)
@@ -188,12 +194,12 @@ class Terminal:
             yield
 
 
-def make_terminal(*, quiet: bool) -> Terminal:
+def make_terminal(*, quiet: bool, verbose: bool = False) -> Terminal:
     """Return the terminal of this process; a pipe has no width, so that lines are not cut."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = 1000
-    return Terminal(out, err, quiet)
+    return Terminal(out, err, quiet, verbose)
 
 
 def terminal_of(context: typer.Context) -> Terminal:

@@ -106,7 +106,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback)
-        warn_of_counts(self.history_)
+        warn_of_counts(self.history_, self.posterior_)
         return self
 
     def _start_afresh(self, given: Given, callback: Callback | None) -> None:
