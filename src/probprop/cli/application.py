@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
+import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Annotated
@@ -82,6 +85,7 @@ def start(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
+    _write_any_character()
     debug = "--debug" in arguments
     terminal = make_terminal(
         quiet="--quiet" in arguments or "-q" in arguments,
@@ -96,6 +100,12 @@ def run(arguments: Sequence[str]) -> int:
             )
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except (BrokenPipeError, SystemExit) as end:
+        # Who reads has read enough, as `head` does. Typer makes an exit of it, with the code 1.
+        if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
+            raise
+        code = 0
+        _discard_output()
     except Exception as error:
         if debug:
             raise
@@ -103,6 +113,19 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:
         terminal.error("interrupted; files that were there before are unchanged")
     return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere: Python would complain of the pipe at its end."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _write_any_character() -> None:
+    """Escape what the encoding of a terminal lacks: no letter is worth a failure."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _move_to_front(arguments: Sequence[str]) -> list[str]:
