@@ -103,8 +103,8 @@ def test_targets_with_commas_and_repeated(given: list[str], capfd: Captured) -> 
     out, err = capfd.readouterr()
     assert "wrote m.pbp: 50 rows, 2 columns, 3 epochs, 2 targets" in err
     assert probprop.load("m.pbp").targets == (["a", "cost"] if "=" in given[0] else ["cost", "a"])
-    header = out.splitlines()[0].split()
-    assert sorted(header) == ["a", "cost", "measure"]
+    header = re.split(r"  +| (?=a$|cost$)", re.sub(r"(\w+): mean alone", "", out.splitlines()[0]))
+    assert sorted(name.strip() for name in header if name.strip()) == ["a", "cost", "measure"]
 
 
 def test_one_target_is_as_it_was() -> None:
@@ -168,9 +168,9 @@ def test_evaluate_judges_each_target(capfd: Captured) -> None:
         assert scores["log_likelihood"] == pytest.approx(log_p, rel=1e-9)
     assert call("evaluate two.pbp new.csv") == 0
     first, *rows = capfd.readouterr().out.splitlines()
-    assert re.fullmatch(rf"measure +{COMMA} +cost", first)
+    assert re.fullmatch(rf"measure +{COMMA} +{COMMA}: mean alone +cost +cost: mean alone", first)
     assert len(rows) == 10
-    rmse = re.fullmatch(r"RMSE +(\S+) +(\S+)", rows[0])
+    rmse = re.fullmatch(r"RMSE +(\S+) +\S+ +(\S+) +\S+", rows[0])
     assert rmse is not None
     assert float(rmse[1]) == pytest.approx(found["targets"][COMMA]["rmse"], rel=1e-3)
 
@@ -208,9 +208,10 @@ def test_the_report_has_sections_of_each_target() -> None:
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
     assert [s.title for s in made] == [*titles, "Training", "Weights", "More measures", "The model"]
     header, rows = made[-2].table or ([], [])
-    assert header == ["Measure", COMMA, "cost", "How to read it"]
+    names = [COMMA, f"{COMMA}: mean alone", "cost", "cost: mean alone"]
+    assert header == ["Measure", *names, "How to read it"]
     error = frame["cost"] - model.estimator.predict(X)[:, 1]
-    assert float(rows[0][2].replace(",", "")) == pytest.approx(np.abs(error).mean(), rel=1e-3)
+    assert float(rows[0][3].replace(",", "")) == pytest.approx(np.abs(error).mean(), rel=1e-3)
     with pytest.raises(ValueError, match=r"y of shape \(20,\)"):
         regression_sections(model.estimator, X, y[:, 0], target=model.target, **options)
     with pytest.raises(ValueError, match="target must name each target of the model, 2 in num"):

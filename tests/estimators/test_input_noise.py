@@ -317,8 +317,9 @@ def test_uncertain_and_missing_inputs():
 def test_a_wild_target_is_absorbed():
     X, y, _ = trumpet(300)
     y[7] = 1000.0 * y.std()
-    with pytest.warns(RuntimeWarning, match="quadrature"):
-        model = PBPRegressor(noise="input", random_state=0).fit(X, y)
+    model = PBPRegressor(noise="input", random_state=0).fit(X, y)
+    # One row in 12,000 updates is too few for a warning; the history has it.
+    assert sum(epoch.n_guarded for epoch in model.history_) > 0
     assert np.isfinite(model.predict_distribution(X).std_noise).all()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from model_files import assert_same, files_in, fitted, no_root, refused
+from probprop._atomic import replacing
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import load
 
@@ -79,9 +80,45 @@ def test_a_directory_that_cannot_be_synced_is_no_failure(
 
 
 def test_missing_directory(tmp_path: Path, model: PBPRegressor) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         model.save(tmp_path / "none" / "m")
+    assert caught.value.filename == str(tmp_path / "none" / "m")
+    assert "tmp'" not in str(caught.value).replace(str(tmp_path), "")
     assert files_in(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path, model: PBPRegressor) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    abandoned, alive = (tmp_path / f".probprop-{16 * c}.tmp" for c in "0f")
+    another = tmp_path / ".probprop-notes.tmp"
+    for file in (abandoned, alive, another):
+        file.write_bytes(b"half a model")
+    with open(alive, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as a process does while it writes
+        model.save(tmp_path / "m")
+        assert files_in(tmp_path) == sorted([alive.name, another.name, "m"])
+    model.save(tmp_path / "m")
+    assert files_in(tmp_path) == [another.name, "m"]
+
+
+def test_writers_do_not_remove_the_files_of_one_another(tmp_path: Path) -> None:
+    with replacing(tmp_path / "a") as outer:
+        outer.write(b"a")
+        with replacing(tmp_path / "b") as inner:
+            inner.write(b"b")
+    assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"a", b"b")
+    assert files_in(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
+def test_the_owner_of_a_replaced_file_stays(path: Path) -> None:
+    os.chown(path, 1234, 4321)
+    path.chmod(0o640)
+    load(path).save(path)
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o640)
 
 
 def test_directory_as_path(tmp_path: Path, model: PBPRegressor) -> None:

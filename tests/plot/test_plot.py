@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
 from probprop.metrics import predictive_coverage
+from probprop.metrics.verdict import largest_by_chance
 from probprop.predictive.gaussian import Predictive
 
 matplotlib.use("Agg")
@@ -169,11 +170,12 @@ class TestCalibration:
         assert ax.get_ylabel() == "observed coverage of progression"
         assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
-    def test_shade_of_chance_is_that_of_the_binomial(self) -> None:
+    def test_shade_of_chance_is_that_of_the_verdict(self) -> None:
         p = Predictive(np.zeros(100), np.zeros(100), 1.0, 6.0)
         vertices = band(plot.calibration(p.sample(1, 0)[0], p), "within chance")
         at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
-        assert_allclose([at_half.min(), at_half.max()], [0.4, 0.6])
+        half = 0.05 * largest_by_chance(100)
+        assert_allclose([at_half.min(), at_half.max()], [0.5 - half, 0.5 + half])
 
 
 def test_residuals_are_drawn_over_multiples_of_the_std() -> None:

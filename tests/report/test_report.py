@@ -32,7 +32,7 @@ from probprop.report import (
 )
 from probprop.report.facts import number
 from probprop.report.parts import axis_label
-from probprop.report.regression import _coverage_sentence, _quality
+from probprop.report.regression import _quality
 
 HOSTILE = '<script>alert("&amp;")</script>'
 
@@ -273,7 +273,7 @@ def test_headline_has_the_numbers(
     assert f"(RMSE) is {rmse:.2f}, in units of progression: {below:.0f} % below" in headline.text
     scores = metrics.summary(y, model.predict_distribution(X))
     assert headline.table is not None
-    values = {name: value for name, value, _ in headline.table[1]}
+    values = {name: value for name, value, *_ in headline.table[1]}
     assert values["CRPS"] == number(scores["crps"])
     assert values["Log-likelihood"] == number(scores["log_likelihood"])
 
@@ -286,19 +286,17 @@ def test_headline_says_which_rows(
     fitted: tuple[PBPRegressor, Any, Any], held_out: bool | None, said: str
 ) -> None:
     model, X, y = fitted
-    scores = metrics.summary(y, model.predict_distribution(X))
-    assert _quality(y, scores, "progression", held_out).text.count(said) == 1
+    p = model.predict_distribution(X)
+    assert _quality(y, p, "progression", held_out).text.count(said) == 1
 
 
-@pytest.mark.parametrize(
-    ("coverage", "verdict"),
-    [(0.95, "no reason to doubt"), (0.80, "too narrow"), (1.0, "wider here than they need be")],
-)
-def test_verdict_on_the_error_bars(coverage: float, verdict: str) -> None:
-    sentence = _coverage_sentence(coverage, 1_000, "")
-    assert verdict in sentence
-    assert f"{1_000 * coverage:,.0f} ({100 * coverage:.1f} %)" in sentence
-    assert "936 to 963" in sentence
+def test_every_score_stands_beside_that_of_the_mean(sections: list[Section]) -> None:
+    for title in ("How good the predictions are", "More measures"):
+        [table] = [s.table for s in sections if s.title == title]
+        assert table is not None
+        header, rows = table
+        assert header == ["Measure", "Value", "Mean alone", "How to read it"]
+        assert all(row[2] not in ("", "–", row[1]) for row in rows if "Inside" not in row[0])
 
 
 def test_every_section_is_there(sections: list[Section]) -> None:

@@ -16,8 +16,8 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 import matplotlib.pyplot as plt
 
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
+from probprop.metrics.verdict import class_verdict
 from probprop.report import classification_sections, regression_sections, render
-from probprop.report.classification import _calibration_sentence
 
 
 @cache
@@ -83,7 +83,7 @@ def test_it_says_whether_the_rows_were_held_out(held_out, words):
     ("n_right", "words"), [(60, "too sure"), (90, "no reason to doubt"), (99, "more cautious")]
 )
 def test_calibration_in_words(n_right, words):
-    sentence = _calibration_sentence(n_right, np.full(100, 0.9))
+    sentence = class_verdict(n_right, np.full(100, 0.9))
     assert "right in 84 to 96" in sentence
     assert words in sentence
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
 from probprop import Predictive, TransformedPredictive, load
+from probprop.metrics.verdict import Honesty, Verdict
 from probprop.report import (
     calibration_in_words,
     choice_in_words,
@@ -24,7 +25,7 @@ from probprop.report import (
     render,
 )
 from probprop.report.facts import number
-from probprop.report.regression import _coverage_sentence
+from probprop.report.regression import _verdict_sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -134,8 +135,9 @@ def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> 
 
 
 def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
-    assert "PBPRegressorCV" in _coverage_sentence(0.8, 1_000, "")
-    assert "PBPRegressorCV" not in _coverage_sentence(0.8, 1_000, "", calibrated=True)
+    narrow = Verdict(Honesty("", 1_000, 0.0, None, (0.95, 0.8)), ())
+    assert "PBPRegressorCV" in _verdict_sentences(narrow, calibrated=False)
+    assert "PBPRegressorCV" not in _verdict_sentences(narrow, calibrated=True)
 
 
 def test_the_calibration_of_probabilities() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
+import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Annotated
@@ -20,7 +23,7 @@ from probprop.cli import (
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-_ANYWHERE = ("--quiet", "-q", "--debug")
+_ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 
 _HELP = """Regression on tables with honest uncertainty, by Bayesian neural networks.
 
@@ -60,13 +63,17 @@ def start(
         bool,
         typer.Option("--quiet", "-q", help="Print results and errors only; may stand anywhere."),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Print notes on the algorithm; may stand anywhere."),
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
     ] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""
     if not isinstance(context.obj, Terminal):
-        context.obj = make_terminal(quiet=quiet)
+        context.obj = make_terminal(quiet=quiet, verbose=verbose)
     if version:
         context.obj.result(f"probprop {__version__}")
         raise typer.Exit
@@ -78,8 +85,12 @@ def start(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
+    _write_any_character()
     debug = "--debug" in arguments
-    terminal = make_terminal(quiet="--quiet" in arguments or "-q" in arguments)
+    terminal = make_terminal(
+        quiet="--quiet" in arguments or "-q" in arguments,
+        verbose="--verbose" in arguments or "-v" in arguments,
+    )
     try:
         with terminal.warnings_as_notes():
             command = typer.main.get_command(app)
@@ -89,6 +100,12 @@ def run(arguments: Sequence[str]) -> int:
             )
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except (BrokenPipeError, SystemExit) as end:
+        # Who reads has read enough, as `head` does. Typer makes an exit of it, with the code 1.
+        if not isinstance(end if isinstance(end, OSError) else end.__context__, BrokenPipeError):
+            raise
+        code = 0
+        _discard_output()
     except Exception as error:
         if debug:
             raise
@@ -96,6 +113,19 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:
         terminal.error("interrupted; files that were there before are unchanged")
     return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere: Python would complain of the pipe at its end."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _write_any_character() -> None:
+    """Escape what the encoding of a terminal lacks: no letter is worth a failure."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _move_to_front(arguments: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     Progress,
@@ -39,11 +42,14 @@ class Terminal:
     out, err : rich.console.Console
     quiet : bool
         Print results and errors only.
+    verbose : bool
+        Print notes on the algorithm too.
     """
 
     out: Console
     err: Console
     quiet: bool = False
+    verbose: bool = False
 
     def say(self, text: str) -> None:
         """Print a line about what was done, on standard error; nothing with --quiet."""
@@ -64,14 +70,31 @@ class Terminal:
         _line(self.out, text)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table on standard output, the first column left, the others right."""
+        """Print a table on standard output, the first column left, the others right.
+
+        Where it is wider than the terminal, every row is a block of lines: no cell is cut off.
+        """
         terminal = self.out.is_terminal
         table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
         for i, name in enumerate(header):
             table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
-        self.out.print(table)
+        endless = self.out.options.update(max_width=sys.maxsize)
+        if rows and Measurement.get(self.out, endless, table).maximum > self.out.width:
+            self._stack(header, rows)
+        else:
+            self.out.print(table)
+
+    def _stack(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print each row under its first cell, with a line per column."""
+        width = max(map(cell_len, header[1:]), default=0)
+        for i, (first, *cells) in enumerate(rows):
+            if i:
+                self.result("")
+            _line(self.out, f"{header[0]}: {first}", "bold")
+            for name, cell in zip(header[1:], cells, strict=True):
+                self.result(f"  {set_cell_size(name, width)}  {cell}")
 
     def facts(self, rows: Sequence[tuple[str, str]]) -> None:
         """Print names and values on standard output; long values are wrapped on a terminal."""
@@ -156,6 +179,9 @@ class Terminal:
         seen: set[str] = set()
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
+            # By name: to import the class would load NumPy before the arguments are read.
+            if type(message).__name__ == "UpdateWarning" and not self.verbose:
+                return
             text = " ".join(str(message).split())
             if text not in seen:
                 seen.add(text)
@@ -168,12 +194,12 @@ class Terminal:
             yield
 
 
-def make_terminal(*, quiet: bool) -> Terminal:
+def make_terminal(*, quiet: bool, verbose: bool = False) -> Terminal:
     """Return the terminal of this process; a pipe has no width, so that lines are not cut."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = 1000
-    return Terminal(out, err, quiet)
+    return Terminal(out, err, quiet, verbose)
 
 
 def terminal_of(context: typer.Context) -> Terminal:

@@ -11,9 +11,9 @@ import typer
 
 from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
+from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
-from probprop.cli.output import check_destination
-from probprop.cli.scores import score_table, scores, write_model_report
+from probprop.cli.scores import judge, show_scores, write_model_report
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -49,27 +49,27 @@ def evaluate(
     Give rows that the model has not seen: on the rows it was fitted on, it looks better than
     it is.
     """
-    check_destination(report, "--report")
+    check_destinations({"--report": report}, {"MODEL": model, "DATA": data})
     from probprop.table import read_table
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
     kinds = table_model.all_kinds
     frame = read_table(data, columns=list(kinds), kinds=kinds)
-    found = scores(table_model, frame)
+    judged = judge(table_model, frame)
     if report is not None:
         write_model_report(report, table_model, frame, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         each = {
-            target: {k: v if math.isfinite(v) else None for k, v in one.items()}
-            for target, one in zip(table_model.targets, found, strict=True)
+            target: {k: v if math.isfinite(v) else None for k, v in one.scores.items()}
+            for target, one in zip(table_model.targets, judged, strict=True)
         }
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
         terminal.result(json.dumps({"rows": len(frame), **of_all}, indent=2, allow_nan=False))
     else:
         terminal.say(f"{model} on {plural(len(frame), 'row')} of {data}:")
-        terminal.table(*score_table(table_model.targets, found))
+        show_scores(terminal, table_model, judged)
 
 
 def info(context: typer.Context, model: Model) -> None:

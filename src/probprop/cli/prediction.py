@@ -12,8 +12,9 @@ import typer
 
 from probprop.cli.arguments import Data, Model
 from probprop.cli.console import plural, terminal_of
+from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
-from probprop.cli.output import check_destination, check_table_extension, table_writer
+from probprop.cli.output import check_table_extension, table_writer
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,7 +64,7 @@ def predict(
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
     output = None if output == "-" else output
     check_table_extension(output)
-    check_destination(output)
+    check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
     from probprop.table import iter_table
 
     terminal = terminal_of(context)

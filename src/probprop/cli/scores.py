@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from probprop.cli.console import Terminal
 from probprop.cli.output import naming
 from probprop.table.names import in_words
 
@@ -30,32 +32,80 @@ LABELS = {
 }
 
 
-def scores(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
-    """Return every metric of each target on the rows of a frame that holds them."""
+@dataclass(frozen=True)
+class Judged:
+    """How good the predictions of one target are.
+
+    Parameters
+    ----------
+    scores : dict
+        Every metric.
+    alone : dict or None
+        The same without features: of the mean, or of the shares of the classes, alone.
+    verdict : str
+        Whether the error bars, or the probabilities, are honest.
+    """
+
+    scores: dict[str, float]
+    alone: dict[str, float] | None
+    verdict: str
+
+
+def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
+    """Judge the predictions of each target on the rows of a frame that holds them."""
     from probprop import metrics
+    from probprop.metrics.alone import mean_alone, shares_alone
     from probprop.metrics.classes import class_summary
+    from probprop.metrics.verdict import class_verdict, verdict
 
     X, y = model.split(frame)
     predictive: Any = model.estimator.predict_distribution(X)
     if model.classes is not None:
-        return [class_summary(model.classes.searchsorted(y), predictive)]
+        index, proba = model.classes.searchsorted(y), predictive.proba
+        words = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
+        alone = shares_alone(index, len(model.classes))
+        return [Judged(class_summary(index, predictive), alone, words)]
     columns = y.reshape(len(y), -1).T
     each = zip(columns, predictive.targets(), strict=True)
-    return [metrics.summary(column, one) for column, one in each]
+    return [
+        Judged(metrics.summary(column, one), mean_alone(column), str(verdict(column, one)))
+        for column, one in each
+    ]
 
 
 def score_table(
-    targets: Sequence[str], found: Sequence[dict[str, float]]
+    targets: Sequence[str], judged: Sequence[Judged], *, of_classes: bool
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the scores, with a column per target.
+    """Return header and rows of the scores: for each target, and beside it without features.
 
     Examples
     --------
-    >>> score_table(["heating", "cooling"], [{"rmse": 0.5}, {"rmse": 1.25}])
-    (['measure', 'heating', 'cooling'], [['RMSE', '0.5', '1.25']])
+    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, "")], of_classes=False)
+    (['measure', 'value', 'mean alone'], [['RMSE', '0.5', '1.25']])
     """
-    header = ["measure", *(targets if len(targets) > 1 else ["value"])]
-    return header, [[LABELS[k], *(show(k, one[k]) for one in found)] for k in found[0]]
+    alone = "shares alone" if of_classes else "mean alone"
+    header = ["measure", "value", alone]
+    if len(targets) > 1:
+        header = ["measure", *(k for name in targets for k in (name, f"{name}: {alone}"))]
+    rows = [
+        [
+            LABELS[k],
+            *(
+                "–" if found is None else show(k, found[k])
+                for one in judged
+                for found in (one.scores, one.alone)
+            ),
+        ]
+        for k in judged[0].scores
+    ]
+    return header, rows
+
+
+def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
+    """Print the scores on standard output, and the verdicts beside it."""
+    terminal.table(*score_table(model.targets, judged, of_classes=model.classes is not None))
+    for target, one in zip(model.targets, judged, strict=True):
+        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else one.verdict)
 
 
 def show(name: str, value: float) -> str:

@@ -23,8 +23,8 @@ from probprop.cli.arguments import (
     column_names,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
+from probprop.cli.destinations import check_destinations, check_replaces_model
 from probprop.cli.models import load_table_model, save_model
-from probprop.cli.output import check_destination
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -37,7 +37,7 @@ from probprop.cli.recipes import (
     check_no_budget,
     takes_one_network,
 )
-from probprop.cli.scores import score_table, scores, show, write_model_report
+from probprop.cli.scores import judge, show, show_scores, write_model_report
 from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ def fit(
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    check_destination(output)
-    check_destination(report, "--report")
+    check_destinations({"-o": output, "--report": report}, {"DATA": data})
+    check_replaces_model(output)
     from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
@@ -260,7 +260,8 @@ def fit(
         terminal.say(
             f"fitted on {plural(len(train), 'row')}; on the {plural(len(test), 'row')} held out:"
         )
-        _show_scores(model, test, terminal)
+        if not terminal.quiet:
+            show_scores(terminal, model, judge(model, test))
     if report is not None:
         held_out = len(test) > 0
         write_model_report(report, model, test if held_out else train, held_out=held_out)
@@ -290,17 +291,25 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     their fold, on which the error bars are calibrated. The old model file stays until the new one
     is complete.
     """
-    check_destination(model, "MODEL")
+    check_destinations({"MODEL": model}, {"DATA": data})
+    from probprop._atomic import updating
     from probprop.estimators.kind import first_network
     from probprop.table import read_table
 
-    old = load_table_model(model)
-    kinds = old.kinds_to_learn
-    frame = read_table(data, columns=list(kinds), kinds=kinds)
-    new = old.update(frame)
-    save_model(new, model)
+    terminal = terminal_of(context)
+
+    def waits() -> None:
+        terminal.say(f"waiting for another process that updates {model}")
+
+    with updating(model, waits) as check_unchanged:
+        old = load_table_model(model)
+        kinds = old.kinds_to_learn
+        frame = read_table(data, columns=list(kinds), kinds=kinds)
+        new = old.update(frame)
+        check_unchanged()
+        save_model(new, model)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
-    terminal_of(context).say(
+    terminal.say(
         f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
         f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
     )
@@ -364,8 +373,3 @@ def _split(
         n_test = min(n_test, len(order) - len(last))
     # In the order of the file, so that the fit depends on the seed in one way only.
     return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]
-
-
-def _show_scores(model: TableModel, frame: DataFrame, terminal: Terminal) -> None:
-    if not terminal.quiet:
-        terminal.table(*score_table(model.targets, scores(model, frame)))

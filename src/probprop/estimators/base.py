@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from probprop.estimators.alone import alone
 from probprop.estimators.data import Given, TrainingData, begin_from, read_inputs
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
@@ -106,24 +107,26 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback)
-        warn_of_counts(self.history_)
+        warn_of_counts(self.history_, self.posterior_)
         return self
 
     def _start_afresh(self, given: Given, callback: Callback | None) -> None:
         """Do what `fit` does, but for the warning, which names the caller's line."""
         check_parameters(self)
-        before = vars(self).copy()
-        try:
-            fit_network(self, self._read(given, stream=False), callback)
-        except BaseException:  # Ctrl-C too
-            if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
-                self.__dict__ = before
-            raise
+        with alone(self):
+            before = vars(self).copy()
+            try:
+                fit_network(self, self._read(given, stream=False), callback)
+            except BaseException:  # Ctrl-C too
+                if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
+                    self.__dict__ = before
+                raise
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> None:
         """Do what `partial_fit` does."""
         check_parameters(self)
-        go_on_with_network(self, self._read(given, stream=True, classes=classes))
+        with alone(self):
+            go_on_with_network(self, self._read(given, stream=True, classes=classes))
 
     # ---- Prediction
 

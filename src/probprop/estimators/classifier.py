@@ -158,7 +158,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         self
         """
         self._go_on(Given(X, y, sample_weight, X_std), classes)
-        warn_of_counts(self.history_[-1:])
+        warn_of_counts(self.history_[-1:], self.posterior_)
         return self
 
     # ---- Prediction

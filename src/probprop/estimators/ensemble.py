@@ -163,7 +163,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             members = new_members(self)
             fit_members(members, data, callback, failed, self._n_threads(members))
             self.estimators_, self.likelihood_ = members, data.likelihood
-        warn_of_counts([epoch for member in self.estimators_ for epoch in member.history_])
+        epochs = [epoch for member in self.estimators_ for epoch in member.history_]
+        warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
     def partial_fit(
@@ -206,7 +207,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
             self._each(lambda member: go_on_with_network(member, data), members)
             self.estimators_, self.likelihood_ = members, data.likelihood
-        warn_of_counts([member.history_[-1] for member in self.estimators_])
+        epochs = [member.history_[-1] for member in self.estimators_]
+        warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
     # ---- Prediction

@@ -16,6 +16,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
+from probprop.estimators.alone import alone
 from probprop.estimators.base import Callback, fit_network, fit_networks
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.data import Given, TrainingData, read_labels, read_values
@@ -109,13 +110,15 @@ def new_members(ensemble: Any) -> list[Member]:
 @contextmanager
 def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
     """On an error, and on Ctrl-C, put the ensemble back; the event tells the threads."""
-    before, failed = vars(ensemble).copy(), Event()
-    try:
-        yield failed
-    except BaseException:
-        failed.set()
-        ensemble.__dict__ = before
-        raise
+    failed = Event()
+    with alone(ensemble):
+        before = vars(ensemble).copy()
+        try:
+            yield failed
+        except BaseException:
+            failed.set()
+            ensemble.__dict__ = before
+            raise
 
 
 def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:

@@ -216,7 +216,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback)
-        warn_of_counts(self.history_)
+        warn_of_counts(self.history_, self.posterior_)
         return self
 
     def partial_fit(
@@ -246,7 +246,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self
         """
         self._go_on(Given(X, y, sample_weight, X_std, y_std))
-        warn_of_counts(self.history_[-1:])
+        warn_of_counts(self.history_[-1:], self.posterior_)
         return self
 
     # ---- Prediction

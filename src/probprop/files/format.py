@@ -27,6 +27,7 @@ FORMAT_VERSION = 1
 _Path = str | os.PathLike[str]
 
 _HEADER = "header.json"
+_NAME_AT = 30  # where a zip file has the name of its first member
 _HEADER_LIMIT = 8 << 20  # parsed, JSON takes up to 30 times its size
 DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
 _FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
@@ -82,6 +83,13 @@ def read_model(path: _Path) -> Parts:
             raise
         except Exception as error:  # zipfile raises a dozen types for damaged files
             raise file_error(path, DAMAGED, str(error) or type(error).__name__) from error
+
+
+def begins_as_model(path: _Path) -> bool:
+    """Whether the first bytes of a file are those of a model, which may be damaged further on."""
+    with open(path, "rb") as file:
+        start = file.read(_NAME_AT + len(_HEADER))
+    return start.startswith(b"PK\x03\x04") and start[_NAME_AT:] == _HEADER.encode()
 
 
 def _read_archive(archive: zipfile.ZipFile, path: _Path, size: int) -> Parts:

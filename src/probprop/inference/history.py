@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 
-from probprop.inference.posterior import Epoch, Records
+from probprop.inference.posterior import Epoch, Posterior, Records
 from probprop.inference.standardize import Standardizer
+
+WORTH_TELLING = 1e-4
+"""The share of updates that were undone, or made in another way, above which one is warned."""
 
 
 def summarize(
@@ -42,22 +45,31 @@ def summarize(
     return epochs
 
 
-def warn_of_counts(history: list[Epoch]) -> None:
-    """Warn once of what training had to leave out or compute in another way."""
+class UpdateWarning(RuntimeWarning):
+    """Many updates were undone or made in another way; no row was left out."""
+
+
+def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
+    """Warn once of what training had to leave out or compute in another way.
+
+    Points that were skipped are told always. Weight updates that were undone, and noise updates
+    made by quadrature, are told above one in 10,000 of their kind: a few are ordinary.
+    """
+    n_points = sum(epoch.n_points for epoch in history)
+    n_weight_updates = n_points * sum(layer.size for layer in posterior.m_w)
     counts = {
         "weight updates undone (their new variance was not positive)": "n_undone",
         "noise updates made by quadrature (outliers, or few points)": "n_guarded",
         "points skipped (their log Z was not finite)": "n_skipped_points",
     }
-    parts = [
-        f"{total} {text}"
-        for text, field in counts.items()
-        if (total := sum(getattr(epoch, field) for epoch in history))
-    ]
-    if parts:
-        n_points = sum(epoch.n_points for epoch in history)
+    totals = {field: sum(getattr(epoch, field) for epoch in history) for field in counts.values()}
+    skipped = totals["n_skipped_points"] > 0
+    many = totals["n_undone"] > WORTH_TELLING * n_weight_updates
+    many |= totals["n_guarded"] > WORTH_TELLING * n_points
+    if skipped or many:
+        parts = [f"{totals[field]} {text}" for text, field in counts.items() if totals[field]]
         warnings.warn(
             f"In {n_points} updates: {'; '.join(parts)}. `history_` has the counts per epoch.",
-            RuntimeWarning,
+            RuntimeWarning if skipped else UpdateWarning,
             stacklevel=3,
         )

@@ -62,7 +62,7 @@ class Plan:
 
     def n_blocks(self, n: int) -> int:
         """Return the number of parts that an epoch over n rows is cut into."""
-        return 1 if self.refine_every >= 1 else min(n, round(1 / self.refine_every))
+        return 1 if self.refine_every >= 1 else round(min(n, 1 / self.refine_every))
 
     def refines(self, n_iter: int) -> bool:
         """Return whether the prior factors are refined in this epoch, counted from 1."""

@@ -143,7 +143,7 @@ class Memory:
         One sweep for many points costs little. The evidence held varies by 1/64 meanwhile,
         which changes no score that matters.
         """
-        return max(1, min(64, int(self.capacity / 64.0)))
+        return max(1, int(min(64.0, self.capacity / 64.0)))
 
     def share(self, n_points: int) -> float:
         """Return what `n_points` steps give back together, each 1/capacity of what is left."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
 from probprop.metrics import check_columns, predictive_coverage, sharpness
+from probprop.metrics.verdict import coverage_std, largest_by_chance
 from probprop.plot.parts import (
     BLUE,
     MAX_POINTS,
@@ -180,7 +181,8 @@ def calibration(
     """
     expected, observed = predictive_coverage(y, predictive)
     ends = np.linspace(0.0, 1.0, 101)
-    chance = 2.0 * np.sqrt(ends * (1.0 - ends) / len(predictive.mean))
+    n = len(predictive.mean)
+    chance = largest_by_chance(n) * coverage_std(ends, n)
     low, high = np.maximum(ends - chance, 0.0), np.minimum(ends + chance, 1.0)
     ax = axes(ax)
     ax.fill_between(ends, low, high, color=WIDE, lw=0, label="within chance")

@@ -18,6 +18,7 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.metrics.classes import class_summary
+from probprop.metrics.verdict import class_verdict
 from probprop.predictive.protocol import ClassDistribution
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.document import Section
@@ -132,7 +133,7 @@ def _quality(
         False: " The model was fitted on these rows; on new ones expect more errors.",
         None: "",
     }[held_out]
-    text += "\n\n" + _calibration_sentence(n_right, proba.max(axis=1))
+    text += "\n\n" + class_verdict(n_right, proba.max(axis=1))
     table = [
         [
             "Accuracy",
@@ -162,23 +163,6 @@ def _quality(
     ]
     text += "\n\nWithout features: what the shares of the classes alone would give."
     return Section("How good the predictions are", text, (SCORE_HEADER, table))
-
-
-def _calibration_sentence(n_right: int, confidence: FloatArray) -> str:
-    """Say whether chance explains the difference between confidence and accuracy."""
-    expected = float(confidence.sum())
-    spread = 1.96 * math.sqrt(float((confidence * (1.0 - confidence)).clip(0.0).sum()))
-    low = max(0, math.floor(expected - spread))
-    high = min(len(confidence), math.ceil(expected + spread))
-    sentence = (
-        f"The predicted classes have a probability of {percent(float(confidence.mean()))} on "
-        f"average. Give or take chance, honest probabilities are right in {low:,} to {high:,}"
-    )
-    if n_right < low:
-        return sentence + ": they are too sure here. A smaller memory or more rows usually help."
-    if n_right > high:
-        return sentence + ": they are more cautious here than they need be."
-    return sentence + ": these rows give no reason to doubt them."
 
 
 # ---- Pictures

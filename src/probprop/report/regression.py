@@ -18,6 +18,8 @@ from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import is_cross_validated
 from probprop.estimators.regressor import PBPRegressor
+from probprop.metrics.alone import mean_alone
+from probprop.metrics.verdict import Verdict, verdict
 from probprop.predictive.protocol import TargetDistribution
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.document import Picture, Section
@@ -97,8 +99,8 @@ def regression_sections(
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         scores = [metrics.summary(column, one) for _, column, one in each]
         judged = [
-            [_quality(column, score, name, held_out, calibrated), *_fit_pictures(column, one, name)]
-            for score, (name, column, one) in zip(scores, each, strict=True)
+            [_quality(column, one, name, held_out, calibrated), *_fit_pictures(column, one, name)]
+            for name, column, one in each
         ]
         dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
         training = [
@@ -118,7 +120,7 @@ def regression_sections(
         return [
             *first,
             weights_section(model),
-            _more_scores(scores, targets),
+            _more_scores(scores, [mean_alone(column) for column in observed], targets),
             Section("The model", table=([], model_facts(model, names, targets))),
         ]
 
@@ -128,18 +130,19 @@ def regression_sections(
 
 def _quality(
     y: FloatArray,
-    scores: dict[str, float],
+    predictive: TargetDistribution,
     target: str,
     held_out: bool | None,
     calibrated: bool = False,
 ) -> Section:
-    """The numbers that matter, in two sentences and a small table."""
+    """The numbers that matter, in three paragraphs and a small table."""
+    scores, alone = metrics.summary(y, predictive), mean_alone(y)
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
-    text = _coverage_sentence(scores["coverage_95"], len(y), kind, calibrated) + "\n\n"
+    text = _coverage_sentence(scores["coverage_95"], len(y), kind) + "\n\n"
+    text += _verdict_sentences(verdict(y, predictive), calibrated) + "\n\n"
     text += f"The typical error (RMSE) is {number(scores['rmse'])}, in units of {target}"
-    baseline = metrics.rmse(y, np.full_like(y, np.mean(y)))
-    if baseline > 0.0:
-        change = scores["rmse"] / baseline - 1.0
+    if alone is not None:
+        change = scores["rmse"] / alone["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
         text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
     text += {
@@ -147,69 +150,114 @@ def _quality(
         False: ". The model was fitted on these rows; on new ones expect larger errors.",
         None: ".",
     }[held_out]
-    rows = [
-        ["Inside 95 %", percent(scores["coverage_95"]), _inside(95)],
-        ["RMSE", number(scores["rmse"]), f"Root mean squared error, in units of {target}."],
-        [
-            "CRPS",
-            number(scores["crps"]),
-            f"Error of the whole predicted distribution, in units of {target}. Lower is better; "
-            "without error bars it is the mean absolute error.",
-        ],
-        [
-            "Log-likelihood",
-            number(scores["log_likelihood"]),
-            "Mean log density of what was observed. Higher is better: it rewards small errors and "
-            "honest error bars. Compare it between models on the same rows.",
-        ],
-    ]
-    return Section("How good the predictions are", text, (SCORE_HEADER, rows))
+    text += (
+        "\n\nMean alone: what the same score is for one prediction for all rows, the mean and the "
+        "standard deviation of these targets."
+    )
+    return Section(
+        "How good the predictions are",
+        text,
+        _score_rows(
+            [scores],
+            [alone],
+            [target],
+            [
+                ("Inside 95 %", "coverage_95", percent, _inside(95)),
+                ("RMSE", "rmse", number, f"Root mean squared error, in units of {target}."),
+                (
+                    "CRPS",
+                    "crps",
+                    number,
+                    f"Error of the whole predicted distribution, in units of {target}. Lower is "
+                    "better; without error bars it is the mean absolute error.",
+                ),
+                (
+                    "Log-likelihood",
+                    "log_likelihood",
+                    number,
+                    "Mean log density of what was observed. Higher is better: it rewards small "
+                    "errors and honest error bars. Compare it between models on the same rows.",
+                ),
+            ],
+        ),
+    )
 
 
-def _coverage_sentence(coverage: float, n: int, kind: str, calibrated: bool = False) -> str:
-    """Say how many of the 95 % intervals held, and whether chance explains the difference."""
-    inside = round(coverage * n)
+def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
+    """Say how many of the 95 % intervals held, and how many honest ones do."""
     low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
     expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     rows = f"{n:,} {kind}row" + ("" if n == 1 else "s")
-    sentence = (
-        f"Of the observed values in {rows}, {inside:,} ({percent(coverage)}) lie inside their "
-        f"95 % interval. Give or take chance, honest intervals hold {expected}"
+    return (
+        f"Of the observed values in {rows}, {round(coverage * n):,} ({percent(coverage)}) lie "
+        f"inside their 95 % interval. Give or take chance, honest intervals hold {expected}."
     )
-    if inside < low:
-        advice = ", or PBPRegressorCV, which calibrates them"
-        return sentence + (
-            ": the error bars are too narrow here. More rows usually help"
-            f"{'' if calibrated else advice}."
-        )
-    if inside > high:
-        return sentence + ": the error bars are wider here than they need be."
-    return sentence + ": these rows give no reason to doubt the error bars."
 
 
-def _more_scores(scores: Sequence[dict[str, float]], targets: Sequence[str]) -> Section:
-    """The other measures, with a column per target."""
+def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
+    """Say whether the error bars are honest, where they are not, and what helps."""
+    narrow = any(each.narrow for each in (found.all_rows, *found.doubtful))
+    advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
+    return str(found) + (f" More rows usually help{advice}." if narrow else "")
 
-    def row(name: str, key: str, write: Callable[[float], str], words: str) -> list[str]:
-        return [name, *(write(one[key]) for one in scores), words]
 
-    target = targets[0] if len(targets) == 1 else "each target"
+_Row = tuple[str, str, Callable[[float], str], str]
+"""Name of a measure, its key, how it is written and how to read it."""
+
+
+def _score_rows(
+    scores: Sequence[dict[str, float]],
+    alone: Sequence[dict[str, float] | None],
+    targets: Sequence[str],
+    measures: Sequence[_Row],
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows: of each target the score, and that of the mean alone."""
     measure, value, words = SCORE_HEADER
-    header = [measure, *(targets if len(targets) > 1 else [value]), words]
+    several = len(targets) > 1
+    columns = [
+        name
+        for target in targets
+        for name in (
+            target if several else value,
+            f"{target}: mean alone" if several else "Mean alone",
+        )
+    ]
     rows = [
-        row("MAE", "mae", number, f"Mean absolute error, in units of {target}."),
+        [
+            name,
+            *(
+                "–" if found is None else write(found[key])
+                for pair in zip(scores, alone, strict=True)
+                for found in pair
+            ),
+            text,
+        ]
+        for name, key, write, text in measures
+    ]
+    return [measure, *columns, words], rows
+
+
+def _more_scores(
+    scores: Sequence[dict[str, float]],
+    alone: Sequence[dict[str, float] | None],
+    targets: Sequence[str],
+) -> Section:
+    """The other measures, with columns per target."""
+    target = targets[0] if len(targets) == 1 else "each target"
+    rows: list[_Row] = [
+        ("MAE", "mae", number, f"Mean absolute error, in units of {target}."),
         *(
-            row(f"Inside {level} %", f"coverage_{level}", percent, _inside(level))
+            (f"Inside {level} %", f"coverage_{level}", percent, _inside(level))
             for level in (50, 80, 90)
         ),
-        row(
+        (
             "Calibration error",
             "calibration_error",
             percent,
             "Mean distance between the expected and the observed share, over all levels. "
             "0 % is ideal.",
         ),
-        row(
+        (
             "Sharpness",
             "sharpness",
             number,
@@ -217,7 +265,7 @@ def _more_scores(scores: Sequence[dict[str, float]], targets: Sequence[str]) -> 
             "the one with the smaller value says more.",
         ),
     ]
-    return Section("More measures", table=(header, rows))
+    return Section("More measures", table=_score_rows(scores, alone, targets, rows))
 
 
 def _inside(level: int) -> str:
@@ -247,7 +295,8 @@ def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) ->
             "Calibration",
             "How many observed values lie inside their interval, for every level of confidence. "
             "On the diagonal the error bars are honest; below it they are too narrow, above it "
-            "too wide. The shade is where chance leaves the curve of a calibrated model.",
+            "too wide. The shade is where chance leaves 19 of 20 curves of honest error bars: the "
+            "verdict above doubts those that leave it.",
             figures=[
                 picture(
                     lambda ax: plot.calibration(y, predictive, target=axis_label(target), ax=ax),

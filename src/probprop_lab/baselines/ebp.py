@@ -132,7 +132,7 @@ class EBPRegressor(Baseline):
             history += summarize(n_iter, len(data.ys), record, data.standardizer)
         self.posterior_, self.standardizer_, self.history_ = posterior, data.standardizer, history
         self.noise_variance_ = scalar(posterior.noise_variance * data.standardizer.y_scale**2)
-        warn_of_counts(history)
+        warn_of_counts(history, posterior)
         return self
 
     def predict_distribution(self, X: ArrayLike) -> Predictive:

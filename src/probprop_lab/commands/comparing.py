@@ -19,7 +19,8 @@ from probprop.cli.arguments import (
     given,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destination, naming
+from probprop.cli.destinations import check_destinations
+from probprop.cli.output import naming
 from probprop_lab.commands.reproducing import bar
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def compare(
     check_range("--seed", seed, 0, 2**32 // 1000 - 1)
     if jobs is not None:
         check_range("--jobs", jobs, 1, math.inf)
-    check_destination(report, "--report")
+    check_destinations({"--report": report}, {"DATA": data})
     from probprop_lab.experiments.beyond import own_data
     from probprop_lab.experiments.harness import methods
     from probprop_lab.experiments.harness.columns import cells

@@ -21,7 +21,8 @@ from rich.progress import (
 
 from probprop.cli.arguments import Report, check_range, given
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destination, naming
+from probprop.cli.destinations import check_destinations
+from probprop.cli.output import naming
 
 if TYPE_CHECKING:
     from probprop_lab.experiments.harness.job import Job, Row
@@ -124,9 +125,8 @@ def reproduce(
         check_range("--splits", splits, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 - 1)
     results_path = f"reproduce-{what}.jsonl" if results is None else results
-    check_destination(results_path, "--results")
-    for path, option in ((markdown, "--markdown"), (csv, "--csv"), (report, "--report")):
-        check_destination(path, option)
+    outputs = {"--markdown": markdown, "--csv": csv, "--report": report}
+    check_destinations({"--results": results_path, **outputs}, {})
     from probprop_lab import experiments
 
     selection = experiments.Selection(given(dataset), splits, seed, given(method), show)

@@ -124,7 +124,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        warn_of_counts(self._start_afresh(Given(X, y, sample_weight), groups, callback=callback))
+        epochs = self._start_afresh(Given(X, y, sample_weight), groups, callback=callback)
+        warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
     def _start_afresh(

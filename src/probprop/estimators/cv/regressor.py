@@ -174,7 +174,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         -----
         Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
-        warn_of_counts(self._go_on(Given(X, y, sample_weight)))
+        epochs = self._go_on(Given(X, y, sample_weight))
+        warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
     # ---- Prediction

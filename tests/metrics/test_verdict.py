@@ -1,0 +1,121 @@
+"""The verdict on error bars: seldom wrong on honest ones, right on those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.random import RandomState
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+
+from probprop import metrics
+from probprop._types import FloatArray
+from probprop.metrics.alone import mean_alone, shares_alone
+from probprop.metrics.verdict import largest_by_chance, verdict
+from probprop.predictive.gaussian import Predictive
+
+
+def gaussian(mean: FloatArray, std: FloatArray) -> Predictive:
+    return Predictive(mean, 0.6 * std, 0.8 * std, 6.0)
+
+
+def honest(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rng = RandomState(seed)
+    mean, std = rng.uniform(-5.0, 5.0, n), rng.uniform(0.5, 2.0, n)
+    return rng.normal(mean, std), mean, std
+
+
+@pytest.mark.parametrize("n", [1, 5, 44, 400])
+def test_honest_error_bars_are_doubted_in_one_of_twenty_tables(n: int) -> None:
+    found = [
+        verdict(y, gaussian(mean, std)) for y, mean, std in (honest(n, seed) for seed in range(300))
+    ]
+    # Above 10 % by chance of one in 1,000 such tests; the draws are fixed.
+    assert np.mean([not each.all_rows.honest for each in found]) < 0.10
+    assert np.mean([len(each.doubtful) > 0 for each in found]) < 0.10
+
+
+def test_the_limit_is_that_of_simulated_intervals() -> None:
+    """The oracle draws targets and counts them in intervals; nothing of multinomials."""
+    n, rng = 487, RandomState(0)
+    largest = []
+    for _ in range(2_000):
+        needed = 2.0 * norm.cdf(np.abs(rng.standard_normal(n))) - 1.0
+        inside = (needed[:, None] <= metrics.LEVELS).mean(axis=0)
+        spread = np.sqrt(metrics.LEVELS * (1.0 - metrics.LEVELS) / n)
+        largest.append(np.abs((inside - metrics.LEVELS) / spread).max())
+    assert np.mean(np.array(largest) > largest_by_chance(n) + 1e-9) == pytest.approx(0.05, abs=0.02)
+
+
+@pytest.mark.parametrize(("factor", "word"), [(0.7, "too narrow"), (1.5, "too wide")])
+def test_error_bars_of_the_wrong_size(factor: float, word: str) -> None:
+    y, mean, std = honest(500, 0)
+    found = verdict(y, gaussian(mean, factor * std))
+    assert not found.honest
+    assert f"they are {word} (" in str(found)
+    assert "fewer than 1 of 1,000 honest models" in str(found)
+
+
+def test_tails_that_are_too_heavy_are_both() -> None:
+    y = RandomState(0).standard_t(1.5, 2_000)
+    found = verdict(y, gaussian(np.zeros(2_000), np.full(2_000, 1.7)))
+    assert "too wide" in str(found)
+    assert "too narrow" in str(found)
+    assert found.doubtful == ()  # no third differs from another
+
+
+@pytest.mark.parametrize("by", ["predictions", "standard deviations"])
+def test_it_says_where(by: str) -> None:
+    """Right on average, too narrow in one third and too wide in another."""
+    rng = RandomState(1)
+    n = 3_000
+    size, other = rng.uniform(0.0, 3.0, n), rng.permutation(np.linspace(1.0, 1.001, n))
+    true = np.select([size < 1.0, size < 2.0], [0.6, 1.0], 1.5)
+    if by == "predictions":
+        mean, std = size, other
+    else:
+        mean, std, true = other, 0.2 + size, (0.2 + size) * true
+    text = str(verdict(rng.normal(mean, true), gaussian(mean, std)))
+    assert f"in the third of the rows with the largest {by} (above " in text
+    assert f"in the third of the rows with the smallest {by} (below " in text
+    assert f"middle {by}" not in text
+
+
+def test_what_is_wrong_everywhere_is_said_once() -> None:
+    y, mean, std = honest(3_000, 0)
+    found = verdict(y, gaussian(mean, 0.5 * std))
+    assert not found.all_rows.honest
+    assert found.doubtful == ()
+
+
+def test_few_rows_and_equal_rows_have_no_thirds() -> None:
+    y, mean, std = honest(59, 0)
+    assert verdict(y, gaussian(mean, 0.2 * std)).doubtful == ()
+    flat = gaussian(np.zeros(600), np.full(600, 0.2))
+    assert verdict(RandomState(0).standard_normal(600), flat).doubtful == ()
+
+
+# ---- Without features
+
+
+def test_the_mean_alone() -> None:
+    y = RandomState(0).gamma(2.0, 3.0, 200)
+    found = mean_alone(y)
+    assert found is not None
+    assert found["rmse"] == pytest.approx(y.std())
+    expected = norm.logpdf(y, y.mean(), y.std()).mean()
+    assert found["log_likelihood"] == pytest.approx(expected)
+    assert found["crps"] == pytest.approx(
+        metrics.crps_gaussian(y, np.full(200, y.mean()), np.full(200, y.std()))
+    )
+    assert mean_alone([3.0, 3.0]) is None
+    assert mean_alone([3.0]) is None
+
+
+def test_the_shares_alone() -> None:
+    found = shares_alone([0, 0, 0, 2], 3)
+    assert_allclose(
+        [found[k] for k in ("accuracy", "log_loss", "brier", "calibration_error")],
+        [0.75, -(0.75 * np.log(0.75) + 0.25 * np.log(0.25)), 1.0 - 0.75**2 - 0.25**2, 0.0],
+        atol=1e-15,
+    )
