@@ -1,4 +1,4 @@
-"""Draw ``docs/toy-band.png``, the picture of the README: python docs/toy_band.py."""
+"""Draw ``docs/toy-band.png``, the picture of the guide to uncertainty: python docs/toy_band.py."""
 
 from pathlib import Path
 
