@@ -255,8 +255,10 @@ def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
     except ModelFileError:
         return
     assert isinstance(loaded, TableModel)
-    assert loaded.encode(_row(loaded)).shape == (1, loaded.estimator.n_features_in_)
+    assert loaded.encoder.encode(_row(loaded)).shape == (1, loaded.estimator.n_features_in_)
 
 
 def _row(model: TableModel) -> pd.DataFrame:
-    return pd.DataFrame({k: ["" if v == "text" else 0.0] for k, v in model.kinds.items()})
+    return pd.DataFrame(
+        {k: [{"text": "", "date": "2024-05-31"}.get(v, 0.0)] for k, v in model.kinds.items()}
+    )

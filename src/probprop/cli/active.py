@@ -132,6 +132,7 @@ def active(
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
     from probprop.table import read_table
+    from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
     from probprop.table.read import text_format
     from probprop.table.select import choose_features
@@ -148,6 +149,8 @@ def active(
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
     chosen = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    if strategy is Strategy.thompson:  # a function that is drawn needs every feature
+        check_no_missing(table[chosen])
     missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, about which the model knows nothing, and not a row like any other.

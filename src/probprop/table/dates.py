@@ -23,7 +23,7 @@ _OF: Mapping[Part, Callable[[Any], Any]] = {
     "year": lambda when: when.year,
     "month": lambda when: when.month,
     "day_of_year": lambda when: when.day_of_year,
-    "weekday": lambda when: when.weekday,  # Monday is 0
+    "weekday": lambda when: when.day_of_week,  # Monday is 0
     "seconds": lambda when: (
         3600.0 * when.hour + 60.0 * when.minute + when.second + 1e-6 * when.microsecond
     ),
