@@ -347,3 +347,18 @@ def test_a_row_that_is_too_short_has_missing_cells(tmp_path: Path) -> None:
 def test_a_cell_longer_than_the_csv_module_takes(tmp_path: Path) -> None:
     frame = read_table(write(tmp_path, "a,b\n1," + "x" * 200_000 + "\n2,y\n"))
     assert frame["b"].str.len().tolist() == [200_000, 1]
+
+
+def test_a_wide_table_is_read_as_its_columns_are(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(40)]
+    cells = [[f"{(i * 7 + j) / 9!r}" for i in range(40)] for j in range(3)]
+    kinds = {**dict.fromkeys(names, "number"), "c5": "text"}
+    for mark in ("2.5", "NA", ""):  # one that is no number leaves the way for wide tables
+        cells[1][7] = mark
+        lines = [",".join(row) for row in [names, *cells]]
+        frame = read_table(write(tmp_path, "\n".join(lines) + "\n"), kinds=kinds)
+        assert list(frame) == names
+        assert frame["c5"].tolist() == [row[5] for row in cells]
+        for i in {*range(40)} - {5}:
+            expected = [np.nan if row[i] in ("NA", "") else float(row[i]) for row in cells]
+            np.testing.assert_array_equal(frame[f"c{i}"], expected, strict=True)

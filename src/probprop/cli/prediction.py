@@ -102,7 +102,8 @@ def predict(
         )
     written = _chosen(columns, [*map(str, first.columns), *added])
     note_file(terminal, first)
-    ignored = [name for name in table_model.extra_columns(first) if name in written]
+    kept = {*written}
+    ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
         terminal.note(f"columns the model does not use are kept as they are: {_listed(ignored)}")
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]

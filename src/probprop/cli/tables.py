@@ -67,7 +67,9 @@ def with_targets(
     if model is not None:  # its tables come as text
         texts = missing_texts(model.na, among_numbers=model.target_kind == "number")
         known = [] if model.classes is None else [str(name) for name in model.classes]
-        cells = {k: without_texts(c, texts, known) if is_text(c) else c for k, c in cells.items()}
+        cells = {
+            k: without_texts(c, texts, known) if is_text(c.dtype) else c for k, c in cells.items()
+        }
     keep = None
     for column in cells.values():
         keep = column.notna() if keep is None else keep & column.notna()
@@ -91,12 +93,14 @@ def usable_columns(
     """
     from probprop.table.columns import kinds_of
 
-    empty = [] if asked_for else [k for k in chosen if frame[k].isna().all()]
+    without = frame[list(chosen)].isna().to_numpy().all(axis=0)
+    empty = [] if asked_for else [k for k, gone in zip(chosen, without, strict=True) if gone]
     if empty and len(empty) < len(chosen):
         names = ", ".join(repr(name) for name in empty[:6])
         more = f" and {len(empty) - 6:,} more" if len(empty) > 6 else ""
         terminal.note(f"without a value in any row, and left out: {names}{more}")
-        chosen = [name for name in chosen if name not in {*empty}]
+        left_out = {*empty}
+        chosen = [name for name in chosen if name not in left_out]
     kinds: Mapping[str, str] = kinds_of(frame[list(chosen)])
     if dates := [name for name, kind in kinds.items() if kind == "date"]:
         terminal.note(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,10 +43,10 @@ def without_numbers(values: FloatArray, texts: Sequence[str]) -> FloatArray:
     return np.where(np.isin(values, marks.to_numpy(np.float64)), np.nan, values)
 
 
-def is_text(column: pd.Series) -> bool:
-    """Whether a column may hold text."""
+def is_text(dtype: Any) -> bool:
+    """Whether a column of this type may hold text."""
     kinds = (pd.StringDtype, pd.CategoricalDtype)
-    return bool(types.is_object_dtype(column.dtype) or isinstance(column.dtype, kinds))
+    return bool(types.is_object_dtype(dtype) or isinstance(dtype, kinds))
 
 
 def floats(column: pd.Series) -> FloatArray:

@@ -142,7 +142,7 @@ class TableModel:
     def _with_gaps(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the features, missing where a text says so and is no known category."""
         given = select(frame, self.features)
-        cells = {name: given[name] for name in self.features if is_text(given[name])}
+        cells = {str(k): given[k] for k, dtype in given.dtypes.items() if is_text(dtype)}
         left = {
             name: without_texts(
                 column,

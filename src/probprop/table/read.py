@@ -290,6 +290,6 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
 def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
     """Make gaps of "NA" and the like in columns of text."""
     texts = missing_texts(na, among_numbers=False)
-    cells = {name: frame[name] for name in frame if is_text(frame[name])}
+    cells = {str(k): frame[k] for k, dtype in frame.dtypes.items() if is_text(dtype)}
     left = {name: without_texts(column, texts) for name, column in cells.items()}
     return replaced(frame, {k: v for k, v in left.items() if v is not cells[k]})
