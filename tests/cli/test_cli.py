@@ -91,9 +91,9 @@ def test_fit_info_evaluate_predict_update_predict(
     assert run(["predict", "model.pbp", "new.csv", "-o", "one.csv"]) == 0
     assert run(["update", "model.pbp", "second.csv"]) == 0
     assert f"with 40 rows: {len(first) + 40} rows seen in 41 passes" in capfd.readouterr().err
-    assert run(["predict", "model.pbp", "new.csv", "-o", "two.csv"]) == 0
+    assert run(["predict", "model.pbp", "new.csv", "-o", "two.parquet"]) == 0
 
-    one, two = pd.read_csv("one.csv"), pd.read_csv("two.csv")
+    one, two = pd.read_csv("one.csv"), pd.read_parquet("two.parquet")
     assert list(one) == list(two) == [*new, *ADDED]
     assert (one["mean"] != two["mean"]).all()
     expected = table_model(Path("model.pbp")).predict_distribution(new)
@@ -194,22 +194,22 @@ def test_every_format_has_the_same_predictions(
     assert predict(folder, folder / "new.csv", "--quiet") == 0
     printed = pd.read_csv(io.StringIO(capfd.readouterr().out))
     expected = table_model(folder / "homes.pbp").predict_distribution(homes()[500:550])
-    for frame in (
-        printed,
-        pd.read_csv(tmp_path / "out.csv"),
-        pd.read_csv(tmp_path / "out.tsv", sep="\t"),
-        pd.read_parquet(tmp_path / "out.parquet"),
+    for frame, rtol in (
+        (printed, 1e-3),  # text has four digits of each standard deviation
+        (pd.read_csv(tmp_path / "out.csv"), 1e-3),
+        (pd.read_csv(tmp_path / "out.tsv", sep="\t"), 1e-3),
+        (pd.read_parquet(tmp_path / "out.parquet"), 1e-12),
     ):
         assert list(frame)[-6:] == ADDED
-        np.testing.assert_allclose(frame["mean"], expected.mean, rtol=1e-12)
-        np.testing.assert_allclose(frame["std_model"], expected.std_model, rtol=1e-12)
-        np.testing.assert_allclose(frame["std_noise"], expected.std_noise, rtol=1e-12)
+        assert (np.abs(frame["mean"] - expected.mean) <= rtol * expected.std).all()
+        np.testing.assert_allclose(frame["std_model"], expected.std_model, rtol=rtol)
+        np.testing.assert_allclose(frame["std_noise"], expected.std_noise, rtol=rtol)
         assert frame["city"].tolist() == homes()["city"][500:550].tolist()
 
 
 def test_the_level_sets_the_interval(folder: Path, tmp_path: Path) -> None:
-    assert predict(folder, folder / "new.csv", "--level", 0.5, "-o", tmp_path / "out.csv") == 0
-    frame = pd.read_csv(tmp_path / "out.csv")
+    assert predict(folder, folder / "new.csv", "--level", 0.5, "-o", tmp_path / "out.pq") == 0
+    frame = pd.read_parquet(tmp_path / "out.pq")
     expected = table_model(folder / "homes.pbp").predict_distribution(homes()[500:550])
     lower, upper = expected.interval(0.5)
     np.testing.assert_allclose(frame["lower"], lower, rtol=1e-12)
@@ -254,6 +254,7 @@ def test_unknown_categories_are_counted_over_all_chunks(
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1
     assert "3 rows with a 'city'" in notes[0]
+    assert notes[0].endswith("taken as missing")
 
 
 def test_tables_come_and_go_through_pipes(folder: Path) -> None:

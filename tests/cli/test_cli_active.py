@@ -243,11 +243,15 @@ def test_a_pool_of_measured_rows(capfd: Captured) -> None:
     )
 
 
-def test_missing_features_are_named(capfd: Captured) -> None:
+def test_missing_features_are_marginalized(capfd: Captured) -> None:
     table = write_pool()
     table.loc[16, "area"] = np.nan
     table.to_csv("pool.csv", index=False)
-    fails(capfd, 1, f"active --fast pool.csv {OPTIONS}", "'area' (1 row)", "first in row 17")
+    line = f"active --fast pool.csv {OPTIONS} --strategy thompson"
+    fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
+    for strategy in ("variance", "information_gain", "random"):
+        assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
+        assert "rows have empty cells, which are marginalized" in capfd.readouterr().err
 
 
 def test_a_target_of_text(capfd: Captured) -> None:

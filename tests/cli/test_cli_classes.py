@@ -130,8 +130,8 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
 
 
 def test_predict_writes_the_class_and_a_probability_each(model: Path) -> None:
-    assert call(f"predict {model} new.csv -o predicted.csv -q") == 0
-    written = pd.read_csv("predicted.csv")
+    assert call(f"predict {model} new.csv -o predicted.pq -q") == 0
+    written = pd.read_parquet("predicted.pq")
     table_model, new = probprop.load(model), read_table("new.csv")
     proba = table_model.estimator.predict_proba(new[["a", "b", "c", "d"]].to_numpy())
     added = ["predicted_class", "p_setosa", "p_versi, color", "p_virginica"]
@@ -212,8 +212,8 @@ def test_ensembles(target: str, capfd: Captured) -> None:
         assert "Shown is the first of the 3 networks" in Path("m.html").read_text()
     assert call("info m.pbp") == 0
     assert "3 networks" in capfd.readouterr().out
-    assert call("predict m.pbp new.csv -o predicted.csv -q") == 0
-    written, new = pd.read_csv("predicted.csv"), read_table("new.csv")
+    assert call("predict m.pbp new.csv -o predicted.pq -q") == 0
+    written, new = pd.read_parquet("predicted.pq"), read_table("new.csv")
     predicted = loaded.predict_distribution(new)
     if target == "a":
         assert_allclose(written["mean"], predicted.mean, rtol=1e-12)
@@ -245,7 +245,7 @@ def test_an_ensemble_of_one_is_the_single_model() -> None:
         ("--target half --task classification", 1, ["'half' has 1.5", "whole numbers"]),
         ("--target mostly", 1, ["'mostly' must hold finite numbers", "'much' in row 1"]),
         ("--target comma", 1, ["'comma' must hold finite numbers", "write decimal points"]),
-        ("--target gap", 1, ["Missing values in column 'gap' (1 row)"]),
+        ("--target gap", 1, ["The target 'gap' has only one class"]),
         ("--target day", 1, ["'day' holds dates"]),
     ],
 )

@@ -101,7 +101,7 @@ def test_an_empty_row_is_a_row_of_which_nothing_is_known() -> None:
 
 
 def test_fit_says_how_many_rows_have_gaps(capfd: Captured) -> None:
-    assert call(f"{FIT} --missing marginalize") == 0
+    assert call(FIT) == 0
     n = int(gaps()[:60].isna().any(axis=1).sum())
     assert f"{n} of 60 rows have empty cells, which are marginalized" in capfd.readouterr().err
 
@@ -112,8 +112,8 @@ def test_predict_in_chunks_takes_gaps_and_na(monkeypatch: pytest.MonkeyPatch) ->
     frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
     assert (pd.read_csv("na.csv", keep_default_na=False)["area"] == "NA").sum() >= 3
     monkeypatch.setattr(prediction, "_CHUNK_ROWS", 3)
-    assert call("predict g.pbp na.csv -o out.csv -q") == 0
-    written = pd.read_csv("out.csv")
+    assert call("predict g.pbp na.csv -o out.pq -q") == 0
+    written = pd.read_parquet("out.pq")
     expected = probprop.load("g.pbp").estimator.predict_distribution(by_hand(frame))
     assert_allclose(written["mean"], expected.mean, rtol=1e-12)
     assert_allclose(written["std"], expected.std, rtol=1e-12)
@@ -162,11 +162,11 @@ def test_classes_and_ensembles_take_gaps() -> None:
     model = probprop.load("c.pbp")
     assert isinstance(model.estimator, PBPEnsemble)
     assert all(type(m) is PBPClassifier for m in model.estimator.estimators_)
-    assert call("predict c.pbp cities.csv -o out.csv -q") == 0
+    assert call("predict c.pbp cities.csv -o out.pq -q") == 0
     proba = model.estimator.predict_proba(
         np.column_stack([frame[k].astype(float) for k in ("rooms", "area", "price", "new")])
     )
-    assert_allclose(pd.read_csv("out.csv")["p_Oslo"], proba[:, 1], rtol=1e-12)
+    assert_allclose(pd.read_parquet("out.pq")["p_Oslo"], proba[:, 1], rtol=1e-12)
 
 
 # ---- Errors
@@ -184,44 +184,61 @@ def fails(capfd: Captured, code: int, line: str, *fragments: str) -> str:
     return err
 
 
-def test_refused_unless_asked_for(capfd: Captured) -> None:
+def test_refused_where_that_is_asked_for(capfd: Captured) -> None:
     marginalize = "or fit with --missing marginalize"
-    fails(capfd, 1, FIT, "Missing values in columns 'city'", "of 60 rows", marginalize)
+    fails(
+        capfd,
+        1,
+        f"{FIT} --missing error",
+        "Missing values in columns 'city'",
+        "of 60 rows",
+        marginalize,
+    )
     fails(capfd, 2, f"{FIT} --missing mean", "--missing", "'marginalize'")
     gaps().dropna().to_csv("full.csv", index=False)
-    assert call("fit --fast full.csv --target price --epochs 1 -o full.pbp -q") == 0
+    assert call("fit full.csv --target price --epochs 1 --missing error -o full.pbp -q") == 0
     for command in ("predict", "evaluate", "update"):
         fails(capfd, 1, f"{command} full.pbp new.csv", "Missing values in columns", marginalize)
 
 
-def test_a_target_is_never_missing(capfd: Captured) -> None:
+def test_rows_without_a_target_are_left_out_and_counted(capfd: Captured) -> None:
     frame = gaps().dropna()
-    frame.iloc[4, 4] = np.nan
-    frame.to_csv("priceless.csv", index=False)
-    fit = FIT.replace("gaps.csv", "priceless.csv")
-    for missing in ("error", "marginalize"):
-        line = fails(
-            capfd, 1, f"{fit} --missing {missing}", "Missing values in column 'price' (1 row)"
-        )
-        assert "marginalize" not in line
+    frame.assign(price=frame["price"].astype(object)).to_csv("full.csv", index=False)
+    cells = frame["price"].astype(object)
+    cells.iloc[[4, 9]] = [np.nan, "?"]
+    frame.assign(price=cells).to_csv("priceless.csv", index=False)
+    frame.drop(frame.index[[4, 9]]).to_csv("rest.csv", index=False)
+    for name in ("priceless", "rest"):
+        fit = FIT.replace("gaps.csv", f"{name}.csv").replace("-o m.pbp", f"-o {name}.pbp")
+        assert call(fit) == 0
+        left_out = "note: 2 rows without 'price' left out\n" in capfd.readouterr().err
+        assert left_out == (name == "priceless")
+    one, other = (probprop.load(f"{name}.pbp").predict(frame) for name in ("priceless", "rest"))
+    assert_array_equal(one, other)
     for command in ("evaluate", "update"):
-        fails(capfd, 1, f"{command} g.pbp priceless.csv", "column 'price' (1 row)")
+        assert call(f"{command} g.pbp priceless.csv") == 0
+        assert "2 rows without 'price' left out" in capfd.readouterr().err
+    frame.assign(price="NA").to_csv("none.csv", index=False)
+    for line in (FIT.replace("gaps.csv", "none.csv"), "evaluate g.pbp none.csv"):
+        fails(capfd, 1, line, "none.csv", "has no row with a value of 'price'")
 
 
 @pytest.mark.parametrize("name", ["area", "city"])
 def test_a_column_without_any_value(capfd: Captured, name: str) -> None:
     gaps().assign(**{name: np.nan}).to_csv("empty.csv", index=False)
     fit = FIT.replace("gaps.csv", "empty.csv")
+    assert call(fit) == 0
+    err = capfd.readouterr().err
+    assert f"note: without a value in any row, and left out: '{name}'\n" in err
     words = f"Column '{name}' has no value in any row: drop it (--drop)"
-    fails(capfd, 1, f"{fit} --missing marginalize -q", words)
-    assert call(f"{fit} --missing marginalize --drop {name} -q") == 0
+    fails(capfd, 1, f"{fit} --features rooms,{name} -q", words)
 
 
 def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
     frame = gaps()[60:].astype({"area": object, "new": object})
     for name, value, words in (
         ("area", "large", "'area' must hold finite numbers, but has 'large' in row 8"),
-        ("new", "NA", "'new' must hold true or false, but has 'NA' in row 8"),
+        ("new", "maybe", "'new' must hold true or false, but has 'maybe' in row 8"),
     ):
         column = frame[name].copy()
         column.iloc[7] = value

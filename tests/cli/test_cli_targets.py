@@ -124,8 +124,8 @@ def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")
     assert isinstance(model.estimator, PBPEnsemble) == ("ensemble" in options)
-    assert call("predict m.pbp new.csv -o out.csv -q") == 0
-    written, predicted = pd.read_csv("out.csv"), model.predict_distribution(loads()[50:])
+    assert call("predict m.pbp new.csv -o out.pq -q") == 0
+    written, predicted = pd.read_parquet("out.pq"), model.predict_distribution(loads()[50:])
     lower, upper = predicted.interval(0.95)
     for k, name in enumerate(["a", "cost"]):
         assert_allclose(written[f"{name}_mean"], predicted.mean[:, k], rtol=1e-12)
@@ -142,8 +142,8 @@ def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
 
 def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
-    assert call("predict two.pbp new.csv --level 0.8 -o out.csv -q") == 0
-    written, frame = pd.read_csv("out.csv"), loads()[50:]
+    assert call("predict two.pbp new.csv --level 0.8 -o out.pq -q") == 0
+    written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]
     mean, std = two().estimator.predict(encoded(frame), return_std=True)
     for k, name in enumerate([COMMA, "cost"]):

@@ -22,7 +22,7 @@ from numpy.testing import assert_array_equal
 import probprop
 from probprop import ModelFileError, PBPRegressor
 from probprop.table import TableModel, UnknownCategoryWarning, fit_table_model
-from probprop.table.encoding import build_encoder
+from probprop.table.encoding import Encoder
 
 FRAME = pd.DataFrame(
     {
@@ -105,7 +105,7 @@ def test_a_file_of_a_regressor_is_still_one(tmp_path: Path, model: TableModel) -
 
 def test_what_could_not_be_loaded_is_not_saved(path: Path, model: TableModel) -> None:
     content = path.read_bytes()
-    narrower = build_encoder({"x": "number"}, {})
+    narrower = Encoder({"x": "number"}, {})
     for bad in (
         TableModel(model.estimator, narrower, ["x"], "y"),
         TableModel(model.estimator, model.encoder, model.features, "x"),
@@ -255,8 +255,10 @@ def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
     except ModelFileError:
         return
     assert isinstance(loaded, TableModel)
-    assert loaded.encoder.transform(_row(loaded)).shape == (1, loaded.estimator.n_features_in_)
+    assert loaded.encoder.encode(_row(loaded)).shape == (1, loaded.estimator.n_features_in_)
 
 
 def _row(model: TableModel) -> pd.DataFrame:
-    return pd.DataFrame({k: ["" if v == "text" else 0.0] for k, v in model.kinds.items()})
+    return pd.DataFrame(
+        {k: [{"text": "", "date": "2024-05-31"}.get(v, 0.0)] for k, v in model.kinds.items()}
+    )

@@ -203,7 +203,7 @@ def test_impossible_choices(options: dict[str, Any], reason: str) -> None:
 
 
 def test_the_delimiter_is_named_where_the_target_is_not_found(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a|y\n1|2\n")
+    (tmp_path / "t.csv").write_text("a:y\n1:2\n")
     with pytest.raises(TableError, match=r"t.csv \(no comma, semicolon or tab found\) has no col"):
         fit(read_table(tmp_path / "t.csv"))
 
@@ -236,12 +236,10 @@ def test_the_regressor_given_is_not_changed_and_the_callback_is_called() -> None
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        (pd.date_range("2024-01-01", periods=N), "holds dates or times, such as '2024-01-01 00"),
         (pd.to_timedelta(range(N), unit="h"), "holds dates or times, such as '0 days"),
         (pd.period_range("2024-01", periods=N, freq="M"), "holds dates or times"),
-        ([datetime.date(2024, 1, 1)] * N, "holds dates or times, such as '2024-01-01': derive"),
         ([datetime.time(12)] * N, "holds dates or times"),
-        (["2024-05-31", "2024-06-01T12:00:00Z"] * 30, "'2024-05-31': derive numbers from it (year"),
+        (["2024/05/31", "2024-06-01T12:00:00Z"] * 30, "'2024/05/31', in a form that is not"),
         (["31.05.2024"] * N, "holds dates or times"),
         (["5/31/24 1:05 PM"] * N, "holds dates or times"),
         (["31 May 2024"] * N, "holds dates or times"),
@@ -291,12 +289,12 @@ def test_identifiers_and_too_many_categories() -> None:
         (
             "x",
             3,
-            "n/a",
-            "Column 'x' must hold finite numbers, but has 'n/a' in row 3: write a number",
+            "n.a.",
+            "Column 'x' must hold finite numbers, but has 'n.a.' in row 3: write a number",
         ),
         ("x", 3, "12,5", "has '12,5' in row 3: write decimal points, as in 12.5, or leave out"),
         ("x", 3, True, "Column 'x' must hold finite numbers, but has 'True' in row 3"),
-        ("x", 3, "nan", "Column 'x' must hold finite numbers, but has 'nan' in row 3"),
+        ("x", 3, "nan", "Missing values in column 'x' (1 row), in 1 of 60 rows, first in row 3"),
         ("x", 3, "1e999", "Column 'x' must hold finite numbers, but has '1e999' in row 3"),
         (
             "year",
@@ -325,19 +323,19 @@ def test_cells_of_another_kind(
 def test_rows_are_those_of_the_file(tmp_path: Path, model: TableModel) -> None:
     path = tmp_path / "t.csv"
     frame = FRAME.astype({"x": object})
-    frame.loc[[30, 40, 41], "x"] = ["?", "n/a", "-"]
+    frame.loc[[30, 40, 41], "x"] = ["!", "n.a.", "--"]
     frame.to_csv(path, index=False)
     for kinds in (None, model.kinds):
         first, second, _ = iter_table(path, chunk_rows=25, kinds=kinds)
         model.encode(first)
-        with pytest.raises(TableError, match=r"has '\?' in row 31 \(and the like in rows 41, 42\)"):
+        with pytest.raises(TableError, match=r"has '!' in row 31 \(and the like in rows 41, 42\)"):
             model.encode(second)
-        with pytest.raises(TableError, match=r"has 'n/a' in row 41: write a number"):
+        with pytest.raises(TableError, match=r"has 'n\.a\.' in row 41: write a number"):
             model.encode(second.loc[[49, 40, 45]])
     with pytest.raises(
         TableError, match=r"column 'x' \(3 rows\), in 3 of 60 rows, first in row 31"
     ):
-        fit(read_table(path))
+        fit(read_table(path, na=["!", "n.a.", "--"]))
     named = frame.set_index(pd.Index([f"r{i}" for i in range(N)]))
     with pytest.raises(TableError, match="in row 31"):
         model.encode(named)

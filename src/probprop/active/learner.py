@@ -11,7 +11,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
 from probprop._types import FloatArray
 from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
@@ -119,7 +119,13 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "This ActiveLearner has no rows to learn from yet. Call 'tell' with some first."
             )
-        pool = check_array(X_pool, dtype=np.float64, input_name="X_pool", ensure_min_samples=0)
+        pool = check_array(
+            X_pool,
+            dtype=np.float64,
+            input_name="X_pool",
+            ensure_all_finite=self._finite(),
+            ensure_min_samples=0,
+        )
         self._check_features("X_pool", pool)
         new = rows_not_told(pool, self.X_)
         if len(new) < n:
@@ -143,7 +149,9 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        rows, targets = check_X_y(X, y, dtype=np.float64, y_numeric=True)
+        rows, targets = check_X_y(
+            X, y, dtype=np.float64, ensure_all_finite=self._finite(), y_numeric=True
+        )
         first = not hasattr(self, "estimator_")
         if not first:
             self._check_features("X", rows)
@@ -182,6 +190,10 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
                 "have: take warm_start=False."
             )
 
+    def _finite(self) -> bool | Literal["allow-nan"]:
+        """Say whether rows may have gaps: where the estimator takes them."""
+        return "allow-nan" if get_tags(self.estimator).input_tags.allow_nan else True
+
     def _check_features(self, name: str, X: FloatArray) -> None:
         if X.shape[1] != self.X_.shape[1]:
             raise ValueError(
@@ -209,7 +221,10 @@ def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
     >>> rows_not_told(np.array([[1.0], [5.0], [2.0], [5.0]]), np.array([[1.0], [7.0]]))
     array([1, 2])
     """
-    _, first = np.unique(np.concatenate([told, pool]), axis=0, return_index=True)
+    rows = np.concatenate([told, pool])
+    # No NaN equals another, but two rows with the same gaps are alike.
+    alike = np.hstack([np.nan_to_num(rows), np.isnan(rows)])
+    _, first = np.unique(alike, axis=0, return_index=True)
     places: IntArray = np.sort(first[first >= len(told)]) - len(told)
     return places
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import math
 import os
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +34,7 @@ from probprop.cli.recipes import (
     takes_one_network,
 )
 from probprop.cli.scores import show
+from probprop.cli.tables import Na, na_texts, note_file, note_gaps, usable_columns
 from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from probprop._types import FloatArray
     from probprop.active.strategies import IntArray
+    from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
 
@@ -95,6 +95,7 @@ def active(
     strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = VARIANCE,
     features: Features = None,
     drop: Drop = None,
+    na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
     hidden: Hidden = None,
@@ -133,11 +134,12 @@ def active(
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
+    from probprop.table.read import text_format
     from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)
-    table = _without_marks(read_table(pool))
+    table = _without_marks(read_table(pool, na=na_texts(na)))
     columns = [str(name) for name in table.columns]
     wanted = column_names(features, columns) if features else None
     chosen = choose_features(table, [target], wanted, column_names(drop or [], columns))
@@ -145,7 +147,11 @@ def active(
     _check_both(pool, target, measured)
     y = target_of(table[measured], target)
     _check_nothing_lost(destination, pool, table, target)
-    check_no_missing(table[chosen])
+    note_file(terminal, table)
+    chosen = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    if strategy is Strategy.thompson:  # a function that is drawn needs every feature
+        check_no_missing(table[chosen])
+    missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, about which the model knows nothing, and not a row like any other.
     _, X = fit_encoder(table[chosen])
@@ -156,14 +162,14 @@ def active(
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
     # Of a single row none can be held out.
     reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
-    recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed)
+    recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed, missing=missing)
     if takes_one_network(terminal, reasons, fast=fast, budget=budget):
-        recipe = OneNetwork(options, of_classes=False, seed=seed)
+        recipe = OneNetwork(options, of_classes=False, seed=seed, missing=missing)
     learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=seed)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
     predicted = learner.estimator_.predict_distribution(X[~measured])
 
-    layout = _text_format(pool)
+    layout = text_format(pool)
     cells = table if layout is None else _without_marks(read_table(pool, kinds={}))
     marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.std_model)
     in_place = _same(destination, pool)
@@ -171,7 +177,7 @@ def active(
         with table_writer(destination) as write:
             write(table.assign(**marks).astype(_WHOLE))
     else:
-        _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout)
+        _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout, pool)
     for line in recipe.choice(learner.estimator_).splitlines():
         terminal.say(line)
     terminal.say(
@@ -192,8 +198,12 @@ def _beside(pool: str) -> str:
     --------
     >>> _beside("data/alloys.csv"), _beside("alloys.pq"), _beside("alloys.txt")
     ('data/alloys.asked.csv', 'alloys.asked.pq', 'alloys.asked.csv')
+    >>> _beside("alloys.tsv.gz")
+    'alloys.asked.tsv'
     """
     path = Path(pool)
+    if path.suffix.lower() in (".gz", ".bz2", ".xz"):
+        path = path.with_suffix("")
     known = (*_TEXT, ".parquet", ".pq")
     suffix = path.suffix if path.suffix.lower() in known else ".csv"
     return str(path.with_name(f"{path.stem}.asked{suffix}"))
@@ -290,39 +300,14 @@ def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, FloatArray]) ->
 # ---- Text tables, whose cells come out as they went in
 
 
-@dataclass(frozen=True)
-class _TextFormat:
-    """How a text table is written, so that its marked copy looks the same."""
-
-    suffix: str
-    delimiter: str
-    newline: str
-    encoding: str
-
-
-def _text_format(path: str) -> _TextFormat | None:
-    """Look at the start of a table; None for Parquet."""
-    from probprop.table.text import START, find_layout
-
-    with open(path, "rb") as file:
-        start = file.read(START)
-    if start.startswith(b"PAR1"):
-        return None
-    return _TextFormat(
-        Path(_beside(path)).suffix.lower(),
-        find_layout(path, start).delimiter,
-        "\r\n" if b"\r\n" in start else "\n",
-        "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8",
-    )
-
-
-def _write_text(path: str, marked: DataFrame, layout: _TextFormat) -> None:
+def _write_text(path: str, marked: DataFrame, layout: TextFormat, pool: str) -> None:
     """Write a table of text atomically; another extension than the pool's changes the delimiter."""
-    suffix = Path(path).suffix.lower()
+    suffix, own = Path(path).suffix.lower(), Path(_beside(pool)).suffix.lower()
     with naming(path), replacing(path) as file:
         marked.to_csv(
             file,
-            sep=layout.delimiter if suffix == layout.suffix else _TEXT[suffix],
+            sep=layout.delimiter if suffix == own else _TEXT[suffix],
+            decimal=layout.decimal,
             lineterminator=layout.newline,
             encoding=layout.encoding,
             float_format="%.6g",

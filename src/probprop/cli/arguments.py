@@ -9,7 +9,11 @@ from typing import Annotated
 import typer
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet file; - for standard input.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; - for standard input.",
+    ),
 ]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
@@ -112,14 +116,28 @@ def given(texts: list[str] | None) -> list[str] | None:
 
 
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Split lists at commas, unless the whole is the name of a column.
+    """Split lists at commas, except for commas within the name of a column.
 
     Examples
     --------
-    >>> column_names(["a,b", "size, m2"], ["a", "b", "size, m2"])
-    ['a', 'b', 'size, m2']
+    >>> column_names(["a,b", "size, m2,a"], ["a", "b", "size, m2"])
+    ['a', 'b', 'size, m2', 'a']
     """
+    known = {*columns}
+    return [name for text in given for name in _split(text, known)]
+
+
+def _split(text: str, known: set[str]) -> list[str]:
+    """Take the longest name of a column at every place; else what is before the next comma."""
     names: list[str] = []
-    for text in given:
-        names += [text] if text in columns else [part.strip() for part in text.split(",")]
+    parts = text.split(",")
+    while parts:
+        ends = range(len(parts), 0, -1)
+        tries = [(n, ",".join(parts[:n])) for n in ends]
+        found = [
+            (n, name) for n, whole in tries for name in (whole, whole.strip()) if name in known
+        ]
+        n, name = found[0] if found else (1, parts[0].strip())
+        names.append(name)
+        parts = parts[n:]
     return names

@@ -14,6 +14,7 @@ from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
 from probprop.cli.scores import judge, show_scores, write_model_report
+from probprop.cli.tables import note_table, with_targets
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -55,7 +56,9 @@ def evaluate(
     terminal = terminal_of(context)
     table_model = load_table_model(model)
     kinds = table_model.all_kinds
-    frame = read_table(data, columns=list(kinds), kinds=kinds)
+    read = read_table(data, columns=list(kinds), kinds=kinds, na=table_model.na)
+    frame = with_targets(read, table_model.targets, table_model)
+    note_table(terminal, read, frame, table_model.targets)
     judged = judge(table_model, frame)
     if report is not None:
         write_model_report(report, table_model, frame, held_out=None)
@@ -108,4 +111,7 @@ def _feature(model: TableModel, name: str) -> str:
     kind = model.kinds[name]
     if kind == "text":
         return f"{name} ({plural(len(model.categories[name]), 'category')})"
+    if kind == "date":
+        parts = ", ".join(part.replace("_", " ") for part in model.encoder.parts[name])
+        return f"{name} (date: {parts})"
     return f"{name} (true or false)" if kind == "boolean" else name

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import Data, Model
+from probprop.cli.arguments import Data, Model, column_names
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
-from probprop.cli.output import check_table_extension, table_writer
+from probprop.cli.output import check_table_extension, holds_types, table_writer
+from probprop.cli.tables import note_file
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop._types import FloatArray
     from probprop.table import TableModel
 
 PREDICT_EXAMPLES = """\b
@@ -31,7 +34,6 @@ _OUTPUT = "CSV, TSV or Parquet file."
 
 _CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
 _CHUNK_ROWS = 100_000
-_SAMPLE_BYTES = 1 << 20
 
 
 def predict(
@@ -48,6 +50,12 @@ def predict(
             metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
         ),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,...", help="Columns to write, of the table or predicted.  [default: all]"
+        ),
+    ] = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
@@ -58,14 +66,20 @@ def predict(
     A model of classes adds predicted_class, the most probable class, and p_CLASS, the
     probability of each CLASS.
 
-    Columns are matched by name, in any order. Files larger than memory are fine.
+    Columns are matched by name, in any order. Files larger than memory are fine. Cells of text
+    files are written as they were; predictions have as many digits as their std supports, and all
+    of them in Parquet. --columns id,mean,std writes only those.
     """
     if level is not None and not 0.0 < level < 1.0:
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
     output = None if output == "-" else output
     check_table_extension(output)
     check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    import pandas as pd
+
     from probprop.table import iter_table
+    from probprop.table.model import takes_gaps
+    from probprop.table.text import with_numbers
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
@@ -74,27 +88,43 @@ def predict(
             f"{model} predicts classes, which have no interval", param_hint="--level"
         )
     n_rows, chunk_rows = _plan(data)
-    chunks = iter_table(data, chunk_rows=chunk_rows, kinds=table_model.all_kinds)
+    chunks = iter_table(data, chunk_rows=chunk_rows)
     first = next(chunks)
-    if taken := [name for name in _added(table_model) if name in first.columns]:
+    added = _added(table_model)
+    if taken := [name for name in added if name in first.columns]:
         raise ValueError(
             f"{data} already has a column {taken[0]!r}, which the predictions would overwrite: "
             "rename or remove it"
         )
-    ignored = table_model.extra_columns(first)
+    written = _chosen(columns, [*map(str, first.columns), *added])
+    note_file(terminal, first)
+    kept = {*written}
+    ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
         terminal.note(f"columns the model does not use are kept as they are: {_listed(ignored)}")
-    n_done, unknown = 0, Counter[str]()
-    with terminal.rows("predicting", n_rows) as advance, table_writer(output) as write:
-        for frame in chain([first], chunks):
-            write(_with_predictions(frame, table_model, 0.95 if level is None else level))
+    n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
+    cells = first
+    with (
+        terminal.rows("predicting", n_rows) as advance,
+        table_writer(output, decimal=decimal) as write,
+    ):
+        for cells in chain([first], chunks):
+            frame = with_numbers(cells, table_model.kinds, decimal, table_model.na)
+            predicted = _predictions(frame, table_model, 0.95 if level is None else level)
+            if holds_types(output):
+                write(pd.concat([frame, predicted], axis=1)[written])
+            else:
+                digits = rounded(predicted, table_model)
+                write(pd.concat([cells, digits], axis=1)[written])
             unknown.update(table_model.unknown_categories(frame))
             n_done += len(frame)
             advance(len(frame))
+    if cells.attrs["noted"] != first.attrs["noted"]:  # letters beyond ASCII came late
+        note_file(terminal, cells)
     for name, n in unknown.items():
         terminal.note(
-            f"{plural(n, 'row')} with a {name!r} that the model was not fitted on: taken as none "
-            "of those it knows"
+            f"{plural(n, 'row')} with a {name!r} that the model was not fitted on: taken as "
+            + ("missing" if takes_gaps(table_model.estimator) else "none of those it knows")
         )
     if output is not None:
         what = f"{100 * (0.95 if level is None else level):g} % intervals"
@@ -112,7 +142,21 @@ def _added(model: TableModel) -> list[str]:
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
-def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
+def _chosen(asked: list[str] | None, there: Sequence[str]) -> list[str]:
+    """Return the columns to write: those asked for, in that order, or all."""
+    if asked is None:
+        return list(there)
+    names = list(dict.fromkeys(column_names(asked, there)))
+    if absent := [name for name in names if name not in there]:
+        raise typer.BadParameter(
+            f"there is no column {absent[0]!r} in the table or among the predictions: they have "
+            f"{_listed(list(there), 20)}",
+            param_hint="--columns",
+        )
+    return names
+
+
+def _predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
     import pandas as pd
 
     from probprop.table import UnknownCategoryWarning
@@ -125,7 +169,49 @@ def _with_predictions(frame: DataFrame, model: TableModel, level: float) -> Data
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(_added(model), values, strict=True)))
-    return pd.concat([frame, added.set_axis(frame.index)], axis=1)
+    return added.set_axis(frame.index)
+
+
+def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
+    """Return predictions with the digits that mean something.
+
+    A standard deviation and a probability have four significant digits; means and ends of
+    intervals have as many decimals as their standard deviation.
+    """
+    import pandas as pd
+
+    if model.classes is not None:
+        places = {k: predicted[k].to_numpy() for k in predicted if predicted[k].dtype.kind == "f"}
+    else:
+        n = len(predicted.columns) // len(model.targets)
+        of = {k: predicted.columns[n * (i // n) + 1] for i, k in enumerate(predicted)}  # its std
+        own = ("std", "std_model", "std_noise")
+        places = {
+            k: predicted[k if k.endswith(own) else of[k]].to_numpy() for k in predicted.columns
+        }
+    columns = {
+        k: _to_place(predicted[k].to_numpy(), places[k]) if k in places else predicted[k].to_numpy()
+        for k in predicted
+    }
+    return pd.DataFrame(columns, index=predicted.index)
+
+
+def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
+    """Round to the place of the fourth digit of `scale`, (n,).
+
+    >>> import numpy as np
+    >>> _to_place(np.array([12345.678, 1.0]), np.array([0.98765, 0.0]))
+    array([1.23456780e+04, 1.00000000e+00])
+    """
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        decimals = 3.0 - np.floor(np.log10(scale))
+        power = 10.0 ** np.abs(decimals)
+        up = np.round(values * power) / power
+        down = np.round(values / power) * power
+        result = np.where(decimals >= 0.0, up, down)
+    return np.where(np.isfinite(result) & np.isfinite(decimals), result, values)
 
 
 def _plan(path: str) -> tuple[int | None, int]:
@@ -135,14 +221,17 @@ def _plan(path: str) -> tuple[int | None, int]:
     """
     if path == "-" or not os.path.isfile(path):
         return None, _CHUNK_ROWS
-    with open(path, "rb") as file:
-        sample = file.read(_SAMPLE_BYTES)
+    from probprop.table.opening import opened
+
+    with opened(path) as file:
+        sample, compressed = file.start, file.compression is not None
     if sample.startswith(b"PAR1"):
         return _plan_parquet(path)
-    n_bytes = os.path.getsize(path)
     bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
     rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
-    return max(1, round(n_bytes / bytes_per_row)), rows_at_a_time
+    if compressed or b"\0" in sample:
+        return None, rows_at_a_time
+    return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
 
 
 def _plan_parquet(path: str) -> tuple[int | None, int]:

@@ -38,6 +38,14 @@ from probprop.cli.recipes import (
     takes_one_network,
 )
 from probprop.cli.scores import judge, show, show_scores, write_model_report
+from probprop.cli.tables import (
+    Na,
+    na_texts,
+    note_gaps,
+    note_table,
+    usable_columns,
+    with_targets,
+)
 from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ Examples:
   probprop fit houses.csv --target price --budget best -o houses.pbp
   probprop fit houses.csv --target price --fast -o houses.pbp
   probprop fit flowers.csv --target species -o flowers.pbp
-  probprop fit patients.csv --target dose --missing marginalize -o dose.pbp
+  probprop fit patients.xlsx --target dose --na NA,-999 -o dose.pbp
   probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
   cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
@@ -80,7 +88,7 @@ class TaskOption(StrEnum):
     classification = "classification"
 
 
-AUTO, ERROR = TaskOption.auto, MissingOption.error
+AUTO, MARGINALIZE = TaskOption.auto, MissingOption.marginalize
 
 
 def fit(
@@ -115,7 +123,8 @@ def fit(
         typer.Option(
             help="Empty cells of features: refuse them, or average over what they may be."
         ),
-    ] = ERROR,
+    ] = MARGINALIZE,
+    na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
     hidden: Hidden = None,
@@ -155,8 +164,9 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it.
 
-    Text columns are taken as categories. A tenth of the rows is held out to say how good the
-    predictions and their uncertainty are; then the model is fitted again on all rows.
+    Text columns are taken as categories; a date becomes its year, month, day of the year, weekday
+    and seconds of the day. Rows without a target are left out. A tenth of the rows is held out to
+    say how good the predictions and their uncertainty are; then the model is fitted again on all.
 
     Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
     cross-validation on the other rows, and the error bars are calibrated on rows held out there.
@@ -177,9 +187,9 @@ def fit(
     learns it, and the mean stays the same. With --noise-tail heavy a few wild targets do not
     spoil the fit.
 
-    With --missing marginalize an empty cell stands for any value, with the mean and the
-    variance of its column, here and in the tables that the model is given later. Every row
-    must have its target.
+    An empty cell of a feature stands for any value, with the mean and the variance of its
+    column, here and in the tables that the model is given later; so does a category that is not
+    in this table. With --missing error empty cells are refused.
 
     With --weight a row of weight w has the noise variance over w, as the mean of w measurements
     has; for classes w is the power of its likelihood. Rows of weight 0 are left out. The squares
@@ -204,31 +214,32 @@ def fit(
     check_replaces_model(output)
     from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model, read_table
-    from probprop.table.columns import FILL, FILL_OR_MARGINALIZE, check_no_missing
+    from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.counting import Counting
     from probprop.table.select import choose_features
     from probprop.table.target import labels_of
 
     terminal = terminal_of(context)
-    frame = read_table(data)
+    texts = na_texts(na)
+    frame = read_table(data, na=texts)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
     unwanted = column_names(drop or [], columns)
     targets = list(dict.fromkeys(column_names(target, columns)))
+    read, frame = frame, with_targets(frame, targets)
     counting = Counting(weight, tuple(column_names(error or [], columns)))
     counting.check(frame, targets, [*(wanted or ()), *unwanted])
+    chosen = choose_features(frame, targets, wanted, [*unwanted, *counting.names])
+    note_table(terminal, read, frame, targets)
     frame, n_rows = counting.rows(frame), len(frame)
     if len(frame) < n_rows:
         terminal.say(f"{plural(n_rows - len(frame), 'row')} of weight 0 left out")
-    chosen = choose_features(frame, targets, wanted, [*unwanted, *counting.names])
+    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
     # Before rows are held out, so that the message counts them all.
-    n_gaps = int(frame[chosen].isna().any(axis=1).sum())
     if missing is MissingOption.marginalize:
-        check_no_missing(frame[targets])
-        rows = plural(len(frame), "row")
-        terminal.say(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+        note_gaps(terminal, frame, chosen)
     else:
-        check_no_missing(frame[[*chosen, *targets]], FILL_OR_MARGINALIZE if n_gaps else FILL)
+        check_no_missing(frame[chosen], FILL_OR_MARGINALIZE)
     decided = _task(frame, targets, task, terminal)
     labels = labels_of(frame, targets[0]) if decided == "classification" else None
     if labels is not None:
@@ -249,6 +260,7 @@ def fit(
                 callback=callback,
                 weight=counting.weight,
                 error=counting.error,
+                na=texts,
             )
 
     train, test = _split(frame, test_fraction, seed, labels)
@@ -304,8 +316,10 @@ def update(context: typer.Context, model: Model, data: Data) -> None:
     with updating(model, waits) as check_unchanged:
         old = load_table_model(model)
         kinds = old.kinds_to_learn
-        frame = read_table(data, columns=list(kinds), kinds=kinds)
-        new = old.update(frame)
+        frame = read_table(data, columns=list(kinds), kinds=kinds, na=old.na)
+        rows = with_targets(frame, old.targets, old)
+        note_table(terminal, frame, rows, old.targets)
+        new = old.update(rows)
         check_unchanged()
         save_model(new, model)
     n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))

@@ -9,23 +9,31 @@ from probprop.files.estimators import describe_estimator, rebuild_estimator
 from probprop.files.fields import Parts, field
 from probprop.table import TableModel
 from probprop.table.counting import Counting
-from probprop.table.encoding import build_encoder
+from probprop.table.dates import PARTS, Part
+from probprop.table.encoding import Encoder
 from probprop.table.names import target_names
 
 
 def describe_table_model(model: TableModel) -> Parts:
     """Return the header and the arrays of a model of a table."""
     described, arrays = describe_estimator(model.estimator)
-    known = model.categories
-    columns = [
-        {"name": k, "kind": kind} | ({"categories": known[k]} if kind == "text" else {})
-        for k, kind in model.kinds.items()
-    ]
+    columns = [_describe_column(model.encoder, name) for name in model.features]
     header: dict[str, Any] = {"class": "TableModel", "target": model.target, "columns": columns}
     counting = {"weight": model.counting.weight, "error": list(model.counting.error)}
     header |= {key: value for key, value in counting.items() if value}
+    header |= {} if model.na is None else {"na": list(model.na)}
     header |= {"regressor": described}  # or a classifier: old files use this key
     return header, arrays
+
+
+def _describe_column(encoder: Encoder, name: str) -> dict[str, Any]:
+    kind = encoder.kinds[name]
+    column: dict[str, Any] = {"name": name, "kind": kind}
+    if kind == "text":
+        column["categories"] = list(encoder.categories[name])
+    if kind == "date":
+        column["parts"] = list(encoder.parts[name])
+    return column
 
 
 def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
@@ -38,7 +46,7 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
     if any(type(column) is not dict for column in columns):
         raise ValueError("a column is not described")
     kinds = {field(column, "name", str): field(column, "kind", str) for column in columns}
-    if not {*kinds.values()} <= {"number", "boolean", "text"}:
+    if not {*kinds.values()} <= {"number", "boolean", "date", "text"}:
         raise ValueError("a column is of a kind that no model has")
     if len(kinds) < len(columns) or not kinds.keys().isdisjoint(target_names(target)):
         raise ValueError("two columns have the same name")
@@ -47,10 +55,29 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
     for known in categories.values():
         if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
             raise ValueError("categories are not different texts")
-    if len(kinds) - len(texts) + sum(map(len, categories.values())) != estimator.n_features_in_:
+    encoder = Encoder(kinds, categories, _parts(columns))
+    if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
     counting = _counting(header, list(kinds), target_names(target))
-    return TableModel(estimator, build_encoder(kinds, categories), list(kinds), target, counting)
+    return TableModel(estimator, encoder, list(kinds), target, counting, _missing_texts(header))
+
+
+def _parts(columns: list[dict[str, Any]]) -> dict[str, list[Part]]:
+    """Return the parts of each date."""
+    parts = {c["name"]: field(c, "parts", list) for c in columns if c["kind"] == "date"}
+    for some in parts.values():
+        if not some or some != [part for part in PARTS if part in some]:
+            raise ValueError("the parts of a date are not those that dates have")
+    return parts
+
+
+def _missing_texts(header: dict[str, Any]) -> tuple[str, ...] | None:
+    if "na" not in header:
+        return None
+    texts = field(header, "na", list)
+    if any(type(text) is not str for text in texts):
+        raise ValueError("what means a missing cell is not text")
+    return tuple(texts)
 
 
 def _counting(header: dict[str, Any], features: list[str], targets: list[str]) -> Counting:

@@ -1,4 +1,4 @@
-"""What a column holds (numbers, true and false, or text), and its values as the encoder takes them.
+"""What a column holds (numbers, true and false, dates or text), and its values for the encoder.
 
 Messages count rows of data from 1. If the index of a frame holds integers, as `read_table` makes
 it, that is the row of the file, even after rows were left out.
@@ -6,7 +6,6 @@ it, that is the row of the file, even after rows were left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -14,10 +13,11 @@ import pandas as pd
 from pandas.api import types
 
 from probprop._types import Array, FloatArray
+from probprop.table.cells import floats
+from probprop.table.dates import ISO, moments
 from probprop.table.errors import TableError
-from probprop.table.text import MISSING
 
-Kind = Literal["number", "boolean", "text"]
+Kind = Literal["number", "boolean", "date", "text"]
 
 MOST_CATEGORIES = 1000  # each becomes a column of floats
 _IDENTIFIER = 100  # more categories than this, in more than half the rows
@@ -42,10 +42,13 @@ def kind_of(name: str, column: pd.Series) -> Kind:
     >>> kind_of("size", pd.Series(["S", "M", "L"]))
     'text'
     >>> kind_of("sold", pd.Series(["2024-05-31", "2024-06-01"]))
+    'date'
+    >>> kind_of("sold", pd.Series(["3/4/24", "5/4/24"]))
     Traceback (most recent call last):
         ...
-    probprop.table.errors.TableError: Column 'sold' holds dates or times, such as '2024-05-31': \
-derive numbers from it (year, month, days since a date), or drop it.
+    probprop.table.errors.TableError: Column 'sold' holds dates or times, such as '3/4/24', in a \
+form that is not understood for sure: write them as 2024-05-31 or 2024-05-31T12:00, or drop it \
+(--drop).
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object).map(str)  # also categories that are numbers
@@ -53,8 +56,12 @@ derive numbers from it (year, month, days since a date), or drop it.
         return "boolean"
     if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
         return "number"
+    if types.is_datetime64_any_dtype(column):
+        return "date"
     holds = types.infer_dtype(column, skipna=True)
-    if holds.startswith(("date", "time", "period")):
+    if holds in ("date", "datetime", "datetime64"):
+        return "date"
+    if holds.startswith(("time", "period")):
         raise _dates(name, column.iloc[0])
     if holds == "boolean":
         return "boolean"
@@ -65,14 +72,37 @@ derive numbers from it (year, month, days since a date), or drop it.
             f"Column {name!r} holds values of the type {type(other[0]).__name__}, but a model can "
             "use only numbers, true and false, or text: drop it."
         )
-    _check_categories(name, column)
+    values = column.map(str)
+    different = pd.Series(values.unique(), dtype=object)
+    if len(different) and different.str.fullmatch(ISO).all():
+        return "date"
+    _check_categories(name, column, values, different)
     return "text"
 
 
-def _check_categories(name: str, column: pd.Series) -> None:
+def kinds_of(frame: pd.DataFrame) -> dict[str, Kind]:
+    """Decide what each column holds, whose cells may be missing; refuse one without any.
+
+    >>> kinds_of(pd.DataFrame({"size": ["S", None], "new": [True, False]}))
+    {'size': 'text', 'new': 'boolean'}
+    """
+    kinds: dict[str, Kind] = {}
+    n_missing = frame.isna().to_numpy().sum(axis=0)
+    for (name, dtype), n in zip(frame.dtypes.items(), n_missing, strict=True):
+        if len(frame) and n == len(frame):
+            raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+        if plain:
+            kinds[str(name)] = "boolean" if dtype.kind == "b" else "number"
+        else:
+            kinds[str(name)] = kind_of(str(name), frame[name].dropna())
+    return kinds
+
+
+def _check_categories(
+    name: str, column: pd.Series, values: pd.Series, different: pd.Series
+) -> None:
     """Refuse text that is dates, badly written numbers or identifiers."""
-    values = column.map(str)
-    different = pd.Series(values.unique(), dtype=object)
     if different.str.fullmatch(_DATE).all():
         raise _dates(name, different[0])
     numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
@@ -96,8 +126,8 @@ def _check_categories(name: str, column: pd.Series) -> None:
 
 def _dates(name: str, value: object) -> TableError:
     return TableError(
-        f"Column {name!r} holds dates or times, such as {str(value)!r}: derive numbers from it "
-        "(year, month, days since a date), or drop it."
+        f"Column {name!r} holds dates or times, such as {str(value)!r}, in a form that is not "
+        "understood for sure: write them as 2024-05-31 or 2024-05-31T12:00, or drop it (--drop)."
     )
 
 
@@ -123,28 +153,6 @@ def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
     )
 
 
-def present(name: str, column: pd.Series) -> pd.Series:
-    """Return the cells that are not missing, with their index; refuse a column without any."""
-    cells = column.dropna()
-    if len(column) and cells.empty:
-        raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
-    return cells
-
-
-def with_gaps(frame: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return the columns; "NA" and the like are missing among numbers, as for `read_table`.
-
-    >>> with_gaps(pd.DataFrame({"age": ["31", "NA"]}), {"age": "number"})["age"].tolist()
-    ['31', nan]
-    """
-    texts_of = [
-        name
-        for name, kind in kinds.items()
-        if kind == "number" and not types.is_numeric_dtype(frame[name])
-    ]
-    return frame.assign(**{k: frame[k].mask(frame[k].isin(MISSING)) for k in texts_of})
-
-
 def numbers(name: str, column: pd.Series) -> FloatArray:
     """Return a column without missing values as finite floats, (n,); text may be numbers.
 
@@ -158,7 +166,7 @@ def numbers(name: str, column: pd.Series) -> FloatArray:
     else:
         if not isinstance(column.dtype, pd.StringDtype):
             column = column.astype(object).map(str)
-        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        values = floats(column)
     if (bad := ~np.isfinite(values)).any():
         raise _not_numbers(name, column, bad)
     return values  # type: ignore[no-any-return]
@@ -189,6 +197,18 @@ def booleans(name: str, column: pd.Series) -> FloatArray:
     if (bad := values.isna().to_numpy()).any():
         raise _wrong_cells(name, "true or false", column, bad, "correct it")
     return values.to_numpy(np.float64)  # type: ignore[no-any-return]
+
+
+def dates(name: str, column: pd.Series) -> pd.DatetimeIndex:
+    """Return a column without missing values as dates, (n,).
+
+    >>> dates("sold", pd.Series(["2024-05-31"]))[0].year
+    2024
+    """
+    when = moments(column)
+    if (bad := when.isna()).any():
+        raise _wrong_cells(name, "dates such as 2024-05-31", column, bad, "correct it")
+    return when
 
 
 def texts(column: pd.Series) -> Array:

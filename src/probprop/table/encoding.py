@@ -3,18 +3,137 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import OneHotEncoder
 
-from probprop._types import FloatArray
-from probprop.table.columns import Kind, booleans, kind_of, numbers, present, texts
+from probprop._types import Array, FloatArray
+from probprop.table.columns import (
+    Kind,
+    booleans,
+    dates,
+    kinds_of,
+    numbers,
+    texts,
+)
+from probprop.table.dates import Part, parts_that_vary, values_of
+
+_ORDER: tuple[Kind, ...] = ("number", "boolean", "date", "text")
 
 
-def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
+@dataclass(frozen=True)
+class Encoder:
+    """What the columns of a table hold, and how each becomes columns of numbers.
+
+    Numbers come first, then true and false as 1 and 0, then the parts of dates, then for each
+    category of a text a column that is 1 where the row has it.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        ``"number"``, ``"boolean"``, ``"date"`` or ``"text"`` for each column.
+    categories : mapping of str to sequence of str
+        The known categories of each text.
+    parts : mapping of str to sequence of str, default={}
+        The parts of each date: ``"year"``, ``"month"`` and so on.
+
+    Examples
+    --------
+    >>> encoder = Encoder({"b": "text", "a": "number"}, {"b": ["x", "y"]})
+    >>> encoder.names
+    ['a', 'b=x', 'b=y']
+    >>> encoder.encode(pd.DataFrame({"a": [0.5], "b": ["y"]}))
+    array([[0.5, 0. , 1. ]])
+    """
+
+    kinds: Mapping[str, Kind]
+    categories: Mapping[str, Sequence[str]]
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+
+    def of(self, kind: Kind) -> list[str]:
+        """Return the columns of a kind."""
+        return [name for name, other in self.kinds.items() if other == kind]
+
+    @property
+    def encoded(self) -> dict[str, list[str]]:
+        """The names of the encoded columns of each column, in the order of X."""
+        return {name: self._encoded_of(name) for kind in _ORDER for name in self.of(kind)}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
+        return [name for names in self.encoded.values() for name in names]
+
+    def _encoded_of(self, name: str) -> list[str]:
+        match self.kinds[name]:
+            case "text":
+                return [f"{name}={category}" for category in self.categories[name]]
+            case "date":
+                return [f"{name}.{part}" for part in self.parts[name]]
+            case _:
+                return [name]
+
+    def encode(self, given: pd.DataFrame, *, unknown_is_missing: bool = False) -> FloatArray:
+        """Return X of these columns, (n, len(names)); NaN where a cell is missing.
+
+        A missing text is NaN in the columns of all its categories. A category that is not known
+        is 0 in all of them, or with `unknown_is_missing` NaN as well.
+        """
+        rest = [
+            self._columns_of(name, given[name], unknown_is_missing)
+            for kind in _ORDER[1:]
+            for name in self.of(kind)
+        ]
+        return np.column_stack([_all_numbers(given[self.of("number")]), *rest])
+
+    def _columns_of(self, name: str, column: pd.Series, unknown_is_missing: bool) -> FloatArray:
+        there = column.notna().to_numpy()
+        cells = column[there]
+        X = np.full((len(column), len(self._encoded_of(name))), np.nan)
+        match self.kinds[name]:
+            case "boolean":
+                X[there, 0] = booleans(name, cells)
+            case "date":
+                when = dates(name, cells)
+                X[there] = np.column_stack([values_of(when, part) for part in self.parts[name]])
+            case _:
+                X[there] = one_hot(texts(cells), self.categories[name], unknown_is_missing)
+        return X
+
+
+def one_hot(cells: Array, known: Sequence[str], unknown_is_missing: bool) -> FloatArray:
+    """Return for each category a column that is 1 where the cell is it, (n, n_categories).
+
+    >>> one_hot(np.array(["b", "c"], object), ["a", "b"], True)
+    array([[ 0.,  1.],
+           [nan, nan]])
+    """
+    place = pd.Index(np.array(known, object)).get_indexer(pd.Index(cells))
+    X = np.zeros((len(cells), len(known)))
+    X[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
+    if unknown_is_missing:
+        X[place < 0] = np.nan
+    return X
+
+
+def _all_numbers(given: pd.DataFrame) -> FloatArray:
+    """Return columns of numbers as floats, (n, n_columns); those that are floats at once."""
+    X = np.full(given.shape, np.nan)
+    plain = np.array(
+        [isinstance(t, np.dtype) and t.kind in "fiu" for t in given.dtypes], dtype=bool
+    )
+    X[:, plain] = given.loc[:, plain].to_numpy(np.float64)
+    with np.errstate(invalid="ignore"):
+        infinite = np.isinf(X).any(axis=0)
+    for i in np.flatnonzero(~plain | infinite):
+        column = given.iloc[:, i]
+        there = column.notna().to_numpy()
+        X[there, i] = numbers(str(given.columns[i]), column[there])
+    return X
+
+
+def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
     """Return the encoder of all columns of a table, and the encoded rows.
 
     Parameters
@@ -23,7 +142,7 @@ def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
 
     Returns
     -------
-    encoder : ColumnTransformer
+    encoder : Encoder
     X : ndarray of shape (n, n_encoded)
         NaN where a cell is missing.
 
@@ -35,70 +154,9 @@ def fit_encoder(given: pd.DataFrame) -> tuple[ColumnTransformer, FloatArray]:
     array([[7. , 1. , 0. ],
            [9.5, 0. , 1. ]])
     """
-    kinds = {name: kind_of(name, present(name, given[name])) for name in given}
-    typed = typed_columns(given, kinds)
-    known = {k: sorted(set(typed[k].dropna())) for k, kind in kinds.items() if kind == "text"}
-    encoder = build_encoder(kinds, known)
-    return encoder, encode(encoder, typed)
-
-
-def build_encoder(
-    kinds: Mapping[str, Kind], categories: Mapping[str, Sequence[str]]
-) -> ColumnTransformer:
-    """Return the fitted encoder of columns of these kinds: numbers, booleans, then categories.
-
-    It is a function of its arguments alone, so that a model file needs only these.
-
-    >>> encoder = build_encoder({"a": "number", "b": "text"}, {"b": ["x", "y"]})
-    >>> encoder.transform(pd.DataFrame({"a": [0.5], "b": ["y"]}))
-    array([[0.5, 0. , 1. ]])
-    """
-
-    def of(kind: Kind) -> list[str]:
-        return [name for name, other in kinds.items() if other == kind]
-
-    one_hot = OneHotEncoder(
-        categories=[np.array(categories[name], object) for name in of("text")],
-        handle_unknown="ignore",
-        sparse_output=False,
-    )
-    parts = [
-        ("number", "passthrough", of("number")),
-        ("boolean", "passthrough", of("boolean")),
-        ("text", one_hot, of("text")),
-    ]
-    encoder = ColumnTransformer(
-        [part for part in parts if part[2]],  # one without columns would stay unfitted
-        sparse_threshold=0.0,
-        verbose_feature_names_out=False,
-    ).set_output(transform="default")
-    row = {
-        k: [0.0] if k not in categories else pd.Series(categories[k][:1], dtype=object)
-        for k in kinds
-    }
-    return encoder.fit(pd.DataFrame(row))
-
-
-def encode(encoder: ColumnTransformer, typed: pd.DataFrame) -> FloatArray:
-    """Return X; where a text is missing, the columns of all its categories are NaN."""
-    X = cast(FloatArray, np.asarray(encoder.transform(typed), np.float64))
-    for one_hot, names in [(t, k) for kind, t, k in encoder.transformers_ if kind == "text"]:
-        sizes = [len(known) for known in one_hot.categories_]
-        gaps = np.repeat(typed[names].isna().to_numpy(), sizes, axis=1)
-        X[:, -sum(sizes) :][gaps] = np.nan  # categories come last
-    return X
-
-
-def typed_columns(given: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return the columns as floats and str, whatever they came as; NaN where a cell is missing."""
-    columns: dict[str, Any] = {}
-    for name, kind in kinds.items():
-        there = given[name].notna().to_numpy()
-        cells = given[name][there]
-        values = np.full(len(given), np.nan, object if kind == "text" else np.float64)
-        if kind == "text":
-            values[there] = texts(cells)
-        else:
-            values[there] = (numbers if kind == "number" else booleans)(name, cells)
-        columns[name] = pd.Series(values, dtype=values.dtype)
-    return pd.DataFrame(columns)
+    kinds = kinds_of(given)
+    present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
+    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds[k] == "text"}
+    parts = {k: parts_that_vary(dates(k, c)) for k, c in present.items() if kinds[k] == "date"}
+    encoder = Encoder(kinds, categories, parts)
+    return encoder, encoder.encode(given)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-FORMATS = "give a CSV, TSV or Parquet file"
+FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
 
 class TableError(ValueError):

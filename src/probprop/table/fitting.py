@@ -38,6 +38,7 @@ def fit_table_model(
     callback: Callback | Callable[[float], object] | None = None,
     weight: str | None = None,
     error: str | Sequence[str] = (),
+    na: Sequence[str] | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -56,8 +57,8 @@ def fit_table_model(
         Columns to leave out.
     estimator : estimator of probprop, default=None
         A clone of it is fitted. With ``missing="marginalize"`` features may have gaps. None is
-        ``PBPClassifier()`` where the target holds text, true and false, or two different whole
-        numbers, and ``PBPRegressor()`` otherwise.
+        ``PBPClassifier(missing="marginalize")`` where the target holds text, true and false, or
+        two different whole numbers, and ``PBPRegressor(missing="marginalize")`` otherwise.
     random_state : int, RandomState instance or None, default=0
         The seed, where `estimator` has none of its own. The default is that of ``probprop fit
         --seed``: the same table gives the same model. None gives another model in every call.
@@ -70,6 +71,9 @@ def fit_table_model(
     error : str or sequence of str, default=()
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.
+    na : sequence of str, default=None
+        Texts that mean a missing cell in the tables that the model is given later, as for
+        `read_table`.
 
     Returns
     -------
@@ -78,7 +82,8 @@ def fit_table_model(
     Raises
     ------
     TableError
-        Where columns are absent, have missing values, or hold what no model can use, such as dates.
+        Where columns are absent, have missing values that `estimator` does not take, or hold what
+        no model can use, such as a name for every row.
 
     Examples
     --------
@@ -128,14 +133,17 @@ def fit_table_model(
     options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(fitted, encoder, chosen, predicted, counting)
+    return TableModel(
+        fitted, encoder, chosen, predicted, counting, None if na is None else tuple(na)
+    )
 
 
 def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:
     """Return a classifier or a regressor, depending on what the targets look like."""
     check_no_missing(given[list(targets)])
     task, _ = decide_task(given, targets)
-    return PBPClassifier() if task == "classification" else PBPRegressor()
+    kind = PBPClassifier if task == "classification" else PBPRegressor
+    return kind(missing="marginalize")
 
 
 def _seeded(estimator: Estimator, random_state: int | RandomState | None) -> Estimator:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, overload
 
 import pandas as pd
-from sklearn.compose import ColumnTransformer
 from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
@@ -21,13 +20,15 @@ from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
 from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.predictive.protocol import TargetDistribution
-from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts, with_gaps
+from probprop.table.cells import is_text, missing_texts, without_texts
+from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts
 from probprop.table.counting import NOTHING, Counting
-from probprop.table.encoding import encode, typed_columns
+from probprop.table.encoding import Encoder
 from probprop.table.errors import listed
 from probprop.table.names import target_names
 from probprop.table.select import select
 from probprop.table.target import check_known, labels_of, targets_of
+from probprop.table.text import replaced
 
 Estimator = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
@@ -43,19 +44,20 @@ class UnknownCategoryWarning(UserWarning):
 class TableModel:
     """A fitted regressor or classifier with the columns it takes and their encoding.
 
-    Numbers pass as they are, true and false become 1 and 0, each category of a text column
-    becomes a column that is 1 where the row has it. An unknown category gives 0 in all of
-    them, and a warning.
+    Numbers pass as they are, true and false become 1 and 0, a date becomes those of its year,
+    month, day of the year, weekday and seconds of the day that differ between the rows of the
+    fit, and each category of a text column becomes a column that is 1 where the row has it.
 
     A missing cell is an error, unless the estimator has ``missing="marginalize"``: then it
     becomes NaN. A missing text may be any category, so all columns of its categories are NaN.
+    An unknown category is taken as a missing one, with a warning; where missing cells are an
+    error, it gives 0 in all columns of the categories.
 
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted on the encoded columns.
-    encoder : ColumnTransformer
-        As `build_encoder` makes it.
+    encoder : Encoder
     features : list of str
         Columns of the table that the model uses, in the order of the table.
     target : str or list of str
@@ -63,13 +65,16 @@ class TableModel:
     counting : Counting, default=NOTHING
         Columns with the weights of the rows and the errors of the targets, which `update` needs
         too. Predictions do not: they are those of rows of weight 1 without known errors.
+    na : tuple of str, default=None
+        Texts that mean a missing cell, as for `read_table`, unless they are known categories.
     """
 
     estimator: Estimator
-    encoder: ColumnTransformer
+    encoder: Encoder
     features: list[str]
     target: str | list[str]
     counting: Counting = NOTHING
+    na: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         """Return a line: what predicts which columns from which."""
@@ -95,9 +100,8 @@ class TableModel:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """What each feature holds: ``"number"``, ``"boolean"`` or ``"text"``."""
-        kinds = {name: kind for kind, _, names in self.encoder.transformers_ for name in names}
-        return {name: kinds[name] for name in self.features}
+        """What each feature holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
+        return {name: self.encoder.kinds[name] for name in self.features}
 
     @property
     def all_kinds(self) -> dict[str, Kind]:
@@ -112,20 +116,12 @@ class TableModel:
     @property
     def categories(self) -> dict[str, list[str]]:
         """The known categories of each text feature, sorted."""
-        texts_of = [(t, names) for kind, t, names in self.encoder.transformers_ if kind == "text"]
-        return {
-            name: [str(c) for c in categories]
-            for transformer, names in texts_of
-            for name, categories in zip(names, transformer.categories_, strict=True)
-        }
+        return {name: list(known) for name, known in self.encoder.categories.items()}
 
     @property
     def encoded_names(self) -> list[str]:
-        """Names of the columns of X: ``column``, or ``column=category``."""
-        plain = [
-            n for kind, _, names in self.encoder.transformers_ if kind != "text" for n in names
-        ]
-        return plain + [f"{name}={c}" for name, known in self.categories.items() for c in known]
+        """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
+        return self.encoder.names
 
     def extra_columns(self, frame: pd.DataFrame) -> list[str]:
         """Return the columns of a table that the model ignores; targets are not among them."""
@@ -134,11 +130,28 @@ class TableModel:
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
+        return self._unknown(self._with_gaps(frame))
+
+    def _unknown(self, given: pd.DataFrame) -> dict[str, int]:
         counts = {
-            name: int((~pd.Series(texts(frame[name].dropna()), dtype=object).isin(known)).sum())
+            name: int((~pd.Series(texts(given[name].dropna()), dtype=object).isin(known)).sum())
             for name, known in self.categories.items()
         }
         return {name: n for name, n in counts.items() if n}
+
+    def _with_gaps(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the features, missing where a text says so and is no known category."""
+        given = select(frame, self.features)
+        cells = {str(k): given[k] for k, dtype in given.dtypes.items() if is_text(dtype)}
+        left = {
+            name: without_texts(
+                column,
+                missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number"),
+                self.encoder.categories.get(name, ()),
+            )
+            for name, column in cells.items()
+        }
+        return replaced(given, {k: v for k, v in left.items() if v is not cells[k]})
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the features of a table as the estimator takes them.
@@ -163,20 +176,18 @@ class TableModel:
         UnknownCategoryWarning
             Once, with each column and the number of rows.
         """
-        given = select(frame, self.features)
-        if takes_gaps(self.estimator):
-            given = with_gaps(given, self.kinds)
-        else:
+        given, gaps = self._with_gaps(frame), takes_gaps(self.estimator)
+        if not gaps:
             check_no_missing(given, FILL_OR_MARGINALIZE)
-        if unknown := self.unknown_categories(given):
+        if unknown := self._unknown(given):
             each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
             warnings.warn(
                 f"Unknown categories, on which the model was not fitted, in column {each}: it "
-                "treats them as none of those it knows.",
+                f"treats them as {'missing' if gaps else 'none of those it knows'}.",
                 UnknownCategoryWarning,
                 stacklevel=2,
             )
-        return encode(self.encoder, typed_columns(given, self.kinds))
+        return self.encoder.encode(given, unknown_is_missing=gaps)
 
     def split(self, frame: pd.DataFrame) -> tuple[FloatArray, Array]:
         """Return X, (n, len(encoded_names)), and y of a table that has the targets.

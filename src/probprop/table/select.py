@@ -40,8 +40,8 @@ def choose_features(
         )
     if not targets or len({*targets}) < len(targets):
         raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
-    among = frame.columns if features is None else features
-    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in (*targets, *drop)]
+    among, without = {*(frame if features is None else features)}, {*targets, *drop}
+    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in without]
     if not chosen:
         raise TableError(
             f"{source_of(frame)} leaves no feature to predict {listed(targets)} from: it has "

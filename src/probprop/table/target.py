@@ -141,6 +141,11 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
     if kind is None:
         _check_number(target, column)
         kind = kind_of(target, column)
+    if kind == "date":
+        raise TableError(
+            f"The target {target!r} holds dates, such as {str(column.iloc[0])!r}, which are "
+            "neither numbers nor classes: predict a number, such as the days since the first one."
+        )
     if kind == "boolean":
         return booleans(target, column).astype(bool)
     return texts(column) if kind == "text" else _whole(target, column)

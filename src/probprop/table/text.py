@@ -1,55 +1,64 @@
-"""CSV and TSV: the delimiter, the header, and what pandas makes of the rows."""
+"""CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows."""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from probprop.table.cells import all_floats, is_text, missing_texts, without_numbers, without_texts
 from probprop.table.errors import FORMATS, TableError, check_names
+from probprop.table.opening import START
 
-START = 1 << 20  # bytes looked at; the header line must be among them
 _LOOK = 20  # records compared to find the delimiter
-_DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma"}  # the rarer in prose first
+_DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # the rarer in prose first
 # Later versions of pandas read every number exactly, and warn about the option.
 _EXACT = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
-MISSING = ["NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none"]
-MISSING += ["#N/A", "-", "?", "."]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the start of a text file shows: delimiter and column names."""
+    """What the start of a text file shows: delimiter, column names and the decimal sign."""
 
     delimiter: str
     names: list[str]
+    decimal: str = "."
 
-    def source(self, label: str) -> str:
-        """Name the file as messages do, with the delimiter that was detected."""
+    @property
+    def words(self) -> list[str]:
+        """What was detected."""
         found = f"delimiter: {_DELIMITERS[self.delimiter]}"
-        return f"{label} ({found if len(self.names) > 1 else 'no comma, semicolon or tab found'})"
+        decimal = ["decimal comma"] if self.decimal == "," else []
+        return [found if len(self.names) > 1 else "no comma, semicolon or tab found", *decimal]
 
 
-def find_layout(label: str, start: bytes) -> Layout:
-    """Find the delimiter: the first to cut all first records into as many cells, or the most."""
-    try:
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)
-    except UnicodeDecodeError as error:
-        raise not_utf8(label, start[: error.start].count(b"\n") + 1) from error
-    cut = len(start) == START
+def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
+    """Find the delimiter: the first to cut all first records into as many cells, or the most.
+
+    Parameters
+    ----------
+    source : callable
+        Names the file in messages, given its layout.
+    start : bytes
+        The first bytes of the file as UTF-8, at most `START` and perhaps a few more.
+    """
+    text = start.decode(errors="ignore")  # the last letter may be cut
+    cut = len(start) >= START
     records = {d: r for d in _DELIMITERS if (r := _first_records(text, d, cut))}
     if not records:
-        raise TableError(f"{label} has a header line of more than {START} bytes: {FORMATS}.")
+        raise TableError(
+            f"{source(Layout(',', []))} has a header line of more than {START} bytes: {FORMATS}."
+        )
     alike = [d for d, r in records.items() if len(r[0]) > 1 and len({len(x) for x in r}) == 1]
     most = max(reversed(records), key=lambda d: len(records[d][0]))  # comma where there is none
     delimiter = alike[0] if alike else most
@@ -57,17 +66,31 @@ def find_layout(label: str, start: bytes) -> Layout:
     while len(names) > 1 and not names[-1]:  # every line ends with a delimiter
         names.pop()
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    layout = Layout(delimiter, names)
-    check_names(layout.source(label), names)
+    layout = Layout(delimiter, names, _decimal(text, delimiter))
+    check_names(source(layout), names)
     return layout
+
+
+def _decimal(text: str, delimiter: str) -> str:
+    """Return the sign that more cells have between digits; a point where commas delimit."""
+    if delimiter == ",":
+        return "."
+    edge = re.escape(delimiter) + r'"\s'
+    cell = rf"(?:^|(?<=[{edge}]))[+-]?\d*{{}}\d+(?:[eE][+-]?\d+)?(?=$|[{edge}])"
+    n = {sign: len(re.findall(cell.format(re.escape(sign)), text, re.M)) for sign in ",."}
+    return "," if n[","] > n["."] else "."
 
 
 def _first_records(text: str, delimiter: str, cut: bool) -> list[list[str]]:
     """Split the first lines, without the last one if the text is cut off in it."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     records: list[list[str]] = []
-    with suppress(csv.Error):  # a cell of more than 128 KiB
-        records.extend(islice(filter(None, reader), _LOOK + 1))
+    limit = csv.field_size_limit(START)  # else a name or a cell of 128 KiB would be too long
+    try:
+        with suppress(csv.Error):
+            records.extend(islice(filter(None, reader), _LOOK + 1))
+    finally:
+        csv.field_size_limit(limit)
     return records[:-1] if cut and len(records) <= _LOOK else records[:_LOOK]
 
 
@@ -77,15 +100,16 @@ def text_frames(
     layout: Layout,
     chunk_rows: int | None,
     kinds: Mapping[str, str] | None,
+    na: Sequence[str] | None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows in chunks, or all at once, of the types that `kinds` asks for."""
-    as_text = [] if kinds is None else [k for k in layout.names if kinds.get(k) != "number"]
     options: dict[str, Any] = {
         "sep": layout.delimiter,
         "names": layout.names,
         "header": 0,
         "index_col": False,  # else a row longer than the header would shift the columns
-        "dtype": dict.fromkeys(as_text, str),
+        "dtype": None if kinds is None else str,
+        "decimal": layout.decimal,
         "skipinitialspace": True,
         "keep_default_na": False,
         "na_values": [""],
@@ -95,12 +119,11 @@ def text_frames(
     }
     try:
         if chunk_rows is None:
-            frame = _strictly(lambda: pd.read_csv(file, **options))
-            yield frame.assign(**{name: _settled(frame[name]) for name in frame})
+            yield _settled(_strictly(lambda: pd.read_csv(file, **options)), layout, na)
             return
         with pd.read_csv(file, chunksize=chunk_rows, **options) as reader:
             while (frame := _strictly(lambda: next(reader, None))) is not None:
-                yield _with_floats(frame)
+                yield with_numbers(frame, kinds or {}, layout.decimal, na)
     except pd.errors.ParserWarning as error:  # only ever of the first rows
         raise _ragged(source, "a row", "more", len(layout.names)) from error
     except pd.errors.ParserError as error:
@@ -122,11 +145,6 @@ def _strictly(read: Callable[[], Any]) -> Any:
         return read()
 
 
-def _with_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make whole numbers floats, as the next chunk may have them."""
-    return frame.astype({k: float for k in frame if types.is_integer_dtype(frame[k])})
-
-
 def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableError:
     return TableError(
         f"{source} has {n_fields} fields in {line} where its header has {n_names}: put quotes "
@@ -134,22 +152,85 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
     )
 
 
-def _settled(column: pd.Series) -> pd.Series:
-    """Turn text that is numbers and "NA" or the like into numbers with gaps."""
-    if types.is_numeric_dtype(column):  # bool is one, too
-        return column
-    cells = column.dropna()
-    missing = cells.isin(MISSING)
-    if not missing.any() or missing.all():
-        return column
-    numbers = pd.to_numeric(cells[~missing], errors="coerce")
-    return numbers.reindex(column.index) if numbers.notna().all() else column
+def replaced(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Return the frame with these columns in place of its own, in time linear in their number."""
+    if not columns:
+        return frame
+    new = pd.DataFrame({name: columns.get(str(name), frame[name]) for name in frame}, copy=False)
+    new.attrs = dict(frame.attrs)
+    return new
 
 
-def not_utf8(label: str, line: int | None) -> TableError:
-    """Say where a file stops being text, and how to convert it."""
-    where = "" if line is None else f" (in line {line})"
-    return TableError(
-        f"{label} is not UTF-8 text{where}: convert it, for example with "
-        "`iconv -f WINDOWS-1252 -t UTF-8`."
+def with_numbers(
+    frame: pd.DataFrame, kinds: Mapping[str, str], decimal: str, na: Sequence[str] | None
+) -> pd.DataFrame:
+    """Return cells of text with those of the columns of numbers as floats, where all are numbers.
+
+    >>> cells = pd.DataFrame({"age": ["31", "NA"], "room": ["1", "2"]})
+    >>> with_numbers(cells, {"age": "number"}, ".", None).to_numpy().tolist()
+    [[31.0, '1'], [nan, '2']]
+    """
+    columns = {}
+    dtypes = frame.dtypes.items()
+    names = [str(k) for k, dtype in dtypes if kinds.get(k) == "number" and is_text(dtype)]
+    if decimal == "." and not na and len(names) > len(frame):
+        # All columns at once: each alone would take longer than its few cells.
+        values = all_floats(pd.Series(frame[names].to_numpy(object).ravel(), dtype=object))
+        if values is not None:
+            block = pd.DataFrame(values.reshape(-1, len(names)), frame.index, names)
+            new = pd.concat([frame.drop(columns=names), block], axis=1)[list(frame)]
+            new.attrs = dict(frame.attrs)
+            return new
+    for name in names:
+        cells = _pointed(frame[name]) if decimal == "," else frame[name]
+        values = all_floats(cells)
+        if values is None:
+            cells = without_texts(cells, missing_texts(na, among_numbers=True))
+            values = all_floats(cells)
+        if values is None:
+            columns[name] = cells
+        else:
+            columns[name] = pd.Series(without_numbers(values, na or ()), frame.index)
+    return replaced(frame, columns)
+
+
+def _pointed(column: pd.Series) -> pd.Series:
+    """Write decimal commas as points."""
+    return column.astype(str).str.replace(",", ".", n=1, regex=False).mask(column.isna())
+
+
+def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> pd.DataFrame:
+    """Make numbers of text that is numbers and "NA" or the like, and gaps of "NA" in text."""
+    columns = {}
+    for name, dtype in frame.dtypes.items():
+        column = frame[name]
+        if types.is_numeric_dtype(dtype):  # bool is one, too
+            if na and not types.is_bool_dtype(dtype):
+                columns[name] = _without_marks(column, na)
+            continue
+        cells = without_texts(column, missing_texts(na, among_numbers=True))
+        numbers = _numbers(cells, layout) if cells.notna().any() else None
+        if numbers is None:
+            cells = without_texts(column, missing_texts(na, among_numbers=False))
+            if cells is not column:
+                columns[name] = cells
+        else:
+            columns[name] = numbers
+    return replaced(frame, columns)
+
+
+def _without_marks(column: pd.Series, na: Sequence[str]) -> pd.Series:
+    """Return numbers without those that mean a missing cell, such as -999."""
+    values = column.to_numpy(np.float64)
+    left = without_numbers(values, na)
+    return (
+        pd.Series(left, column.index) if np.isnan(left).sum() > np.isnan(values).sum() else column
     )
+
+
+def _numbers(cells: pd.Series, layout: Layout) -> pd.Series | None:
+    """Return text as numbers, whose sign may differ from that of other columns."""
+    values = all_floats(cells) if types.infer_dtype(cells, skipna=True) == "string" else None
+    if values is None and layout.decimal == ",":
+        values = all_floats(_pointed(cells))
+    return None if values is None else pd.Series(values, cells.index)

@@ -1,0 +1,119 @@
+"""What the commands say about a table, and which of its rows and columns they use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from probprop.cli.console import Terminal, plural
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from probprop.table import TableModel
+
+Na = Annotated[
+    str | None,
+    typer.Option(
+        "--na",
+        metavar="A,B,...",
+        help="Texts that mean an empty cell.  [default: NA, N/A, null, nan, ?, - and the like]",
+    ),
+]
+
+
+def na_texts(text: str | None) -> tuple[str, ...] | None:
+    """Return the texts of ``--na``; None where it was not given, nothing where it is empty.
+
+    Examples
+    --------
+    >>> na_texts("NA, -999"), na_texts(""), na_texts(None)
+    (('NA', '-999'), (), None)
+    """
+    if text is None:
+        return None
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def note_file(terminal: Terminal, frame: DataFrame) -> None:
+    """Say what was found out about a file, where it is not plain CSV in UTF-8."""
+    if noted := frame.attrs.get("noted"):
+        terminal.note(f"read {noted}")
+
+
+def note_table(
+    terminal: Terminal, read: DataFrame, left: DataFrame, targets: Sequence[str]
+) -> None:
+    """Say what was found out about a file, and how many rows have no target."""
+    note_file(terminal, read)
+    if n := len(read) - len(left):
+        names = ", ".join(repr(target) for target in targets)
+        terminal.note(f"{plural(n, 'row')} without {names} left out")
+
+
+def with_targets(
+    frame: DataFrame, targets: Sequence[str], model: TableModel | None = None
+) -> DataFrame:
+    """Leave out the rows without a target.
+
+    A target that the table does not have is left to those who say so.
+    """
+    from probprop.table.cells import is_text, missing_texts, without_texts
+
+    there = [target for target in targets if target in frame]
+    cells = {target: frame[target] for target in there}
+    if model is not None:  # its tables come as text
+        texts = missing_texts(model.na, among_numbers=model.target_kind == "number")
+        known = [] if model.classes is None else [str(name) for name in model.classes]
+        cells = {
+            k: without_texts(c, texts, known) if is_text(c.dtype) else c for k, c in cells.items()
+        }
+    keep = None
+    for column in cells.values():
+        keep = column.notna() if keep is None else keep & column.notna()
+    if keep is None or keep.all():
+        return frame
+    if not keep.any():
+        names = ", ".join(repr(target) for target in there)
+        raise ValueError(
+            f"{frame.attrs.get('source', 'the table')} has no row with a value of {names}: give "
+            "rows whose target is known"
+        )
+    return frame[keep]
+
+
+def usable_columns(
+    frame: DataFrame, chosen: Sequence[str], *, asked_for: bool, terminal: Terminal
+) -> list[str]:
+    """Return the features without those that have no value, and say what becomes of dates.
+
+    What no model can use, such as too many categories, is refused here: before the work.
+    """
+    from probprop.table.columns import kinds_of
+
+    without = frame[list(chosen)].isna().to_numpy().all(axis=0)
+    empty = [] if asked_for else [k for k, gone in zip(chosen, without, strict=True) if gone]
+    if empty and len(empty) < len(chosen):
+        names = ", ".join(repr(name) for name in empty[:6])
+        more = f" and {len(empty) - 6:,} more" if len(empty) > 6 else ""
+        terminal.note(f"without a value in any row, and left out: {names}{more}")
+        left_out = {*empty}
+        chosen = [name for name in chosen if name not in left_out]
+    kinds: Mapping[str, str] = kinds_of(frame[list(chosen)])
+    if dates := [name for name, kind in kinds.items() if kind == "date"]:
+        terminal.note(
+            f"dates in {', '.join(repr(name) for name in dates)}: taken as year, month, day of the "
+            "year, weekday and seconds of the day, where they differ"
+        )
+    return list(chosen)
+
+
+def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
+    """Say how many rows have empty cells, which are marginalised, and return it."""
+    n_gaps = int(frame[list(chosen)].isna().to_numpy().any(axis=1).sum())
+    if n_gaps:
+        rows = plural(len(frame), "row")
+        terminal.note(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
+    return n_gaps

@@ -1,0 +1,207 @@
+"""The bytes of a table: opened, decompressed, and as UTF-8 whatever their encoding.
+
+Nothing is rewound, so that pipes work as files do.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from probprop.table.errors import FORMATS, TableError
+
+Path = str | os.PathLike[str]
+
+START = 1 << 20  # bytes looked at; the header line must be among them
+STANDARD_INPUT = "standard input"
+_PIECE = 1 << 18  # bytes decoded at a time
+
+_COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ": ("xz", lzma.LZMAFile),
+}
+# UTF-32 first: its mark begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: ("UTF-32", "utf-32"),
+    codecs.BOM_UTF32_BE: ("UTF-32", "utf-32"),
+    codecs.BOM_UTF16_LE: ("UTF-16", "utf-16"),
+    codecs.BOM_UTF16_BE: ("UTF-16", "utf-16"),
+}
+
+
+@dataclass
+class Opened:
+    """A file that is being read, and what was found out about its bytes.
+
+    Parameters
+    ----------
+    label : str
+        The file as messages name it.
+    start : bytes
+        The first bytes, at most `START`, decompressed.
+    rest : file
+        What follows them.
+    compression : str, default=None
+    encoding : str, default="UTF-8"
+        May change while the file is read, if the first letter beyond ASCII comes late.
+    """
+
+    label: str
+    start: bytes
+    rest: Any
+    compression: str | None = None
+    encoding: str = "UTF-8"
+
+    @property
+    def words(self) -> list[str]:
+        """What is unusual about the bytes, for a note."""
+        unusual = [] if self.encoding == "UTF-8" else [self.encoding]
+        return [*([self.compression] if self.compression else []), *unusual]
+
+    def everything(self) -> bytes:
+        """Return all bytes, decompressed."""
+        return self.start + bytes(self.rest.read())
+
+    def text(self) -> io.BufferedReader:
+        """Return the file as UTF-8 without a byte-order mark."""
+        return io.BufferedReader(_Utf8(self), _PIECE)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Opened]:
+    """Open for reading; what the system refuses, or is damaged, becomes a `TableError`."""
+    label = STANDARD_INPUT if os.fspath(path) == "-" else os.fspath(path)
+    try:
+        if label == STANDARD_INPUT:
+            yield _decompressed(label, sys.stdin.buffer)
+        else:
+            with open(path, "rb") as file:
+                yield _decompressed(label, file)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise TableError(
+            f"{label} is compressed, and damaged or cut off ({error}): copy it again."
+        ) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise TableError(
+            f"{label} cannot be read ({reason}): {FORMATS}, or - for standard input."
+        ) from error
+
+
+def _decompressed(label: str, file: IO[bytes]) -> Opened:
+    start = file.read(START)
+    for magic, (name, decompress) in _COMPRESSED.items():
+        if start.startswith(magic):
+            inside = decompress(rejoined(start, file))
+            return Opened(label, inside.read(START), inside, compression=name)
+    return Opened(label, start, file)
+
+
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as one file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._piece = pieces, b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Copy what fits of the next piece that is not empty."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._piece = piece
+        n = min(len(buffer), len(self._piece))
+        buffer[:n], self._piece = self._piece[:n], self._piece[n:]
+        return n
+
+
+def rejoined(start: bytes, rest: Any) -> io.BufferedReader:
+    """Return the start that was looked at, then the rest: a pipe cannot be rewound."""
+    return io.BufferedReader(Pieces(_pieces(start, rest)), _PIECE)
+
+
+def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
+    for i in range(0, len(start), _PIECE):
+        yield start[i : i + _PIECE]
+    while piece := rest.read(_PIECE):
+        yield piece
+
+
+class _Utf8(Pieces):
+    def __init__(self, source: Opened) -> None:
+        super().__init__(_as_utf8(source))
+
+
+def _as_utf8(source: Opened) -> Iterator[bytes]:
+    """Yield the text as UTF-8, from UTF-8, UTF-16 or UTF-32 with a mark, or Windows-1252.
+
+    Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
+    """
+    pieces = _pieces(source.start, source.rest)
+    for mark, (name, codec) in _MARKS.items():
+        if source.start.startswith(mark):
+            source.encoding = name
+            yield from _decoded(source.label, name, codec, pieces)
+            return
+    decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
+    for piece in _and_the_end(pieces):
+        held = decoder.getstate()[0]
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            good = (held + piece)[: error.start]
+            if not (ascii_so_far and good.isascii()):
+                raise _two_encodings(source.label, n_lines + good.count(b"\n") + 1) from error
+            source.encoding = "Windows-1252"
+            yield _from_windows(held + piece)
+            yield from map(_from_windows, pieces)
+            return
+        ascii_so_far = ascii_so_far and text.isascii()
+        n_lines += piece.count(b"\n")
+        yield text.encode()
+
+
+def _and_the_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    yield from pieces
+    yield b""
+
+
+def _from_windows(piece: bytes) -> bytes:
+    """Recode; the five bytes that Windows-1252 lacks are taken as Latin-1."""
+    try:
+        return piece.decode("cp1252").encode()
+    except UnicodeDecodeError:
+        return piece.decode("latin-1").encode()
+
+
+def _decoded(label: str, name: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(codec)()
+    try:
+        for piece in _and_the_end(pieces):
+            yield decoder.decode(piece, final=not piece).encode()
+    except UnicodeError as error:
+        raise TableError(
+            f"{label} begins as {name} text but does not go on so: write it again, as UTF-8."
+        ) from error
+
+
+def _two_encodings(label: str, line: int) -> TableError:
+    return TableError(
+        f"{label} is UTF-8 text at first, but not in line {line}: write the whole file in one "
+        "encoding, best UTF-8."
+    )
