@@ -54,8 +54,6 @@ CV_KINDS = {
 }
 """The cross-validated estimators by name."""
 
-_NOISE = {"noise": "constant", "noise_tail": "gaussian"}  # of members, if they have any
-
 _SPLITTERS = (
     "GroupKFold",
     "GroupShuffleSplit",
@@ -142,7 +140,8 @@ def _check_members(model: Any) -> None:
         own, parameters = member.get_params(), first.get_params()
         if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
             raise ValueError("the members do not have the same parameters")
-        if any(own.get(k, usual) != usual for k, usual in _NOISE.items()):
+        usual = type(member)().get_params()
+        if any(own[k] != usual[k] for k in ("noise", "noise_tail") if k in usual):
             raise ValueError("the members have noise that no member has")
 
 

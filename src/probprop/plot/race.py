@@ -47,7 +47,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**2)
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**3)
     >>> ax = candidate_curves(model.choice_)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['raw, 50', '32 ramps, 50', 'chosen']

@@ -98,7 +98,9 @@ def _in_words(calibration: Any) -> str:
 def _(calibration: Calibration) -> str:
     noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
     if calibration.noise is None:
-        noise = "the noise is the same everywhere"
+        g = calibration.transformation
+        of = "" if g is None else f" of {power_in_words(g.power)}"
+        noise = f"the noise{of} is the same everywhere"
         if math.isnan(calibration.gain):
             noise = "too few rows to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"

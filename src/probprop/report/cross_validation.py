@@ -104,12 +104,11 @@ def _why(choice: CVChoice) -> str:
         return f"Its log-likelihood there is {_score(score)} per row; nothing else was compared."
     second = _best_of(others[0])
     gain = score - second.calibrated
-    distance = f"{gain:.3f} above the next best"
-    end = "."
+    distance, end = f"{gain:.3f} above the next best,", "."
     if gain < 0.0:  # a power must be clearly better
         distance, end = f"{-gain:.3f} below that of", ", which is no clear gain."
     return (
-        f"Its log-likelihood there is {_score(score)} per row, {distance}, "
+        f"Its log-likelihood there is {_score(score)} per row, {distance} "
         f'"{candidate_in_words(others[0].candidate)}" after '
         f"{epochs_in_words(second.n_epochs)}{end}"
     )
@@ -166,7 +165,10 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
     units, of_scale = f"in units of {target}", ""
     if (g := calibration.transformation) is not None:
         slope, units = slope * g.unit, f"{units} where that is {number(g.unit)}"
-        of_scale = f" Errors are those of {power_in_words(g.power)} of {target}."
+        of_scale = (
+            f" All of this is about {power_in_words(g.power)} of {target}; in its own units errors "
+            "grow with it."
+        )
     text = (
         f"{_about_errors(calibration.squares)} "
         f"{_about_noise(calibration)}{of_scale}\n\n"
