@@ -227,7 +227,7 @@ def test_what_cannot_be_meant_is_one_line_and_code_2(
 def test_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, options: str) -> None:
     err = Console(file=open("err.txt", "w"), force_terminal=True, width=200)  # noqa: SIM115
     terminal = Terminal(Console(quiet=True), err)
-    monkeypatch.setattr(application, "make_terminal", lambda quiet: terminal)
+    monkeypatch.setattr(application, "make_terminal", lambda **options: terminal)
     assert call(f"{FIT} {options}") == 0
     err.file.close()
     shown = Path("err.txt").read_text()
