@@ -205,7 +205,7 @@ def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
 
     >>> import numpy as np
     >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
-    [12345.6789, 12350.0, 1.5]
+    [12345.6789, 12340.0, 1.5]
     """
     import numpy as np
 
