@@ -109,7 +109,8 @@ def test_best(
     model, y = left["model"], left["y"]
     out = capsys.readouterr().out
     assert out.count("Candidate(") == len(model.choice_.curves) == 3
-    assert "best of 3 settings\nerror bars times " in out
+    assert "best of 3 settings; predicts the square root of the target, since errors" in out
+    assert "\nerror bars times " in out
     assert_array_equal(load("diabetes.pbp").predict(left["X"][400:]), left["mean"])
     assert left["at"].dmean_dX.shape == (42, 10)
     assert np.corrcoef(left["mean"], y[400:])[0, 1] > 0.6

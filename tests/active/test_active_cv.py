@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cv_models import X, Y, small
+from cv_models import PRICES, X, Y, small
 from finite_differences import assert_gradient, differences
 from probprop import Candidate, PBPRegressorCV
 from probprop.active import (
@@ -17,7 +19,7 @@ from probprop.active import (
     thompson,
     upper_confidence_bound,
 )
-from probprop.active.strategies import predict_variances
+from probprop.active.strategies import Variances, information_gain, predict_variances
 from probprop.encoding.piecewise import PiecewiseLinear, encode
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -48,6 +50,36 @@ def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_mem
     assert_allclose(ratio, ratio[0])
     assert between.max() > 0.1 * variance.max()
     assert np.ptp(predictive.std_noise) > 0.0  # which does not count
+
+
+@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson"])
+def test_powers_of_targets(strategy: Any) -> None:
+    candidates = [Candidate(None, (4,), power=0.5)]
+    learner = ActiveLearner(small(candidates=candidates), strategy=strategy, random_state=0)
+    chosen = learner.tell(X[:60], PRICES[:60]).ask(X[60:], 3)
+    model = learner.estimator_
+    assert model.calibration_.transformation is not None
+    assert len({*chosen.tolist()}) == 3
+    # High prices are uncertain, and what may be highest is high.
+    predicted = model.predict(X[60:])
+    if strategy != "information_gain":
+        assert predicted[chosen].mean() > 2.0 * predicted.mean()
+
+
+def test_a_target_that_is_certain_gives_no_information() -> None:
+    gain = information_gain(Variances(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.ones(2))
+    assert_allclose(gain, [0.0, 0.5 * np.log(2.0)])
+
+
+def test_scores_of_powers_by_finite_differences() -> None:
+    candidates = [Candidate(None, (4,), power=0.5)]
+    model = small(candidates=candidates, dtype="float64").fit(X[:25], PRICES[:25])
+    acquisition = expected_improvement(model, best=20.0, goal="maximize")
+    inside = model.calibration_.range.std(X) == 0.0
+    score, dscore_dX = acquisition.gradient(X[inside])
+    assert_allclose(score, acquisition(X[inside]), rtol=1e-9)
+    steps = 1e-4 * X.std(axis=0)
+    assert_gradient(dscore_dX, differences(acquisition, X[inside], steps), 1e-4)
 
 
 def test_a_learner_that_goes_on_with_new_rows() -> None:

@@ -61,7 +61,7 @@ def test_the_settings_are_chosen_and_fitted_again_on_all_rows(capfd: Captured) -
     assert re.search(r"^calibrated: error bars times [\d.]+; ", err, re.M)
     assert "fitted on 54 rows; on the 6 rows held out:" in err
     epochs = model.estimators_[0].n_iter_
-    assert f"wrote m.pbp: 60 rows, 5 columns, {epochs} epochs, 5 networks" in err
+    assert f"wrote m.pbp: 60 rows, 5 columns, {epochs} epochs, 10 networks" in err
     assert "best of 2 settings" in Path("r.html").read_text()
 
 

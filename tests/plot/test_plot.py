@@ -133,8 +133,8 @@ class TestPredictedAgainstObserved:
         )
         lower, upper = p.interval(0.95)
         outside = (y < lower) | (y > upper)
-        for container, chosen in zip(ax.containers, (~outside, outside), strict=True):
-            points, _, (bars,) = container
+        marks = zip(ax.get_lines()[1:], ax.collections, (~outside, outside), strict=True)
+        for points, bars, chosen in marks:
             assert_array_equal(points.get_xydata(), np.stack([y, p.mean], axis=1)[chosen])
             ends = np.stack([lower, upper], axis=1)[chosen]
             assert_allclose([segment[:, 1] for segment in bars.get_segments()], ends)
@@ -147,7 +147,7 @@ class TestPredictedAgainstObserved:
         p = Predictive(np.arange(4000.0), np.zeros(4000), 1.0, 6.0)
         y = p.mean + np.where(np.arange(4000) < 1000, 5.0, 0.0)
         ax = plot.predicted_against_observed(y, p)
-        drawn = [len(container[0].get_xdata()) for container in ax.containers]
+        drawn = [len(points.get_xdata()) for points in ax.get_lines()[1:]]
         assert sum(drawn) == 1000
         assert labels(ax)[2] == "observed outside it: 25.0 %"
         assert 150 < drawn[1] < 350  # a random choice, not the first thousand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -62,3 +63,14 @@ def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
 def test_words() -> None:
     assert candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, memory 2.5"
     assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no bound"
+    for power, words in ((0, "logarithm"), (0.5, "square root"), (0.35, "power 0.35")):
+        assert candidate_in_words(Candidate(power=power)) == f"raw, 50, {words}, no bound"
+
+
+def test_a_power_has_a_colour_of_its_own() -> None:
+    power = replace(CURVES[0], candidate=replace(CURVES[0].candidate, power=0.5))
+    ax = plot.candidate_curves(CVChoice((CURVES[0], power), 1, 20))
+    one, other, _ = ax.get_lines()
+    assert one.get_color() != other.get_color()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["raw, 50", "raw, 50, square root", "chosen"]

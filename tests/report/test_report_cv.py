@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
-from cv_models import LABELS, X, Y, fit_small, small
-from probprop import load
+from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
+from probprop import Predictive, TransformedPredictive, load
 from probprop.report import (
     calibration_in_words,
     choice_in_words,
@@ -22,6 +23,7 @@ from probprop.report import (
     regression_sections,
     render,
 )
+from probprop.report.facts import number
 from probprop.report.regression import _coverage_sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -36,7 +38,11 @@ def fitted(kind: str) -> Any:
 
 
 def sections(kind: str, model: Any = None) -> dict[str, Any]:
-    make, y = (regression_sections, Y) if kind == "values" else (classification_sections, LABELS)
+    make, y = {
+        "values": (regression_sections, Y),
+        "prices": (regression_sections, PRICES),
+        "labels": (classification_sections, LABELS),
+    }[kind]
     model = fitted(kind) if model is None else model
     options: Any = {"feature_names": NAMES, "target": "price", "held_out": True}
     return {section.title: section for section in make(model, X, y, **options)}
@@ -159,6 +165,52 @@ def test_the_facts(tmp_path: Path) -> None:
     model.save(tmp_path / "m")
     assert dict(model_facts(load(tmp_path / "m"), NAMES, "price")) == facts
     assert "one for each fold" in dict(model_facts(fitted("labels"), NAMES, "kind"))["Ensemble"]
+
+
+class TestPowers:
+    def test_the_report_says_what_is_predicted(self) -> None:
+        model = fit_small("prices", candidates=[ENCODED, SQUARE_ROOT])
+        made = sections("prices", model)
+        words = "predict the square root of price, since errors grow with it"
+        assert model.choice_.candidate == SQUARE_ROOT
+        assert words in made[CHOICE].text
+        assert 'One with "square root" predicts the square root of price.' in made[CHOICE].text
+        names = [row[0] for row in made[CHOICE].table[1]]
+        assert names == ["4 ramps, 4, square root, no bound", "4 ramps, 4, no bound"]
+        assert choice_in_words(model).endswith(
+            "best of 2 settings; predicts the square root of the target, since errors grow with it"
+        )
+        assert words not in sections("values")[CHOICE].text
+        assert "All of this is about the square root of price;" in made[CALIBRATION].text
+        model.calibration_ = replace(model.calibration_, noise=None, gain=0.0)
+        line = calibration_in_words(model)
+        assert line.endswith("; the noise of the square root is the same everywhere")
+
+    def test_scales_are_in_target_units(self) -> None:
+        model = fitted("prices")
+        unit, made = model.calibration_.transformation.unit, sections("prices")
+        where = f"where that is {number(unit)}"
+        slope = made[CALIBRATION].table[1][-1]
+        assert slope[1] == number(unit * model.calibration_.range.slope)
+        assert slope[2].endswith(f"in units of price {where}.")
+        assert f"as that of price where it is {number(unit)}" in made["Training"].text
+        facts = dict(model_facts(model, NAMES, "price"))
+        noise = facts["Noise before calibration"]
+        std = unit * model.estimators_[0].history_[-1].noise_std[0]
+        assert noise.startswith(f"standard deviation {number(std)} (")
+        assert noise.endswith(f"in units of price, {where}")
+        # To first order that is the noise where the target is the unit.
+        at_the_unit = Predictive([0.0], [0.0], std / unit, 6.0)
+        there = TransformedPredictive(at_the_unit, model.calibration_.transformation)
+        assert_allclose(there.std_noise, std, rtol=0.05)
+
+    def test_a_gain_that_is_not_clear(self) -> None:
+        model = fit_small("prices", candidates=[ENCODED, SQUARE_ROOT])
+        choice = replace(model.choice_, best=1 - model.choice_.best)
+        model.choice_ = replace(choice, n_epochs=choice.curves[choice.best].n_epochs[0])
+        text = sections("prices", model)[CHOICE].text
+        assert ' below that of "4 ramps, 4, square root, no bound" after' in text
+        assert "which is no clear gain." in text
 
 
 def test_a_loaded_model_has_the_same_report(tmp_path: Path) -> None:

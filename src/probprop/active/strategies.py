@@ -90,7 +90,10 @@ def information_gain(var: Variances, left: FloatArray) -> FloatArray:
 
     It is the entropy of the target less that of its noise, both taken to be Gaussian.
     """
-    gain: FloatArray = 0.5 * np.log1p(left * var.model / var.noise)
+    of_model = left * var.model
+    # Without either there is nothing to learn: a target that is certainly 0.
+    ratio = np.divide(of_model, var.noise, out=np.zeros_like(of_model), where=of_model > 0.0)
+    gain: FloatArray = 0.5 * np.log1p(ratio)
     return gain
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from probprop._types import Array
+from probprop.predictive.box_cox import BoxCox
 
 
 def classes_of(model: Any) -> Array | None:
@@ -31,6 +32,11 @@ def first_network(model: Any) -> Any:
 def is_cross_validated(model: Any) -> bool:
     """Whether a fitted model chose its networks, and was calibrated, on rows held out."""
     return hasattr(model, "calibration_")
+
+
+def transformation_of(model: Any) -> BoxCox | None:
+    """Return how targets were transformed for the networks of a fitted model; None: not at all."""
+    return getattr(getattr(model, "calibration_", None), "transformation", None)
 
 
 def offers_student_t(model: Any) -> bool:

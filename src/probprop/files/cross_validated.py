@@ -15,6 +15,7 @@ from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.candidates import read_budget, read_candidates
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.kind import transformation_of
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.calibrations import (
     Sizes,
@@ -52,8 +53,6 @@ CV_KINDS = {
     ),
 }
 """The cross-validated estimators by name."""
-
-_NOISE = {"noise": "constant", "noise_tail": "gaussian"}  # of members, if they have any
 
 _SPLITTERS = (
     "GroupKFold",
@@ -119,7 +118,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     sizes = Sizes(model.n_features_in_, len(members), model.n_partitions_)
     described = field(header, "calibration_", dict)
     model.calibration_ = kind.rebuild_calibration(described, calibration, sizes)
-    g = getattr(model.calibration_, "transformation", None)  # classes have none
+    g = transformation_of(model)
     if model.choice_.candidate.power != (None if g is None else g.power):
         raise ValueError("the transformation is not that of the candidate that was chosen")
     if names := feature_names(header, model.n_features_in_):
@@ -141,7 +140,8 @@ def _check_members(model: Any) -> None:
         own, parameters = member.get_params(), first.get_params()
         if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
             raise ValueError("the members do not have the same parameters")
-        if any(own.get(k, usual) != usual for k, usual in _NOISE.items()):
+        usual = type(member)().get_params()
+        if any(own[k] != usual[k] for k in ("noise", "noise_tail") if k in usual):
             raise ValueError("the members have noise that no member has")
 
 

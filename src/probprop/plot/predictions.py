@@ -132,19 +132,11 @@ def predicted_against_observed(
     rows = some_rows(len(y), MAX_POINTS)
     for words, chosen, marker, size, colour in styles:
         i = rows[chosen[rows]]
-        ax.errorbar(
-            y[i],
-            mean[i],
-            yerr=np.stack([mean[i] - lower[i], upper[i] - mean[i]]),
-            fmt=marker,
-            color=colour,
-            markersize=size,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            ecolor=(colour, 0.25),
-            elinewidth=1,
-            label=f"{words}: {100 * chosen.mean():.1f} %",
-        )
+        # The mean of a skewed distribution may lie outside the interval.
+        ax.vlines(y[i], lower[i], upper[i], colors=[(colour, 0.25)], linewidth=1)
+        (marks,) = ax.plot(y[i], mean[i], marker, color=colour, markersize=size)
+        label = f"{words}: {100 * chosen.mean():.1f} %"
+        marks.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
     return finish(ax, f"observed {target}", f"predicted {target}")
 
 

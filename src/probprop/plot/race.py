@@ -25,9 +25,10 @@ _BELOW = 4.0  # times the distance of the median from the best is what the axis 
 def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     """Draw the calibrated log-likelihood of rows held out against the epochs, for every candidate.
 
-    Colours and markers tell encodings and layers apart, line styles tell memories; "32 ramps,
-    50 + 50" has 32 ramps beside each column and two layers of 50 units. A ring is what was
-    chosen. Curves far below the others are cut off by the axis.
+    Colours and markers tell encodings, layers and powers of the target apart, line styles tell
+    memories; "32 ramps, 50 + 50, logarithm" has 32 ramps beside each column and two layers of 50
+    units, and predicts the logarithm of the target. A ring is what was chosen. Curves far below
+    the others are cut off by the axis.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**2)
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x**3)
     >>> ax = candidate_curves(model.choice_)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['raw, 50', '32 ramps, 50', 'chosen']
@@ -77,20 +78,28 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
 
 
 def candidate_in_words(candidate: Candidate) -> str:
-    """Return a candidate in a few words: encoding, units of its layers, memory.
+    """Return a candidate in a few words: encoding, units of its layers, power, memory.
 
     Examples
     --------
     >>> from probprop import Candidate
     >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate())
     ('32 ramps, 50 + 50, memory 10', 'raw, 50, no bound')
+    >>> candidate_in_words(Candidate(power=0.5))
+    'raw, 50, square root, no bound'
     """
     return f"{_form_in_words(candidate)}, {_memory_in_words(candidate.memory)}"
 
 
 def _form_in_words(candidate: Candidate) -> str:
     encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} ramps"
-    return f"{encoding}, {' + '.join(map(str, candidate.layers)) or 'linear'}"
+    layers = " + ".join(map(str, candidate.layers)) or "linear"
+    power = "" if candidate.power is None else f", {_power_in_words(candidate.power)}"
+    return f"{encoding}, {layers}{power}"
+
+
+def _power_in_words(power: float) -> str:
+    return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 
 def _memory_in_words(memory: float | None) -> str:

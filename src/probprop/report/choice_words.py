@@ -32,11 +32,15 @@ def choice_in_words(model: Any) -> str:
     choice: CVChoice = model.choice_
     n = len(choice.curves)
     of = f"best of {n:,} settings" if n > 1 else "the only setting"
-    return f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}; {of}"
+    scale, power = "", choice.candidate.power
+    if power is not None:
+        scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
+    settings = candidate_in_full(choice.candidate)
+    return f"{settings}, {epochs_in_words(choice.n_epochs)}; {of}{scale}"
 
 
 def candidate_in_full(candidate: Candidate) -> str:
-    """Say what a candidate is, in full."""
+    """Say what a candidate is, in full, but for the power of the targets."""
     encoding = "features as they are"
     if candidate.n_bins is not None:
         encoding = f"{candidate.n_bins} ramps beside each feature"
@@ -47,6 +51,17 @@ def candidate_in_full(candidate: Candidate) -> str:
     memory = candidate.memory
     bound = "no bound on the memory" if memory is None else f"memory of {memory:g}"
     return f"{encoding}, {layers}, {bound}"
+
+
+def power_in_words(power: float) -> str:
+    """Name a power of targets.
+
+    Examples
+    --------
+    >>> [power_in_words(power) for power in (0.0, 0.5, 0.35)]
+    ['the logarithm', 'the square root', 'the power 0.35']
+    """
+    return {0.0: "the logarithm", 0.5: "the square root"}.get(power, f"the power {power:.3g}")
 
 
 def epochs_in_words(n: int) -> str:
@@ -83,7 +98,9 @@ def _in_words(calibration: Any) -> str:
 def _(calibration: Calibration) -> str:
     noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
     if calibration.noise is None:
-        noise = "the noise is the same everywhere"
+        g = calibration.transformation
+        of = "" if g is None else f" of {power_in_words(g.power)}"
+        noise = f"the noise{of} is the same everywhere"
         if math.isnan(calibration.gain):
             noise = "too few rows to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"

@@ -11,9 +11,14 @@ from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.out_of_fold import Squares
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
-from probprop.estimators.kind import is_cross_validated, members
+from probprop.estimators.kind import is_cross_validated, members, transformation_of
 from probprop.plot.race import candidate_in_words
-from probprop.report.choice_words import candidate_in_full, epochs_in_words, gain_in_words
+from probprop.report.choice_words import (
+    candidate_in_full,
+    epochs_in_words,
+    gain_in_words,
+    power_in_words,
+)
 from probprop.report.document import Section
 from probprop.report.facts import number
 from probprop.report.parts import SCORE_HEADER, picture
@@ -33,13 +38,13 @@ def cross_validation_sections(model: Any, target: str) -> list[Section]:
     """
     if not is_cross_validated(model):
         return []
-    return [_choice_section(model), _calibration_section(model, target)]
+    return [_choice_section(model, target), _calibration_section(model, target)]
 
 
 # ---- The choice
 
 
-def _choice_section(model: Any) -> Section:
+def _choice_section(model: Any, target: str) -> Section:
     choice: CVChoice = model.choice_
     n = len(choice.curves)
     compared = f"{n:,} settings were" if n > 1 else "One setting was"
@@ -47,11 +52,11 @@ def _choice_section(model: Any) -> Section:
         f"{compared} trained on folds of the rows and judged by the log-likelihood of the rows "
         "held out, after calibration; higher is better. Chosen: "
         f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
-        f"{_why(choice)}\n\n"
+        f"{_why(choice)}{_about_power(model, target)}\n\n"
         f"{_networks(model)} predict together, and none was trained again. In "
         'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
         "beside each feature, which let a network bend there, two layers of 50 units, and the "
-        "evidence of at most ten passes over the data."
+        f"evidence of at most ten passes over the data.{_legend_of_powers(choice, target)}"
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(choice, ax=ax),
@@ -98,12 +103,33 @@ def _why(choice: CVChoice) -> str:
     if not others:
         return f"Its log-likelihood there is {_score(score)} per row; nothing else was compared."
     second = _best_of(others[0])
+    gain = score - second.calibrated
+    distance, end = f"{gain:.3f} above the next best,", "."
+    if gain < 0.0:  # a power must be clearly better
+        distance, end = f"{-gain:.3f} below that of", ", which is no clear gain."
     return (
-        f"Its log-likelihood there is {_score(score)} per row, "
-        f"{score - second.calibrated:.3f} above the next best, "
+        f"Its log-likelihood there is {_score(score)} per row, {distance} "
         f'"{candidate_in_words(others[0].candidate)}" after '
-        f"{epochs_in_words(second.n_epochs)}."
+        f"{epochs_in_words(second.n_epochs)}{end}"
     )
+
+
+def _about_power(model: Any, target: str) -> str:
+    """Say what the networks predict, if it is not the target itself."""
+    if (g := transformation_of(model)) is None:
+        return ""
+    return (
+        f" Its networks predict {power_in_words(g.power)} of {target}, since errors grow with it; "
+        f"all that is shown of predictions is in units of {target}, and never below 0."
+    )
+
+
+def _legend_of_powers(choice: CVChoice, target: str) -> str:
+    """Say what settings with a power are, if there are any."""
+    powers = dict.fromkeys(c.candidate.power for c in choice.curves)
+    names = [power_in_words(power) for power in powers if power is not None]
+    words = [f'"{name.removeprefix("the ")}" predicts {name} of {target}' for name in names]
+    return f" One with {', one with '.join(words)}." if words else ""
 
 
 def _race_row(curve: CandidateCurve, chosen: bool) -> list[str]:
@@ -136,9 +162,16 @@ def _in_detail(calibration: Any, target: str) -> tuple[str, list[list[str]]]:
 @_in_detail.register
 def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
     factor, slope = math.sqrt(calibration.factor), calibration.range.slope
+    units, of_scale = f"in units of {target}", ""
+    if (g := calibration.transformation) is not None:
+        slope, units = slope * g.unit, f"{units} where that is {number(g.unit)}"
+        of_scale = (
+            f" All of this is about {power_in_words(g.power)} of {target}; in its own units errors "
+            "grow with it."
+        )
     text = (
         f"{_about_errors(calibration.squares)} "
-        f"{_about_noise(calibration)}\n\n"
+        f"{_about_noise(calibration)}{of_scale}\n\n"
         "Beyond the range of the training rows there are no errors to learn from; there the error "
         "bars grow with the distance."
     )
@@ -157,8 +190,7 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
         [
             "Slope beyond the range",
             number(slope),
-            f"Standard deviation added for each standard deviation of a feature, in units of "
-            f"{target}.",
+            f"Standard deviation added for each standard deviation of a feature, {units}.",
         ],
     ]
     return text, rows

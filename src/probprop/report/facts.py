@@ -15,9 +15,15 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
+from probprop.estimators.kind import (
+    classes_of,
+    first_network,
+    is_cross_validated,
+    members,
+    transformation_of,
+)
 from probprop.estimators.regressor import PBPRegressor
-from probprop.report.choice_words import calibration_in_words, choice_in_words
+from probprop.report.choice_words import calibration_in_words, choice_in_words, power_in_words
 from probprop.table.names import target_names
 
 _MAX_NAMES = 40  # features named
@@ -51,7 +57,7 @@ def model_facts(
     >>> dict(model_facts(model, ["x"], "y"))["Network"]
     '1 feature, 8 hidden units, 1 output; 25 weights in float64'
     """
-    network = first_network(model)
+    network, g = first_network(model), transformation_of(model)
     q = network.posterior_
     n_in, *hidden, n_out = q.layer_sizes
     units = " + ".join(f"{n:,}" for n in hidden) + " hidden units" if hidden else "no hidden layer"
@@ -89,6 +95,8 @@ def model_facts(
         facts.append(["Unusual in training", ", ".join(unusual)])
     if not is_classifier(network):
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
+        if g is not None:  # dy = unit dz where y is the unit
+            scale = scale * g.unit
         of_targets = q.alpha_noise, q.beta_noise, scale
         each = zip(*map(np.atleast_1d, of_targets), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
@@ -96,7 +104,8 @@ def model_facts(
         if len(names) > 1:
             noise = [f"{one} of {name}" for one, name in zip(noise, names, strict=True)]
             units = "each target"
-        of_noise = f"standard deviation {'; '.join(noise)}, in units of {units}"
+        where = "" if g is None else f", where that is {number(g.unit)}"
+        of_noise = f"standard deviation {'; '.join(noise)}, in units of {units}{where}"
         if q.noise_network is not None:
             of_noise = f"depends on the features; around a level with {of_noise}"
         before = " before calibration" if is_cross_validated(model) else ""
@@ -104,11 +113,14 @@ def model_facts(
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
+    of_evidence = ["sum over the first pass"]
+    if g is not None:
+        of_evidence.append(f"of {power_in_words(g.power)} of {names[0]}")
     seed = (model if is_cross_validated(model) else network).random_state
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(network.log_evidence_)} (sum over the first pass)"],
+        ["Log evidence", f"{number(network.log_evidence_)} ({'; '.join(of_evidence)})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
         [f"Feature{plural}", _some(feature_names)],
         ["Version", f"probprop {__version__}"],

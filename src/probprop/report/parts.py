@@ -17,9 +17,17 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.kind import first_network, is_cross_validated, members
+from probprop.estimators.kind import (
+    first_network,
+    is_cross_validated,
+    members,
+    transformation_of,
+)
 from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.posterior import Epoch
+from probprop.report.choice_words import power_in_words
 from probprop.report.document import Picture, Section, figure
+from probprop.report.facts import number
 from probprop.table.names import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
@@ -73,8 +81,14 @@ def training_section(model: Model, target: str | Sequence[str]) -> Section:
     targets = target_names(target)
     shown = f"Mean log Z and the noise of {in_words(targets)}" if has_noise else "Mean log Z"
     labels = [axis_label(name) for name in targets] if has_noise else None
+    history: list[Epoch] = network.history_
+    if (g := transformation_of(model)) is not None:
+        at = f"{targets[0]} where it is {number(g.unit)}"
+        text += f" Both are those of {power_in_words(g.power)}; the noise is shown as that of {at}."
+        unit = g.unit * g.unit  # where y is the unit, dy = unit dz
+        history = [e._replace(noise_variance=unit * e.noise_std[0] ** 2) for e in history]
     drawn = picture(
-        lambda ax: plot.training_curve(network.history_, target=labels, ax=ax),
+        lambda ax: plot.training_curve(history, target=labels, ax=ax),
         f"{shown} after each pass",
     )
     return Section("Training", text, figures=[drawn])

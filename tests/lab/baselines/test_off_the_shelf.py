@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
+from probprop import PBPRegressorCV
 from probprop_lab.baselines.off_the_shelf import (
     GaussianProcess,
     MLPBootstrap,
@@ -117,6 +118,7 @@ def test_ours_are_made_from_the_job() -> None:
     assert ensemble.estimator.get_params() == single.get_params()
     for name, budget in (("PBPRegressorCV", "good"), ("PBPRegressorCV fast", "fast")):
         model = methods.find(name).make(job)
+        assert isinstance(model, PBPRegressorCV)
         assert (model.budget, model.random_state, model.n_jobs) == (budget, 5, None)
     deep = methods.find("deep ensemble").make(job)
     assert (deep.hidden_layer_sizes, deep.n_epochs, deep.random_state) == ((7,), 40, 5)

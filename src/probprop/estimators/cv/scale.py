@@ -27,7 +27,7 @@ from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
 from probprop.predictive.box_cox import BoxCox, box_cox_of
 
-_POWERS = np.linspace(0.0, 1.0, 21)
+_POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _N_ERRORS = 2.0  # standard errors of a gain that is clear
 _MIN_ROWS = 20  # with fewer, nothing is clear
 
@@ -110,6 +110,9 @@ def with_a_power(
     except FloatingPointError:
         return _beside(first, CandidateCurve(candidate, outcome="predictions were not finite"))
     curve, interrupted = second.race.choice.curves[0], second.race.interrupted
+    if len(second.race.partitions[0]) < len(first.race.partitions[0]):  # some rows are not held out
+        kept = _beside(first, replace(curve, outcome="interrupted"))
+        return Attempt(replace(kept.race, interrupted=interrupted), kept.calibrated)
     log_p, log_p_first = (each.calibrated.predictive.logpdf(y) for each in (second, first))
     if is_clear(log_p - log_p_first, first.race.checks[0].oof.weights):
         curves = (*first.race.choice.curves, curve)

@@ -12,6 +12,7 @@ from scipy.stats import boxcox_llf
 
 from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedPredictive
 from probprop.estimators.cv import base as base_module
+from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Calibrated
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
@@ -82,11 +83,14 @@ class TestPower:
         assert power_of_residuals(y, out_of_fold(mean, first)) is None
 
 
-def attempt(candidate: Candidate, mean: Any, *, interrupted: bool = False) -> Attempt:
+def attempt(
+    candidate: Candidate, mean: Any, *, interrupted: bool = False, n_folds: int = 1
+) -> Attempt:
     """An attempt at targets of 0 that ended in these predictions, with a noise of 1."""
     curve = CandidateCurve(candidate, (20,), (-1.0,), (-1.0,), (1.0,), "trained to the end")
     check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
-    found = Race(CVChoice((curve,), 0, 20), check, interrupted)
+    folds = [Fold(np.arange(0), np.arange(len(mean)), 0)] * n_folds
+    found = Race(CVChoice((curve,), 0, 20), (check,), (folds,), interrupted)
     return Attempt(found, Calibrated("calibration", Predictive(mean, 0.0 * mean, 1.0, 6.0)))
 
 
@@ -130,6 +134,15 @@ class TestTheBetterOfTwo:
             assert found.race.choice.candidate == Candidate()
             assert found.race.choice.curves[1].outcome == outcome
             assert found.race.interrupted == (outcome == "interrupted")
+
+    def test_ctrl_c_may_leave_rows_that_cannot_be_compared(self) -> None:
+        first = attempt(Candidate(), np.ones(100), n_folds=2)
+        part = attempt(Candidate(power=0.5), np.zeros(60), interrupted=True)
+        found = with_a_power(first, 0.5, np.zeros(100), lambda _: part)
+        assert found.calibrated is first.calibrated
+        assert found.race.choice.candidate == Candidate()
+        assert found.race.choice.curves[1].outcome == "interrupted"
+        assert found.race.interrupted
 
 
 @pytest.fixture(scope="module")
