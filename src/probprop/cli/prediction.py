@@ -200,8 +200,8 @@ def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
     """Round to the place of the fourth digit of `scale`, (n,).
 
     >>> import numpy as np
-    >>> _to_place(np.array([12345.678, 1.0]), np.array([0.98765, 0.0]))
-    array([1.23456780e+04, 1.00000000e+00])
+    >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
+    [12345.6789, 12340.0, 1.5]
     """
     import numpy as np
 
