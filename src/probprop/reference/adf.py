@@ -37,8 +37,10 @@ class Forward(NamedTuple):
 def linear_moments(m_w: Array, v_w: Array, m_z: Array, v_z: Array) -> tuple[Array, Array]:
     """Moments of a = W z/sqrt(n_in + 1), [PBP15] Eqs. (13) and (14)."""
     n = m_w.shape[1]
-    m_a = m_z @ m_w.T / math.sqrt(n)
-    v_a = (v_z @ (m_w * m_w).T + (m_z * m_z) @ v_w.T + v_z @ v_w.T) / n
+    # A BLAS may raise the flag for lanes of a register that hold no element.
+    with np.errstate(invalid="ignore"):
+        m_a = m_z @ m_w.T / math.sqrt(n)
+        v_a = (v_z @ (m_w * m_w).T + (m_z * m_z) @ v_w.T + v_z @ v_w.T) / n
     return m_a, v_a
 
 
