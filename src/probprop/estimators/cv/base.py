@@ -54,15 +54,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     A subclass says how its targets are read, and what judges predictions of them.
     """
 
-    cv: Any
-    candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]]
-    budget: Literal["fast", "good", "best"] | float
-    missing: Literal["error", "marginalize"]
-    dtype: Literal["float64", "float32"]
-    n_jobs: int | None
-    random_state: int | RandomState | None
-    verbose: int
-
     _member: ClassVar[type[Member]]
 
     estimators_: list[Any]
@@ -74,6 +65,27 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     likelihood_: Likelihood
     n_partitions_: int
     n_samples_seen_: int
+
+    def __init__(
+        self,
+        cv: Any = 5,
+        *,
+        candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
+        budget: Literal["fast", "good", "best"] | float = "good",
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float32",
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.cv = cv
+        self.candidates = candidates
+        self.budget = budget
+        self.missing = missing
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @abstractmethod
     def _read(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
@@ -115,27 +112,6 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     calibration_: ClassCalibration
     oof_predictive_: ClassPredictive
     likelihood_: LabelLikelihood
-
-    def __init__(
-        self,
-        cv: Any = 5,
-        *,
-        candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
-        budget: Literal["fast", "good", "best"] | float = "good",
-        missing: Literal["error", "marginalize"] = "error",
-        dtype: Literal["float64", "float32"] = "float32",
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.cv = cv
-        self.candidates = candidates
-        self.budget = budget
-        self.missing = missing
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     # ---- Training
 

@@ -179,8 +179,9 @@ def _work(runners: Sequence[Runner]) -> float:
 
 
 def _most(runners: Sequence[Runner]) -> float:
-    """Return the work of an epoch of the one that is running and costs most."""
-    return max((runner.work for runner in runners if runner.is_running), default=0.0)
+    """Return the work of an epoch of the costliest that may win: those running, and the leader."""
+    leader = max(runners, key=lambda runner: runner.score)
+    return max(runner.work for runner in runners if runner.is_running or runner is leader)
 
 
 def _affordable(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
-from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.sensitivity import (
     SampledFunction,
     draw_function,
@@ -122,27 +120,6 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     calibration_: Calibration
     oof_predictive_: Mixture | HeavyPredictive | TransformedPredictive
     likelihood_: Gaussian
-
-    def __init__(
-        self,
-        cv: Any = 5,
-        *,
-        candidates: Literal["auto"] | Sequence[Candidate | Mapping[str, Any]] = "auto",
-        budget: Literal["fast", "good", "best"] | float = "good",
-        missing: Literal["error", "marginalize"] = "error",
-        dtype: Literal["float64", "float32"] = "float32",
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.cv = cv
-        self.candidates = candidates
-        self.budget = budget
-        self.missing = missing
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     # ---- Training
 
