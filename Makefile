@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-marked test-all lint format bench scale fashion docs sanitize stub clean
+.PHONY: demo test test-marked test-all lint format bench scale scale-out fashion docs sanitize stub clean
 
 demo: $(INSTALLED)
 	$(BIN)/probprop demo
@@ -38,6 +38,9 @@ bench: $(INSTALLED)
 
 scale: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale
+
+scale-out: $(INSTALLED)
+	$(BIN)/python -m benchmarks.scale_out
 
 fashion: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fashion
