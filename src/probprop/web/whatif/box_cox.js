@@ -49,7 +49,7 @@ export class Transformed {
 
   pdf(y) {
     if (y <= 0) return 0;
-    return Math.exp(this.mixture.logpdf(this.g.forward(y)) + this.g.logJacobian(y));
+    return this.mixture.pdf(this.g.forward(y)) * Math.exp(this.g.logJacobian(y));
   }
 
   cdf(y) {
@@ -57,12 +57,8 @@ export class Transformed {
     return y < 0 || !this.g.power ? 0 : this.mixture.cdf(this.g.lowest);
   }
 
-  interval(level) {
-    return this.mixture.interval(level).map((z) => this.g.inverse(z));
-  }
-
-  quantile(q) {
-    return this.g.inverse(this.mixture.quantile(q));
+  interval(level, tolerance) {
+    return this.mixture.interval(level, tolerance).map((z) => this.g.inverse(z));
   }
 }
 
@@ -111,9 +107,7 @@ function nodes(far) {
     const weights = [w, w.map((value, i) => value * u[i])];
     for (let k = 1; k < N_COEFFICIENTS; k += 1) {
       const [before, last] = [weights[k - 1], weights[k]];
-      weights.push(
-        u.map((at, i) => (at * last[i] - Math.sqrt(k) * before[i]) / Math.sqrt(k + 1)),
-      );
+      weights.push(u.map((at, i) => (at * last[i] - Math.sqrt(k) * before[i]) / Math.sqrt(k + 1)));
     }
     tables.set(far, { u, weights });
   }

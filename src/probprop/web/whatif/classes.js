@@ -1,18 +1,11 @@
 // The predictive distribution of a class: probprop/predictive/classes.py and cv/temperature.py.
 
-import { logNdtr, logSumExp, ndtr } from "./special.js";
+import { logNdtr, logSumExp, ndtr, normalCdf } from "./special.js";
 
 // H(Phi(f)) is close to log 2 exp(-f^2/(2 a)).
 const BUMP_VARIANCE = 0.5 * Math.PI * Math.log(2);
 const STEPS = Array.from({ length: 81 }, (_, i) => -10 + 0.25 * i);
 const WINNER = Float64Array.from({ length: 35 }, (_, i) => -5 + 0.4 * i);
-
-// Phi and exp(-z^2/2) at nodes between -6 and 9, from which a Taylor series goes to any z.
-const [LOWEST, HIGHEST, STEP] = [-6, 9, 0.01];
-const NODES = Float64Array.from({ length: 1501 }, (_, i) => LOWEST + STEP * i);
-const NODES_PHI = NODES.map(ndtr);
-const NODES_BELL = NODES.map((z) => Math.exp(-0.5 * z * z));
-const ROOT_TWO_PI = Math.sqrt(2 * Math.PI);
 
 // Of one row, by several networks; each member has logP, (n_classes,), and the moments of its
 // outputs in units of their noise. `draws` are normal numbers, (n_draws, n_classes).
@@ -102,16 +95,8 @@ function knownProbabilities(f) {
     let all = 1;
     for (let k = 0; k < K; k += 1) {
       const z = top - f[k] + WINNER[i];
-      if (z >= HIGHEST) {
-        [below[k], bell[k]] = [1, 0];
-        continue;
-      }
-      const node = Math.round((z - LOWEST) / STEP);
-      const [z0, d] = [NODES[node], z - NODES[node]];
-      const e = -d * (z0 + 0.5 * d);
-      bell[k] = NODES_BELL[node] * (1 + e * (1 + e * (0.5 + e * (1 / 6 + e / 24))));
-      const slope = 1 - d * (0.5 * z0 - ((z0 * z0 - 1) * d) / 6);
-      below[k] = NODES_PHI[node] + (NODES_BELL[node] / ROOT_TWO_PI) * d * slope;
+      below[k] = normalCdf(z);
+      bell[k] = Math.exp(-0.5 * z * z);
       all *= below[k];
     }
     for (let k = 0; k < K; k += 1) p[k] += (all / below[k]) * bell[k];

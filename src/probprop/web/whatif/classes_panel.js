@@ -14,6 +14,10 @@ export class ClassesPanel {
     this.node = h("div", { class: "wi-panel" }, this.answer, this.list, this.doubt);
   }
 
+  get brief() {
+    return `${this.target}: ${this.name}, ${percent(this.p)}`;
+  }
+
   get words() {
     return `${this.target}: ${this.name} with ${percent(this.p)}`;
   }
@@ -35,7 +39,11 @@ export class ClassesPanel {
           {},
           h("span", { class: "wi-name", title: this.classes[c] }, this.classes[c]),
           h("span", { class: "wi-bar" }, h("i", { style: `width:${100 * proba[c]}%` })),
-          h("span", { class: "wi-p", "data-value": proba[c] }, percent(proba[c])),
+          h(
+            "span",
+            { class: "wi-p", "data-name": this.classes[c], "data-value": proba[c] },
+            percent(proba[c]),
+          ),
         ),
       ),
     );
@@ -54,8 +62,18 @@ export class ClassesPanel {
     this.doubt.setAttribute("aria-label", `Doubt. ${words.join("; ")}`);
     this.doubt.replaceChildren(
       h("div", {}, part("wi-model", model), part("wi-noise", noise), part("wi-rest", rest)),
-      h("p", { "data-value": model }, h("i", { class: "wi-model" }), ` ${words[0]}`),
-      h("p", { "data-value": noise }, h("i", { class: "wi-noise" }), ` ${words[1]}`),
+      h(
+        "p",
+        { "data-name": "entropy_model", "data-value": model },
+        h("i", { class: "wi-model" }),
+        ` ${words[0]}`,
+      ),
+      h(
+        "p",
+        { "data-name": "entropy_noise", "data-value": noise },
+        h("i", { class: "wi-noise" }),
+        ` ${words[1]}`,
+      ),
     );
   }
 }

@@ -36,7 +36,12 @@ function rail(column) {
   const [low, high] = [x(column.low), x(column.high)];
   return svg(
     "svg",
-    { class: "wi-rail", viewBox: "0 0 1000 20", preserveAspectRatio: "none", "aria-hidden": "true" },
+    {
+      class: "wi-rail",
+      viewBox: "0 0 1000 20",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    },
     ...bars(column, x, column.low, column.high, 17, 16).filter(Boolean),
     svg("rect", { x: low, width: Math.max(4, high - low), y: 17, height: 3, class: "wi-range" }),
   );
@@ -68,8 +73,8 @@ export class Controls {
       "div",
       { class: `wi-cell wi-${column.kind}` },
       h("label", { for: id, title: column.name }, column.name),
-      ...inputs,
       unknown,
+      ...inputs,
       below,
     );
   }
@@ -122,14 +127,22 @@ export class Controls {
       slider.value = cell ?? last;
       slider.setAttribute("aria-valuetext", cell === null ? "unknown" : String(cell));
       node.classList.toggle("wi-gap", cell === null);
-      node.classList.toggle("wi-beyond", cell !== null && (cell < column.low || cell > column.high));
+      node.classList.toggle(
+        "wi-beyond",
+        cell !== null && (cell < column.low || cell > column.high),
+      );
       unknown.show(cell);
     };
     return { node, show, snap };
   }
 
   #boolean(column, id, changed) {
-    const box = h("input", { id, type: "checkbox", role: "switch", onchange: () => changed(box.checked) });
+    const box = h("input", {
+      id,
+      type: "checkbox",
+      role: "switch",
+      onchange: () => changed(box.checked),
+    });
     const unknown = this.#unknown(column, changed, () => box.checked);
     const node = this.#cell(column, id, [box], null, unknown.node);
     const show = (cell) => {
@@ -144,7 +157,11 @@ export class Controls {
   #text(column, id, changed) {
     const total = column.counts?.reduce((sum, n) => sum + n, 0);
     const option = (name, k) =>
-      h("option", { value: k }, total ? `${name} (${Math.round((100 * column.counts[k]) / total)} %)` : name);
+      h(
+        "option",
+        { value: k },
+        total ? `${name} (${Math.round((100 * column.counts[k]) / total)} %)` : name,
+      );
     const none = h("option", { value: "" }, this.takesGaps ? "unknown" : "another");
     const menu = h(
       "select",
@@ -173,7 +190,9 @@ export class Controls {
       },
     });
     const unknown = this.#unknown(column, changed, () => last);
-    const range = column.low ? `rows from ${column.low.slice(0, 10)} to ${column.high.slice(0, 10)}` : null;
+    const range = column.low
+      ? `rows from ${column.low.slice(0, 10)} to ${column.high.slice(0, 10)}`
+      : null;
     const note = range ? h("small", {}, range) : null;
     const node = this.#cell(column, id, [box], note, unknown.node);
     const show = (cell) => {

@@ -6,7 +6,8 @@ const SVG = "http://www.w3.org/2000/svg";
 function build(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "style") node.style.cssText = value; // an attribute would need a looser policy
+    else if (name === "style")
+      node.style.cssText = value; // an attribute would need a looser policy
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && value !== null) node.setAttribute(name, String(value));
   }
@@ -74,7 +75,9 @@ export function axis(scale, domain, y, width, label = null, format = short) {
   return [
     svg("line", { x1: scale(domain[0]), x2: scale(domain[1]), y1: y, y2: y, class: "wi-axis" }),
     ...marks.map((at) => tick(scale(at), y, format(at), width)),
-    label ? svg("text", { x: width, y: y + 30, class: "wi-label", "text-anchor": "end" }, label) : null,
+    label
+      ? svg("text", { x: width, y: y + 30, class: "wi-label", "text-anchor": "end" }, label)
+      : null,
   ].filter(Boolean);
 }
 
@@ -96,8 +99,7 @@ export function short(x) {
   if (x === 0) return "0";
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "unknown";
   const size = Math.abs(x);
-  const text =
-    size >= 1e6 || size < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
+  const text = size >= 1e6 || size < 1e-4 ? x.toExponential(2) : String(Number(x.toPrecision(4)));
   return text.replace("-", "−");
 }
 
@@ -109,6 +111,11 @@ export function rounded(x, scale) {
   const power = 10 ** Math.abs(decimals);
   const value = decimals >= 0 ? Math.round(x * power) / power : Math.round(x / power) * power;
   return (Number.isFinite(value) ? String(value) : String(x)).replace("-", "−");
+}
+
+// A change of a probability, in hundredths.
+export function points(change) {
+  return `${(100 * change).toFixed(1).replace("-", "−")} %`;
 }
 
 export function percent(share) {

@@ -7,29 +7,43 @@ const STEP = 0.02; // standard deviations of a column, on either side: the deriv
 const MOST = 40; // categories that are tried
 const DAY = 86_400_000;
 
-// The other cells of a column that are looked at, and what their predictions say of it.
-function trials(column, cell) {
+// The other cells of a column that are looked at, and what their predictions say of it. A
+// probability is bounded, so a step says more of it than the derivative.
+function trials(column, cell, bounded) {
   if (column.kind === "number") {
     if (cell === null) return null;
+    if (bounded) {
+      const unit = `if ${short(column.scale)} more`;
+      return { cells: [cell + column.scale], unit, of: ([more], here) => more - here };
+    }
     const step = STEP * column.scale;
-    const unit = `for one standard deviation, ${short(column.scale)}`;
+    const unit = `per standard deviation (${short(column.scale)})`;
     return { cells: [cell - step, cell + step], unit, of: ([a, b]) => (b - a) / (2 * STEP) };
   }
   if (column.kind === "boolean") {
     if (cell === null) return null;
-    return { cells: [!cell], unit: cell ? "if false" : "if true", of: ([other], here) => other - here };
+    return {
+      cells: [!cell],
+      unit: cell ? "if false" : "if true",
+      of: ([other], here) => other - here,
+    };
   }
   if (column.kind === "date") {
     const date = moment(cell);
     if (!date) return null;
-    const [step, unit] = column.parts.some((part) => part !== "seconds") ? [DAY, "a day later"] : [DAY / 24, "an hour later"];
+    const [step, unit] = column.parts.some((part) => part !== "seconds")
+      ? [DAY, "a day later"]
+      : [DAY / 24, "an hour later"];
     const iso = new Date(+date + step).toISOString().slice(0, column.timed ? 19 : 10);
     return { cells: [iso], unit, of: ([later], here) => later - here };
   }
   const others = column.categories.filter((name) => name !== cell).slice(0, MOST);
   if (!others.length) return null;
   const farthest = (values, here) =>
-    values.reduce((most, value, i) => (Math.abs(value - here) > Math.abs(values[most] - here) ? i : most), 0);
+    values.reduce(
+      (most, value, i) => (Math.abs(value - here) > Math.abs(values[most] - here) ? i : most),
+      0,
+    );
   return {
     cells: others,
     unit: (values, here) => `if ${others[farthest(values, here)]}`,
@@ -39,9 +53,11 @@ function trials(column, cell) {
 
 // For each column {change, unit}, or null where it has no gradient: `value` makes a number of a
 // prediction, and `predict` predictions of rows.
-export function influences(columns, cells, predict, here, values) {
-  const each = columns.map((column, i) => trials(column, cells[i]));
-  const rows = each.flatMap((trial, i) => (trial ? trial.cells.map((cell) => cells.with(i, cell)) : []));
+export function influences(columns, cells, predict, here, values, bounded) {
+  const each = columns.map((column, i) => trials(column, cells[i], bounded));
+  const rows = each.flatMap((trial, i) =>
+    trial ? trial.cells.map((cell) => cells.with(i, cell)) : [],
+  );
   const predicted = rows.length ? predict(rows) : [];
   return values.map((value, k) => {
     let start = 0;
@@ -63,7 +79,11 @@ export class Influence {
       const bar = h("i", {});
       const change = h("span", { class: "wi-change" });
       const unit = h("small", {});
-      const name = h("button", { type: "button", class: "wi-name", onclick: () => chosen(i), title: column.name }, column.name);
+      const name = h(
+        "button",
+        { type: "button", class: "wi-name", onclick: () => chosen(i), title: column.name },
+        column.name,
+      );
       const node = h("li", {}, name, h("span", { class: "wi-two-sided" }, bar), change, unit);
       return { node, bar, change, unit };
     });
@@ -72,7 +92,9 @@ export class Influence {
   }
 
   show(found, words, format = short) {
-    const most = Math.max(...found.map((one) => (one && Number.isFinite(one.change) ? Math.abs(one.change) : 0)));
+    const most = Math.max(
+      ...found.map((one) => (one && Number.isFinite(one.change) ? Math.abs(one.change) : 0)),
+    );
     const scale = linear([0, most || 1], [0, 50]);
     this.rows.forEach((row, i) => {
       const one = found[i];

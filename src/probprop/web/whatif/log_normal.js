@@ -1,47 +1,26 @@
-// A Gaussian whose noise has a log-normal variance: probprop/predictive/log_normal.py.
+// A Gaussian whose noise has a log-normal variance, as a sum of Gaussians: the nodes of the
+// trapezoidal rule of probprop/predictive/log_normal.py.
 
-import { lambertW, logNdtr } from "./special.js";
+import { lambertW } from "./special.js";
 
 const REACH = 9; // standard deviations of u on either side of the mass
 const STEP = 0.5; // in widths of the integrand
 const STEP_G = 0.35; // in g, for the strip
-const HALF_LOG_TWO_PI = 0.5 * Math.log(2 * Math.PI);
 
-const logDensity = (z, std) => -0.5 * (z / std) ** 2 - Math.log(std) - HALF_LOG_TWO_PI;
-const logAbove = (z, std) => logNdtr(-z / std);
+let last = { tail: NaN, far: NaN }; // the networks of an ensemble often share them
 
-// Log density of z, in units of the noise level; `ratio` is the standard deviation of the model.
-export function logNormalPdf(z, ratio, tail) {
-  return logIntegral(logDensity, z, ratio, tail);
-}
-
-// Log of the probability above z.
-export function logNormalSf(z, ratio, tail) {
-  return logIntegral(logAbove, z, ratio, tail);
-}
-
-function logIntegral(term, z, ratio, tail) {
-  if (tail === 0) return term(z, Math.hypot(ratio, 1));
+// Variances e^g, in units of the noise level, and their weights, which sum to 1: with them densities
+// and probabilities are exact up to `far` standard deviations of the level from the mean.
+export function noiseNodes(tail, far) {
+  if (tail === last.tail && far === last.far) return last;
   const sigma = Math.sqrt(tail);
-  const far = Math.min(Math.abs(z), 1e150);
   const w = lambertW(0.5 * (sigma * far) ** 2);
   const pull = 0.5 * sigma * far * (far * Math.exp(-w));
-  const left = -REACH - 0.5 * sigma;
-  const right = REACH + pull;
-  const widest = Math.min(STEP / Math.sqrt(1 + w), STEP_G / sigma);
-  const n = Math.ceil((right - left) / widest);
+  const [left, right] = [-REACH - 0.5 * sigma, REACH + pull];
+  const n = Math.ceil((right - left) / Math.min(STEP / Math.sqrt(1 + w), STEP_G / sigma));
   const step = (right - left) / n;
-  let top = -Infinity;
-  let sum = 0;
-  for (let i = 0; i <= n; i += 1) {
-    const u = left + step * i;
-    const logF = term(z, Math.sqrt(ratio * ratio + Math.exp(sigma * u))) - 0.5 * u * u;
-    if (logF > top) {
-      sum = sum * Math.exp(top - logF) + 1;
-      top = logF;
-    } else {
-      sum += Math.exp(logF - top);
-    }
-  }
-  return top + Math.log(sum * step) - HALF_LOG_TWO_PI;
+  const u = Float64Array.from({ length: n + 1 }, (_, i) => left + step * i);
+  const weights = u.map((at) => (step * Math.exp(-0.5 * at * at)) / Math.sqrt(2 * Math.PI));
+  last = { tail, far, variances: u.map((at) => Math.exp(sigma * at)), weights };
+  return last;
 }

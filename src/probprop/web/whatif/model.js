@@ -21,14 +21,14 @@ export class Model {
   // Whether the numbers of a row are too far from the training rows to compute with.
   tooFar(cells) {
     const x = encodeCells(cells, this.columns, this.n_features, this.takes_gaps);
-    return x.some((value, j) => Math.abs((value - this.x_mean[j]) / this.x_scale[j]) > this.largest);
+    return x.some(
+      (value, j) => Math.abs((value - this.x_mean[j]) / this.x_scale[j]) > this.largest,
+    );
   }
 
   // For each row of cells, a list of distributions: one of a class, or one for each target.
   predict(rows) {
-    const X = rows.map((row) =>
-      encodeCells(row, this.columns, this.n_features, this.takes_gaps),
-    );
+    const X = rows.map((row) => encodeCells(row, this.columns, this.n_features, this.takes_gaps));
     const A = X.map((x) => encodeRamps(x, this.encoding));
     return this.classes ? this.#predictClasses(A) : this.#predictValues(X, A);
   }
@@ -54,9 +54,18 @@ export class Model {
     const cooling = 1 / Math.sqrt(this.calibration?.temperature ?? 1);
     const members = this.members.map((member) => {
       const { mean, variance } = outputMoments(this.kernel, member, A);
-      return this.#probabilities(mean.map((m) => m * cooling), variance, A.length);
+      return this.#probabilities(
+        mean.map((m) => m * cooling),
+        variance,
+        A.length,
+      );
     });
-    return A.map((_, i) => [new ClassMixture(members.map((rows) => rows[i]), this.draws)]);
+    return A.map((_, i) => [
+      new ClassMixture(
+        members.map((rows) => rows[i]),
+        this.draws,
+      ),
+    ]);
   }
 
   // What one network says of the class of each row.

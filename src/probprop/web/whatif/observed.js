@@ -18,6 +18,8 @@ export class Observed {
   }
 
   show(current) {
+    if (current === this.current) return;
+    this.current = current;
     this.chart.show((width, height) => this.#draw(current, width, height));
   }
 
@@ -43,7 +45,8 @@ export class Observed {
 
   #plane(width, foot) {
     const [low, high] = this.range;
-    const domain = [Math.min(low, ...this.predicted), Math.max(high, ...this.predicted)];
+    const all = [...this.predicted, ...this.observed];
+    const domain = [Math.min(low, ...all), Math.max(high, ...all)];
     const [x, y] = [linear(domain, [LEFT, width - 8]), linear(domain, [foot - 4, 8])];
     this.places = this.observed.map((value, i) => [x(this.predicted[i]), y(value)]);
     const across = { x1: x(domain[0]), y1: y(domain[0]), x2: x(domain[1]), y2: y(domain[1]) };
@@ -70,7 +73,13 @@ export class Observed {
     return [
       this.classes.map((text, c) => [
         svg("line", { x1: left, x2: width - 8, y1: y(c), y2: y(c), class: "wi-grid" }),
-        K > 20 ? null : svg("text", { x: left - 8, y: y(c) + 4, class: "wi-tick", "text-anchor": "end" }, name(text)),
+        K > 20
+          ? null
+          : svg(
+              "text",
+              { x: left - 8, y: y(c) + 4, class: "wi-tick", "text-anchor": "end" },
+              name(text),
+            ),
       ]),
       axis(x, [0, 1], foot, width, "probability of the class that was observed"),
     ];

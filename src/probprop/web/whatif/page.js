@@ -2,7 +2,7 @@
 
 import { ClassesPanel } from "./classes_panel.js";
 import { Controls } from "./controls.js";
-import { h, percent } from "./drawing.js";
+import { h, points } from "./drawing.js";
 import { Influence, influences } from "./influence.js";
 import { Observed } from "./observed.js";
 import { path, Profile } from "./profile.js";
@@ -34,15 +34,31 @@ export class Page {
     this.controls = new Controls(columns, model.takes_gaps, (i, cell) => this.change(i, cell));
     this.said = h("p", { class: "wi-said", role: "status" });
     this.now = h("p", { class: "wi-stays", "aria-hidden": "true" });
-    this.far = h("p", { class: "wi-far", hidden: true }, "A number is too far from the training rows to compute with: `probprop predict` refuses this row.");
+    this.far = h(
+      "p",
+      { class: "wi-far", hidden: true },
+      "A number is too far from the training rows to compute with: `probprop predict` refuses this row.",
+    );
     this.menu = h(
       "select",
       { id: "wi-along", onchange: () => this.goAlong(Number(this.menu.value)) },
       ...columns.map((column, i) => h("option", { value: i }, column.name)),
     );
     this.targets = model.targets.map((target, k) => this.#target(target, k));
-    this.answers = h("div", { class: "wi-answers" }, this.now, this.far, ...this.targets.map((t) => t.node));
-    this.left = h("div", { class: "wi-left" }, this.#rowButtons(), this.controls.node, this.#sharing());
+    this.answers = h(
+      "div",
+      { class: "wi-answers" },
+      this.now,
+      this.far,
+      ...this.targets.map((t) => t.node),
+    );
+    this.left = h(
+      "div",
+      { class: "wi-left" },
+      this.#rowButtons(),
+      this.controls.node,
+      this.#sharing(),
+    );
     this.section.append(
       h("p", {}, this.#introduction()),
       h("div", { class: "wi-sides" }, this.left, this.answers),
@@ -52,9 +68,13 @@ export class Page {
   }
 
   #introduction() {
-    const range = { training: "the training rows", rows: "the rows of this report", model: "where most training rows lie" }[this.model.range_of];
-    const beyond = this.model.range_of === "rows" ? "" : " Beyond them the model knows less.";
-    return `This is the model itself: change a cell and see what it predicts. Under each slider is the range of ${range}.${beyond} Nothing leaves this page.`;
+    const whose = {
+      training:
+        "Bars and lines show where the training rows lie; beyond them the model knows less.",
+      rows: "Bars and lines show where the rows of this report lie.",
+      model: "Lines show where most training rows lie; beyond them the model knows less.",
+    };
+    return `This is the model itself: change a cell and see what it predicts. ${whose[this.model.range_of]}`;
   }
 
   #target(target, k) {
@@ -62,7 +82,9 @@ export class Page {
     const range = model.ranges[k];
     const classes = model.classes;
     const answer = classes ? new ClassesPanel(target, classes) : new ValuesPanel(target, range);
-    const profile = new Profile(target, range, classes, (cell) => this.change(this.along, cell, true));
+    const profile = new Profile(target, range, classes, (cell) =>
+      this.change(this.along, cell, true),
+    );
     profile.id = k;
     const influence = new Influence(target, columns, (i) => this.goAlong(i));
     const rows = model.rows;
@@ -70,11 +92,14 @@ export class Page {
       ? new Observed(target, k, model.targets.length, rows, range, classes, (i) => this.load(i))
       : null;
     const box = (title, ...nodes) => h("div", { class: "wi-box" }, h("h3", {}, ...title), ...nodes);
-    const menu = k === 0 ? [h("label", { for: "wi-along" }, "Along "), this.menu] : ["Along the same column"];
+    const first = box([target], answer.node);
+    first.classList.add("wi-first");
+    const menu =
+      k === 0 ? [h("label", { for: "wi-along" }, "Along "), this.menu] : ["Along the same column"];
     const node = h(
       "div",
       { class: "wi-target" },
-      box([target], answer.node),
+      first,
       observed ? box(["Predicted against observed: click a row"], observed.node) : null,
       box(menu, profile.node),
       box(["What moves it here"], influence.node),
@@ -102,7 +127,12 @@ export class Page {
   }
 
   #sharing() {
-    this.line = h("textarea", { readonly: true, rows: 3, spellcheck: "false", "aria-label": "The row as CSV, for probprop predict" });
+    this.line = h("textarea", {
+      readonly: true,
+      rows: 3,
+      spellcheck: "false",
+      "aria-label": "The row as CSV, for probprop predict",
+    });
     const copy = (text, what) => async () => {
       this.line.select();
       try {
@@ -118,8 +148,14 @@ export class Page {
       { class: "wi-sharing" },
       h("h3", {}, "This row for `probprop predict`"),
       this.line,
-      button("Copy row", copy(() => this.line.value, "the row")),
-      button("Copy link", copy(() => location.href.split("#")[0] + this.hash(), "the link")),
+      button(
+        "Copy row",
+        copy(() => this.line.value, "the row"),
+      ),
+      button(
+        "Copy link",
+        copy(() => location.href.split("#")[0] + this.hash(), "the link"),
+      ),
     );
   }
 
@@ -128,12 +164,16 @@ export class Page {
   // `again`: by pointing at a picture, so the control has to follow.
   change(i, cell, again = false) {
     const column = this.columns[i];
-    const value = again && column.kind === "number" && cell !== null ? this.controls.each[i].snap(cell) : cell;
+    const value =
+      again && column.kind === "number" && cell !== null ? this.controls.each[i].snap(cell) : cell;
     this.set(this.cells.with(i, value), null);
   }
 
   load(row) {
-    this.set(this.model.rows.cells.map((column) => column[row]), row);
+    this.set(
+      this.model.rows.cells.map((column) => column[row]),
+      row,
+    );
   }
 
   set(cells, row) {
@@ -154,7 +194,9 @@ export class Page {
   restore(hash) {
     const found = hash === this.kept ? null : fromHash(hash, this.columns, this.model.takes_gaps);
     if (found) {
-      this.cells = this.typical.map((cell, i) => (found.cells[i] === undefined ? cell : found.cells[i]));
+      this.cells = this.typical.map((cell, i) =>
+        found.cells[i] === undefined ? cell : found.cells[i],
+      );
       this.along = Math.max(0, found.along);
       this.row = null;
     }
@@ -189,7 +231,7 @@ export class Page {
       answer.show(this.here[k]);
       observed?.show(this.row);
     });
-    this.now.textContent = this.words;
+    this.now.textContent = this.targets.map(({ answer }) => answer.brief).join(" · ");
     if (this.slowly < FRAME) this.drawMore();
     else this.more ??= setTimeout(() => this.drawMore());
   }
@@ -207,11 +249,23 @@ export class Page {
     const predicted = way ? model.predict(way.cells.map((cell) => cells.with(along, cell))) : [];
     const best = model.classes ? here[0].proba.indexOf(Math.max(...here[0].proba)) : null;
     const value = model.classes ? (p) => p[0].proba[best] : (p, k) => p[k].mean;
-    const found = influences(columns, cells, (rows) => model.predict(rows), here, model.targets.map(() => value));
+    const found = influences(
+      columns,
+      cells,
+      (rows) => model.predict(rows),
+      here,
+      model.targets.map(() => value),
+      Boolean(model.classes),
+    );
     this.targets.forEach(({ answer, profile, influence }, k) => {
-      profile.show(columns[along], cells[along], way, predicted.map((p) => p[k]));
+      profile.show(
+        columns[along],
+        cells[along],
+        way,
+        predicted.map((p) => p[k]),
+      );
       const [of, format] = model.classes
-        ? [`the probability of ${model.classes[best]}`, percent]
+        ? [`the probability of ${model.classes[best]}`, points]
         : [`the mean of ${model.targets[k]}`, undefined];
       influence.show(found[k], `Change of ${of}.`, format);
       answer.showDoubt?.(here[k]);

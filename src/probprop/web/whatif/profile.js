@@ -8,6 +8,7 @@ import { moment } from "./table.js";
 const N_POINTS = 61;
 const MOST = 12; // categories, or classes, that are shown
 const DAY = 86_400_000;
+const PIXEL = 1e-3; // standard deviations that nobody sees
 const LEFT = 46; // pixels for the numbers of the vertical axis
 
 // Where to look along a column: {cells, at, from, to, low, high}, at in numbers; null: nowhere.
@@ -15,7 +16,10 @@ export function path(column, cell) {
   if (column.kind === "number") {
     const { from, to } = reach(column);
     const ends = [Math.min(from, cell ?? from), Math.max(to, cell ?? to)];
-    const at = Array.from({ length: N_POINTS }, (_, i) => ends[0] + ((ends[1] - ends[0]) * i) / (N_POINTS - 1));
+    const at = Array.from(
+      { length: N_POINTS },
+      (_, i) => ends[0] + ((ends[1] - ends[0]) * i) / (N_POINTS - 1),
+    );
     return { at, cells: at, from: ends[0], to: ends[1], low: column.low, high: column.high };
   }
   if (column.kind === "date") return datePath(column, cell);
@@ -99,7 +103,8 @@ export class Profile {
     const foot = height - 34;
     if (along.names) {
       const room = (width - LEFT) / along.names.length;
-      const cut = (name) => (name.length * 6.2 > room ? `${name.slice(0, Math.max(1, room / 6.2 - 1))}…` : name);
+      const cut = (name) =>
+        name.length * 6.2 > room ? `${name.slice(0, Math.max(1, room / 6.2 - 1))}…` : name;
       return along.names.map((name, i) => tick(x(i), foot, cut(name), width));
     }
     const format = along.date ? (t) => new Date(t).toISOString().slice(0, 10) : short;
@@ -114,7 +119,9 @@ export class Profile {
       ),
       ...bars(column, x, along.low, along.high, foot, 26),
       ...axis(x, domain, foot, width, column.name, format),
-      now === null ? null : svg("line", { x1: x(now), x2: x(now), y1: 6, y2: foot, class: "wi-now" }),
+      now === null
+        ? null
+        : svg("line", { x1: x(now), x2: x(now), y1: 6, y2: foot, class: "wi-now" }),
     ];
   }
 
@@ -128,7 +135,11 @@ export class Profile {
     const y = linear([a, b], [height - 36, 8]);
     const labels = ticks([a, b], 5).map((value) => [
       svg("line", { x1: LEFT, x2: "100%", y1: y(value), y2: y(value), class: "wi-grid" }),
-      svg("text", { x: LEFT - 6, y: y(value) + 4, class: "wi-tick", "text-anchor": "end" }, short(value)),
+      svg(
+        "text",
+        { x: LEFT - 6, y: y(value) + 4, class: "wi-tick", "text-anchor": "end" },
+        short(value),
+      ),
     ]);
     const clamp = (value) => y(Math.min(b + most, Math.max(a - most, value)));
     return [clamp, labels];
@@ -136,26 +147,51 @@ export class Profile {
 
   #summaries(predicted) {
     return predicted.map((p) => {
-      const [lower, upper] = p.interval(0.95);
-      return { mean: p.mean, lower, upper, in2: [p.mean - 2 * p.stdModel, p.mean + 2 * p.stdModel] };
+      const [lower, upper] = p.interval(0.95, PIXEL);
+      return {
+        mean: p.mean,
+        lower,
+        upper,
+        in2: [p.mean - 2 * p.stdModel, p.mean + 2 * p.stdModel],
+      };
     });
   }
 
   #band(column, cell, predicted, width, height) {
     const [x, domain] = this.#across(width);
     const each = this.#summaries(predicted);
-    const [y, labels] = this.#upright(each.flatMap((p) => [p.lower, p.upper]), height);
+    const [y, labels] = this.#upright(
+      each.flatMap((p) => [p.lower, p.upper]),
+      height,
+    );
     const trace = (value) => each.map((p, i) => [x(this.along.at[i]), y(value(p))]);
-    const clip = svg("clipPath", { id: `wi-clip-${this.id}` }, svg("rect", { x: LEFT, y: 6, width: width - LEFT, height: height - 40 }));
-    this.legend.textContent = "Band: 95 % of targets; inner band: what the model does not know. Bars: rows.";
+    const clip = svg(
+      "clipPath",
+      { id: `wi-clip-${this.id}` },
+      svg("rect", { x: LEFT, y: 6, width: width - LEFT, height: height - 40 }),
+    );
+    this.legend.textContent =
+      "Band: 95 % of targets; inner band: what the model does not know. Bars: rows.";
     return [
       clip,
       ...labels,
       svg(
         "g",
         { "clip-path": `url(#wi-clip-${this.id})` },
-        svg("path", { d: band(trace((p) => p.lower), trace((p) => p.upper)), class: "wi-noise-area" }),
-        svg("path", { d: band(trace((p) => p.in2[0]), trace((p) => p.in2[1])), class: "wi-model-area" }),
+        svg("path", {
+          d: band(
+            trace((p) => p.lower),
+            trace((p) => p.upper),
+          ),
+          class: "wi-noise-area",
+        }),
+        svg("path", {
+          d: band(
+            trace((p) => p.in2[0]),
+            trace((p) => p.in2[1]),
+          ),
+          class: "wi-model-area",
+        }),
         svg("path", { d: line(trace((p) => p.mean)), class: "wi-line" }),
       ),
       ...this.#foot(column, cell, x, domain, width, height),
@@ -165,7 +201,10 @@ export class Profile {
   #whiskers(column, cell, predicted, width, height) {
     const [x, domain] = this.#across(width);
     const each = this.#summaries(predicted);
-    const [y, labels] = this.#upright(each.flatMap((p) => [p.lower, p.upper]), height);
+    const [y, labels] = this.#upright(
+      each.flatMap((p) => [p.lower, p.upper]),
+      height,
+    );
     this.legend.textContent = "Thin: 95 % of targets; thick: what the model does not know.";
     return [
       ...labels,
@@ -188,7 +227,11 @@ export class Profile {
     const y = linear([0, 1], [height - 36, 8]);
     const shown = Math.min(MOST, this.classes.length);
     const labels = [0, 0.5, 1].map((p) =>
-      svg("text", { x: LEFT - 6, y: y(p) + 4, class: "wi-tick", "text-anchor": "end" }, `${100 * p} %`),
+      svg(
+        "text",
+        { x: LEFT - 6, y: y(p) + 4, class: "wi-tick", "text-anchor": "end" },
+        `${100 * p} %`,
+      ),
     );
     const sums = predicted.map((p) => {
       let sum = 0;

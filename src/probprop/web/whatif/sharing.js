@@ -1,7 +1,6 @@
 // The row as a line for `probprop predict`, and the state as the end of a link.
 
-const quoted = (text) =>
-  /[",\n\r]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+const quoted = (text) => (/[",\n\r]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 const ANOTHER = "(another)"; // a category that no model knows
 

@@ -2,12 +2,30 @@
 
 // Chebyshev series of (1 + 2x) erfcx(x) in t = (x - 3.75)/(x + 3.75), for x from 0 to infinity.
 const ERFCX = Float64Array.of(
-  1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
-  -0.026658668435305753, 0.009074997670705265, -0.002413163540417608, 0.0004907758365258086,
-  -6.916973302501207e-05, 4.13902798607301e-06, 7.74038306619849e-07, -2.1886401049234397e-07,
-  1.076499946567091e-08, 4.521959811218287e-09, -7.754400208831351e-10, -6.318088340886684e-11,
-  2.86879501093067e-11, 1.9455868545777347e-13, -9.65469674843344e-13, 3.25254814814874e-14,
-  3.3478119482868056e-14, -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
+  1.1775789345674017,
+  -0.004590054580646478,
+  -0.08424913336651792,
+  0.05920993999819189,
+  -0.026658668435305753,
+  0.009074997670705265,
+  -0.002413163540417608,
+  0.0004907758365258086,
+  -6.916973302501207e-5,
+  4.13902798607301e-6,
+  7.74038306619849e-7,
+  -2.1886401049234397e-7,
+  1.076499946567091e-8,
+  4.521959811218287e-9,
+  -7.754400208831351e-10,
+  -6.318088340886684e-11,
+  2.86879501093067e-11,
+  1.9455868545777347e-13,
+  -9.65469674843344e-13,
+  3.25254814814874e-14,
+  3.3478119482868056e-14,
+  -1.864562880419313e-15,
+  -1.2507950530688648e-15,
+  7.418235256624044e-17,
   5.068148904796111e-17,
 );
 const HALF_LOG_TWO_PI = 0.5 * Math.log(2 * Math.PI);
@@ -30,6 +48,27 @@ function erfcx(x) {
 export function ndtr(z) {
   const tail = 0.5 * erfcx(Math.abs(z) * Math.SQRT1_2) * Math.exp(-0.5 * z * z);
   return z < 0 ? tail : 1 - tail;
+}
+
+// Phi at nodes between -8 and 8, from which a Taylor series goes to any z there: many times faster.
+const [LOWEST, PER_UNIT] = [-8, 64];
+const NODES = Float64Array.from({ length: 16 * PER_UNIT + 1 }, (_, i) => LOWEST + i / PER_UNIT);
+const NODES_CDF = NODES.map(ndtr);
+const NODES_PDF = NODES.map((z) => Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI));
+
+// Phi(z), with an error of 1e-14.
+export function normalCdf(z) {
+  if (!(z > -8 && z < 8)) return ndtr(z);
+  const node = Math.round((z - LOWEST) * PER_UNIT);
+  const a = NODES[node];
+  const d = z - a;
+  const a2 = a * a;
+  const third = d / 3;
+  // The derivatives of the density are Hermite polynomials times it.
+  const series =
+    1 -
+    0.5 * d * (a - third * (a2 - 1 - 0.25 * d * (a * (a2 - 3) - 0.2 * d * (a2 * (a2 - 6) + 3))));
+  return NODES_CDF[node] + NODES_PDF[node] * d * series;
 }
 
 // log Phi(z), also where Phi(z) would underflow.

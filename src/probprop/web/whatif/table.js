@@ -17,7 +17,9 @@ const PARTS = {
 export function moment(text) {
   const found = ISO.exec(text ?? "");
   if (!found) return null;
-  const [year, month, day, hour, minute, second] = found.slice(1, 7).map((part) => Number(part ?? 0));
+  const [year, month, day, hour, minute, second] = found
+    .slice(1, 7)
+    .map((part) => Number(part ?? 0));
   const fraction = found[7] ? 1000 * Number(`0${found[7]}`) : 0;
   const date = new Date(Date.UTC(year, month - 1, day, hour, minute, second, fraction));
   const same = date.getUTCMonth() === month - 1 && date.getUTCDate() === day && hour < 24;
