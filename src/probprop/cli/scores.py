@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from probprop.cli.console import Terminal
 from probprop.cli.output import naming
@@ -128,13 +128,16 @@ def write_model_report(
     from probprop.report import classification_sections, regression_sections, write_report
 
     X, y = model.split(frame)
-    known: Any = {"feature_names": model.encoded_names, "target": model.target}
-    if model.classes is None:
-        sections = regression_sections(model.estimator, X, y, **known, held_out=held_out)
-    else:
-        numbers = frame.index + 1  # rows of the file
-        sections = classification_sections(
-            model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
-        )
+    sections = (regression_sections if model.classes is None else classification_sections)(
+        cast(Any, model.estimator),
+        X,
+        y,
+        feature_names=model.encoded_names,
+        target=cast(Any, model.target),
+        held_out=held_out,
+        row_numbers=frame.index + 1,  # rows of the file
+        table=model.cells(frame),
+        encoder=model.encoder,
+    )
     with naming(path):
         write_report(path, f"Predicting {in_words(model.targets)}", sections)
