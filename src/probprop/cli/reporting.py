@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -132,6 +132,8 @@ def plan_report(
         The rows that it was fitted on, where they are there.
     """
     sections = _sections(model, frame, held_out)
+    if no_rows:
+        sections = [section for section in sections if not section.names_rows]
     # Rows that the model was fitted on are in a page only as summaries.
     rows = None if no_rows or held_out is False else frame
     return PlannedReport(model, sections, live, rows, None if no_rows else train)
@@ -141,10 +143,14 @@ def _sections(model: TableModel, frame: DataFrame, held_out: bool | None) -> lis
     from probprop.report import classification_sections, regression_sections
 
     X, y = model.split(frame)
-    known: Any = {"feature_names": model.encoded_names, "target": model.target}
-    if model.classes is None:
-        return regression_sections(model.estimator, X, y, **known, held_out=held_out)
-    numbers = frame.index + 1  # rows of the file
-    return classification_sections(
-        model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
+    return (regression_sections if model.classes is None else classification_sections)(
+        cast(Any, model.estimator),
+        X,
+        y,
+        feature_names=model.encoded_names,
+        target=cast(Any, model.target),
+        held_out=held_out,
+        row_numbers=frame.index + 1,  # rows of the file
+        table=model.cells(frame),
+        encoder=model.encoder,
     )
