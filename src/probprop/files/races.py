@@ -32,18 +32,20 @@ def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "hidden": list(candidate.layers),
         "memory": None if memory is None else float(memory),
         "power": None if power is None else float(power),
+        "noise": candidate.noise,
     }
 
 
 def _rebuild_candidate(described: Any) -> Candidate:
-    names = {"n_bins", "hidden", "memory", "power"}
-    if type(described) is not dict or described.keys() != names:
+    names = {"n_bins", "hidden", "memory", "power", "noise"}
+    if type(described) is not dict or {"noise", *described} != names:
         raise ValueError("a candidate is not described")
     hidden = field(described, "hidden", list)
     for n_units in hidden:  # before they are laid out as an array
         check_int("hidden of a candidate", n_units, 1)
     power = None if described["power"] is None else field(described, "power", float)
-    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power)
+    noise = described.get("noise", "auto")  # files from before it was a setting
+    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power, noise)
 
 
 def describe_race(choice: CVChoice) -> dict[str, Any]:

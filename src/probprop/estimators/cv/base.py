@@ -244,7 +244,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
 
             found = race(candidates, contest, budget, n_threads=n_threads, report=report)
             report(1.0)  # all that was left may have been dropped at once
-            judge = contest.on_scale(found.choice.candidate.power).judge
+            judge = contest.seen_by(found.choice.candidate).judge
             oof, held_out = found.pooled_by(judge), HeldOut(found.partitions[0])
             n_members = sum(map(len, found.partitions))
             return Attempt(

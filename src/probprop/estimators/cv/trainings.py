@@ -72,11 +72,9 @@ class Contest:
             dtype=self.encodings.dtype,
         )
 
-    def on_scale(self, power: float | None) -> Contest:
-        """Return the contest with targets as a candidate with that power sees them."""
-        if power is None:
-            return self
-        y, judge = self.judge.on_scale(power, self.y)
+    def seen_by(self, candidate: Candidate) -> Contest:
+        """Return the contest with targets as a candidate sees them, and what judges it there."""
+        y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
 
     def weights_of(self, rows: Array) -> FloatArray | None:
@@ -93,7 +91,7 @@ def line_up(
     for candidate in candidates:
         scales = candidate.n_bins, candidate.power
         siblings = alike.get(scales, [None] * len(folds))
-        plan, own = contest.plan(candidate), contest.on_scale(candidate.power)
+        plan, own = contest.plan(candidate), contest.seen_by(candidate)
         runs = [
             _begin(plan, candidate, own, fold, sibling)
             for fold, sibling in zip(folds, siblings, strict=True)
@@ -137,7 +135,7 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 
 def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     """Judge the networks of a candidate on the rows that their folds held out."""
-    contest = contest.on_scale(runner.curve.candidate.power)
+    contest = contest.seen_by(runner.curve.candidate)
     A = contest.encodings.rows(runner.curve.candidate.n_bins)
     outputs = [
         fold_outputs(run.plan, run.fitted, A[fold.test])
