@@ -63,6 +63,7 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("calibration_",): [REMOVE, None, []],
     ("choice_", "best"): [REMOVE, -1, 2, 1, 1.0, True],  # the second has another form
     ("choice_", "n_epochs"): [REMOVE, 0, 30, "20"],
+    ("choice_", "ended"): [None, 1, []],
     ("choice_", "curves"): [REMOVE, [], {}, [1], [None]],
     ("choice_", "curves", "0", "candidate"): [REMOVE, None, {}, {"n_bins": 4, "hidden": [4]}],
     ("choice_", "curves", "0", "candidate", "power"): [REMOVE, 0.5, 0, True, "0", [], NAN, 10**400],

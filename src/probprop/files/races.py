@@ -51,7 +51,8 @@ def _rebuild_candidate(described: Any) -> Candidate:
 def describe_race(choice: CVChoice) -> dict[str, Any]:
     """Return what was compared and what was chosen, as JSON holds it."""
     curves = [_describe_curve(curve) for curve in choice.curves]
-    return {"best": choice.best, "n_epochs": choice.n_epochs, "curves": curves}
+    how = {"best": choice.best, "n_epochs": choice.n_epochs, "ended": choice.ended}
+    return {**how, "curves": curves}
 
 
 def rebuild_race(described: dict[str, Any]) -> CVChoice:
@@ -60,7 +61,8 @@ def rebuild_race(described: dict[str, Any]) -> CVChoice:
     best, n_epochs = field(described, "best", int), field(described, "n_epochs", int)
     if not 0 <= best < len(curves) or n_epochs not in curves[best].n_epochs:
         raise ValueError("the best of choice_ is none of its candidates")
-    return CVChoice(curves, best, n_epochs)
+    ended = field({"ended": "", **described}, "ended", str)  # older files do not say
+    return CVChoice(curves, best, n_epochs, ended)
 
 
 def _describe_curve(curve: CandidateCurve) -> dict[str, Any]:

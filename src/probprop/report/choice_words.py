@@ -84,7 +84,7 @@ def calibration_in_words(model: Any) -> str:
     >>> x = np.random.RandomState(0).standard_normal((15, 1))
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
     >>> calibration_in_words(model)
-    'error bars times 0.27; too few rows to learn where the noise is larger'
+    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
     """
     return _in_words(model.calibration_, model.choice_.candidate)
 
@@ -102,7 +102,7 @@ def _(calibration: Calibration, candidate: Candidate) -> str:
         of = "" if g is None else f" of {power_in_words(g.power)}"
         noise = f"the noise{of} is the same everywhere"
         if math.isnan(calibration.gain) and candidate.noise == "auto":
-            noise = "too few rows to learn where the noise is larger"
+            noise = "too few rows or seconds to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
 
 

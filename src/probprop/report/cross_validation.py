@@ -11,7 +11,7 @@ from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.out_of_fold import Squares
-from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+from probprop.estimators.cv.runners import RACE_WAS_OVER, CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members, transformation_of
 from probprop.plot.race import candidate_in_words
 from probprop.report.choice_words import (
@@ -59,7 +59,7 @@ def _choice_section(model: Any, target: str) -> Section:
         "held out, after calibration; higher is better. Chosen: "
         f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
         f"{_why(choice)}{_about_power(model, target)}\n\n"
-        f"{_networks(model)} predict together, and none was trained again. In "
+        f"{_networks(model)} predict together, and none was trained again.{_about_end(choice)} In "
         'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
         "beside each feature, which let a network bend there, two layers of 50 units, and the "
         f"evidence of at most ten passes over the data.{_legend_of_powers(choice, target)}"
@@ -80,6 +80,11 @@ def _networks(model: Any) -> str:
     return (
         f"The rows were parted into {n // k:,} folds {k:,} times; the {n:,} networks of all folds"
     )
+
+
+def _about_end(choice: CVChoice) -> str:
+    """Say why nothing more was trained, where a budget of seconds or Ctrl-C had a part in it."""
+    return "" if choice.ended in ("", RACE_WAS_OVER) else f" Training ended: {choice.ended}."
 
 
 class _Best(NamedTuple):
@@ -260,7 +265,8 @@ def _about_noise(calibration: Calibration, candidate: Candidate) -> str:
         return "The noise is taken to be the same everywhere, as the setting asks."
     if math.isnan(calibration.gain):
         return (
-            "There were too few rows to learn where the noise is larger: it is taken as constant."
+            "There were too few rows, or too few seconds, to learn where the noise is larger: it "
+            "is taken as constant."
         )
     return (
         "A second network that learned where the noise is larger and where it is smaller gained "

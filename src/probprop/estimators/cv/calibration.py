@@ -12,7 +12,7 @@ from probprop.estimators.cv.beyond import Range, range_of
 from probprop.estimators.cv.candidates import OF_VALUES, Candidate, Noise
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
-from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
+from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise, work_of_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
@@ -161,6 +161,10 @@ class ValuesJudge:
     def pooled(self, parts: Sequence[OutOfFold]) -> OutOfFold:
         """Return the mean prediction of every row; see `Judge`."""
         return pooled(parts)
+
+    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+        """Return the work of the noise networks; see `Judge`."""
+        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_folds)
 
     def calibrate(
         self,

@@ -110,10 +110,13 @@ class Budget:
         Epochs after which the candidates are compared, ascending.
     seconds : float or None, default=None
         Of processor time, that of all threads of the process together; None has no bound.
+    most_after : float, default=inf
+        Seconds that may be left for a noise network, which else is not tried.
     """
 
     checks: tuple[int, ...] = _CHECKS
     seconds: float | None = None
+    most_after: float = np.inf
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
@@ -133,8 +136,8 @@ def read_budget(budget: Any) -> Budget:
 
     Examples
     --------
-    >>> read_budget("fast").checks, read_budget(30).seconds
-    ((20, 40, 80), 30.0)
+    >>> read_budget("fast").checks, read_budget(30).seconds, read_budget(30).most_after
+    ((20, 40, 80), 30.0, 10.0)
     """
     if isinstance(budget, str):
         check_option("budget", budget, list(BUDGETS))
@@ -144,7 +147,7 @@ def read_budget(budget: Any) -> Budget:
             f"budget must be one of {list(BUDGETS)} or seconds of processor time, not bool."
         )
     check_above("budget", budget, 0.0)
-    return Budget(BUDGETS["best"].checks, float(budget))
+    return Budget(BUDGETS["best"].checks, float(budget), budget / 3.0)
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,9 @@ class Judge(Protocol):
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, Judge]:
         """Return targets as a candidate sees them, and what judges its predictions of them."""
 
+    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+        """Return what `calibrate` takes, in the units of `clock.work_of_a_row`."""
+
     def calibrate(
         self,
         oof: Any,

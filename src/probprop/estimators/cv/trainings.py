@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.candidates import Budget, Candidate
+from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
@@ -76,6 +77,13 @@ class Contest:
         """Return the contest with targets as a candidate sees them, and what judges it there."""
         y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
+
+    def timer(self, budget: Budget, clock: Callable[[], float], rate: float = 0.0) -> Timer:
+        """Return what measures the seconds of a budget, and leaves those of the calibration."""
+        after = 0.0
+        if budget.seconds is not None:
+            after = self.judge.work_after(self.encodings, len(self.folds))
+        return Timer(budget.seconds, clock, after=after, most_after=budget.most_after, rate=rate)
 
     def weights_of(self, rows: Array) -> FloatArray | None:
         """Return how much these rows count."""
