@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from scipy.special import ndtr
 
 import oracle
+from probprop import PBPClassifier, PBPRegressor
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
@@ -217,6 +219,8 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     for seed in (0, 1, 2**32 - 1):
         yield random_numbers(seed, 1001)
     random = RandomState(0)
+    z = 8.0 * random.standard_normal(100)
+    yield {"kind": "cdf", "z": as_json(z)}, {"p": ndtr(z)}
     for K in (3, 8):
         mean, variance = 3.0 * random.standard_normal((20, K)), random.chisquare(2, (20, K))
         case = {"mean": as_json(mean), "variance": as_json(variance), "n_classes": K}
@@ -228,3 +232,47 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     rows = scale_mixture(d, v, mu, variance)
     names = ("log_Z", "d_mu", "d_var", "d_m", "d_v")
     yield {"kind": "scale", **given_columns}, dict(zip(names, rows, strict=True))
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"hidden": [20, 10], "n_epochs": 7, "seed": 3},
+    {"hidden": [10], "memory": 5.0, "n_epochs": 60},
+    {"noise": "input"},
+    {"noise": "input", "memory": 3.0, "n_epochs": 9, "n_features": 2},
+    {"noise_tail": "heavy", "n_epochs": 50},
+    {"noise_tail": "heavy", "noise": "input", "memory": 10.0, "seed": 2**31},
+    {"classes": True, "n_features": 2},
+    {"classes": True, "n_features": 2, "memory": 2.0, "hidden": [5, 5], "seed": 1},
+]
+"""Of learning.js, which are those of the estimators by nearly the same names."""
+
+
+def of_estimators() -> Iterator[tuple[Case, Answer]]:
+    """Fits from a seed to predictions, beside those of the estimators."""
+    for n, settings in zip([30, 1, 2, 40, 25, 30, 35, 40, 30], SETTINGS, strict=True):
+        parameters = dict(settings)
+        n_features = parameters.pop("n_features", 1)
+        random = RandomState(n)
+        X = 3.0 + 2.0 * random.standard_normal((n, n_features))
+        X_new = 3.0 + 4.0 * random.standard_normal((15, n_features))
+        y = 10.0 * np.sin(X.sum(axis=1)) + X[:, 0] * random.standard_normal(n)
+        renamed = {
+            "hidden_layer_sizes": parameters.pop("hidden", [50]),
+            "random_state": parameters.pop("seed", 0),
+        }
+        answer: Answer = {}
+        if parameters.pop("classes", False):
+            y = np.where(y > 0, 1.0, -1.0)
+            model: Any = PBPClassifier(**renamed, **parameters).fit(X, y)
+            predicted = model.predict_distribution(X_new)
+            answer = {"std_model": predicted.std, "probability": predicted.proba[:, 1]}
+        else:
+            model = PBPRegressor(**renamed, **parameters).fit(X, y)
+            predicted = model.predict_distribution(X_new)
+            noise = np.broadcast_to(predicted.std_noise, len(X_new))
+            drawn = [f(X_new) for f in model.sample_functions(2, random_state=5)]
+            answer = {"std_model": predicted.std_model, "std_noise": noise, "drawn": drawn}
+        case = {"X": as_json(X), "y": as_json(y), "X_new": as_json(X_new), "settings": settings}
+        answer |= {"mean": predicted.mean, "m_w": flat(model.posterior_.m_w)}
+        yield {"kind": "fit", **case}, answer
