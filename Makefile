@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard sr
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale fashion docs sanitize stub clean
+.PHONY: demo test test-marked test-all lint format bench scale fashion docs sanitize stub wasm clean
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
@@ -68,6 +68,11 @@ sanitize: $(INSTALLED)
 # The type stub of the compiled module, after a change of cpp/bindings.cpp.
 stub: $(INSTALLED)
 	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
+
+# The kernel for pages, after a change in cpp/; tests/web compares it with the sources.
+wasm: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[wasm]"
+	$(BIN)/python tools/build_wasm.py
 
 clean:
 	rm -rf $(VENV) $(SANITIZE) build dist
