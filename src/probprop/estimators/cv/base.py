@@ -22,7 +22,6 @@ from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.cv.candidates import (
-    MANY_ROWS,
     Budget,
     Candidate,
     n_first_folds,
@@ -287,7 +286,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
             )
 
-        folds, many = partition(), len(data.y) >= MANY_ROWS
+        folds, n_first = partition(), n_first_folds(len(data.y), judge.usual)
         can_be_drawn_again = isinstance(self.cv, int | np.integer)
         return Contest(
             Encodings(data.X.X, np.dtype(self.dtype)),
@@ -296,8 +295,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             judge,
             data.weights,
             marginalize=self.missing == "marginalize",
-            n_first=n_first_folds(len(data.y)),
-            again=partition() if can_be_drawn_again and not many else (),
+            n_first=n_first,
+            again=partition() if can_be_drawn_again and n_first is None else (),
         )
 
     def _new_member(

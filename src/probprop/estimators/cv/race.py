@@ -20,7 +20,15 @@ from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import CHUNK, Timer
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.runners import FIRST_CUT, Check, CVChoice, Runner, cut, end_all
+from probprop.estimators.cv.runners import (
+    FIRST_CUT,
+    Check,
+    CVChoice,
+    Runner,
+    chosen,
+    cut,
+    end_all,
+)
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
 Report = Callable[[float], None]
@@ -62,6 +70,8 @@ def race(
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
+    Or one that costs less and is hardly behind, as ``usual.n_errors`` of the judge says.
+
     Parameters
     ----------
     candidates : sequence of Candidate
@@ -101,7 +111,7 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = int(np.argmax([runner.score for runner in runners]))
+    winner = chosen(runners, contest.judge.usual.n_errors)
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
