@@ -243,7 +243,7 @@ def test_scores_frames_pickles_and_threads() -> None:
 def test_what_is_compared() -> None:
     few, many = (usual_candidates("good", n, OF_LABELS) for n in (500, OF_LABELS.rows[0]))
     assert {c.memory for c in [*few, *many]} == {10.0, 30.0}
-    plain = {(None, (50, 50))}
+    plain = {(None, ()), (None, (50, 50))}
     assert {(c.n_bins, c.layers) for c in few} - plain == {
         (None, (10,)),
         (None, (20,)),
@@ -256,7 +256,7 @@ def test_what_is_compared() -> None:
         (None, (50,), 10.0),
         (16, (50,), 10.0),
     ]
-    assert len(usual_candidates("best", 500, OF_LABELS)) == 18
+    assert len(usual_candidates("best", 500, OF_LABELS)) == 20
 
 
 def test_refusals() -> None:

@@ -190,10 +190,10 @@ OF_VALUES = Usual(
 )
 """What is compared for a regression."""
 OF_LABELS = Usual(
-    few=Forms(16, ((50,), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
-    many=Forms(32, ((100,), (50, 50)), ((100,),), (10.0, 30.0)),
+    few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
+    many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
     most_bins=128,
-    rows=(2_000, 2_000),
+    rows=(1_000, 2_000),
     n_errors=1.0,
 )
 """What is compared for a classification.

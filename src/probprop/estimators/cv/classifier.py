@@ -35,10 +35,11 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         scikit-learn, or what one yields. Every network knows all classes, also those of which its
         fold has no row.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto" with fewer than 2,000 rows: columns alone, with a layer of 10, 20
-        or 50 or two of 50, or with 16 ramps each and a layer of 50. With more rows: columns alone,
-        with a layer of 100 or two of 50, or with 32 ramps each and a layer of 100; these are
-        compared on one fold, and only the winner learns the others. The memory is 10 or 30.
+        What is compared. "auto" with fewer than 1,000 rows: columns alone, with no hidden layer,
+        one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
+        rows: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
+        each and a layer of 100; these are compared on two folds, from 2,000 rows on on one, and
+        only the winner learns the others. The memory is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer of 50 (100), memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with
@@ -68,7 +69,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         The network of every fold, those of the first partition of the rows first. They take rows
         as `encoding_` gives them, and are not calibrated.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 2,000 rows,
+        How often the rows were parted into folds: 2 with an int `cv` and fewer than 1,000 rows,
         else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
         make finite predictions.
     encoding_ : PiecewiseLinear or None
