@@ -26,6 +26,7 @@ from probprop.estimators.cv.runners import (
     Check,
     CVChoice,
     Runner,
+    chosen,
     cut,
     end_all,
 )
@@ -76,6 +77,8 @@ def race(
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
+    Or one that costs less and is hardly behind, as ``usual.n_errors`` of the judge says.
+
     Parameters
     ----------
     candidates : sequence of Candidate
@@ -121,7 +124,7 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = int(np.argmax([runner.score for runner in runners]))
+    winner = chosen(runners, contest.judge.usual.n_errors)
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
