@@ -20,7 +20,15 @@ from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import CHUNK, Timer
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.runners import FIRST_CUT, Check, CVChoice, Runner, cut, end_all
+from probprop.estimators.cv.runners import (
+    FIRST_CUT,
+    OUT_OF_TIME,
+    Check,
+    CVChoice,
+    Runner,
+    cut,
+    end_all,
+)
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
 Report = Callable[[float], None]
@@ -39,12 +47,15 @@ class Race:
         These partitions: of the first only a part where Ctrl-C left no time for more.
     interrupted : bool
         Whether Ctrl-C ended it.
+    rate : float, default=0.0
+        Seconds per unit of work, as last measured.
     """
 
     choice: CVChoice
     checks: tuple[Check, ...]
     partitions: tuple[Sequence[Fold], ...]
     interrupted: bool
+    rate: float = 0.0
 
     def pooled_by(self, judge: Judge) -> Any:
         """Return the rows held out with all predictions that each of them has."""
@@ -56,6 +67,7 @@ def race(
     contest: Contest,
     budget: Budget,
     *,
+    reserve: Callable[[Check | None], float] | None = None,
     n_threads: int = 1,
     clock: Callable[[], float] = time.process_time,
     report: Report | None = None,
@@ -67,6 +79,8 @@ def race(
     candidates : sequence of Candidate
     contest : Contest
     budget : Budget
+    reserve : callable, default=None
+        Given the best check so far, None before any, returns seconds of the budget to leave.
     n_threads : int, default=1
         They do not change the result.
     clock : callable, default=time.process_time
@@ -74,7 +88,9 @@ def race(
     report : callable, default=None
         Called with the share done, 0 to 1.
     """
-    timer = Timer(budget.seconds, clock)
+    timer = contest.timer(budget, clock)
+    if reserve is not None:
+        timer.hold_back(reserve(None))
     runners = line_up(candidates, contest, contest.first)
     n_later = len(contest.later) / len(contest.first)  # times the work of the race
     if budget.seconds is not None:
@@ -94,8 +110,10 @@ def race(
                     report(timer.share_done(left + n_later * _most(runners) * reached))
             if reached > start:
                 runners = cut(_look(runners, contest), reached)
+                if reserve is not None:
+                    timer.hold_back(reserve(max(runners, key=lambda r: r.score).best))
             if reached < end:
-                runners = end_all(runners, "out of time")
+                runners = end_all(runners, OUT_OF_TIME)
     except KeyboardInterrupt:
         if all(runner.best is None for runner in runners):
             raise
@@ -106,7 +124,7 @@ def race(
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
     choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
-    so_far = Race(choice, (best,), (contest.first,), interrupted)
+    so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate)
     if interrupted or not contest.later:
         return so_far
     try:
@@ -132,11 +150,7 @@ def _finish(
     """Let the winner learn the other folds, for as many epochs, and judge each partition."""
     [best] = so_far.checks
     [rest] = line_up([winner.curve.candidate], contest, contest.later)
-    while n_epochs := min(CHUNK, best.n_epochs - len(rest.history[0])):
-        with timer.measuring(rest.work * n_epochs):
-            [rest] = advance([rest], n_epochs, n_threads)
-        if report is not None:
-            report(timer.share_done(rest.work * (best.n_epochs - len(rest.history[0]))))
+    rest = train(rest, best.n_epochs, timer, n_threads, report)
     first = [run._replace(fitted=f) for run, f in zip(winner.runs, best.fitted, strict=True)]
     runs, history = [*first, *rest.runs], [*best.history, *rest.history]
     checks: list[Check] = []
@@ -149,7 +163,20 @@ def _finish(
     if not finite[0]:
         raise FloatingPointError(_NOT_FINITE)
     n = 1 + sum(finite[1:])  # there are at most two
-    return replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
+    so_far = replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
+    return replace(so_far, rate=timer.rate)
+
+
+def train(
+    runner: Runner, n_epochs: int, timer: Timer, n_threads: int, report: Report | None
+) -> Runner:
+    """Train a candidate alone for so many epochs."""
+    while n := min(CHUNK, n_epochs - len(runner.history[0])):
+        with timer.measuring(runner.work * n):
+            [runner] = advance([runner], n, n_threads)
+        if report is not None:
+            report(timer.share_done(runner.work * (n_epochs - len(runner.history[0]))))
+    return runner
 
 
 # ---- Judging
