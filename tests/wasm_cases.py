@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from scipy.special import ndtr
 
 import oracle
-from probprop import PBPClassifier, PBPRegressor
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
@@ -244,35 +244,43 @@ SETTINGS: list[dict[str, Any]] = [
     {"noise_tail": "heavy", "noise": "input", "memory": 10.0, "seed": 2**31},
     {"classes": True, "n_features": 2},
     {"classes": True, "n_features": 2, "memory": 2.0, "hidden": [5, 5], "seed": 1},
+    {"n_members": 3},
+    {"n_members": 2, "noise": "input", "noise_tail": "heavy"},
+    {"n_members": 2, "classes": True, "n_features": 2},
 ]
 """Of learning.js, which are those of the estimators by nearly the same names."""
 
 
 def of_estimators() -> Iterator[tuple[Case, Answer]]:
     """Fits from a seed to predictions, beside those of the estimators."""
-    for n, settings in zip([30, 1, 2, 40, 25, 30, 35, 40, 30], SETTINGS, strict=True):
+    sizes = [30, 1, 2, 40, 25, 30, 35, 40, 30, 20, 30, 25]
+    for n, settings in zip(sizes, SETTINGS, strict=True):
         parameters = dict(settings)
         n_features = parameters.pop("n_features", 1)
         random = RandomState(n)
         X = 3.0 + 2.0 * random.standard_normal((n, n_features))
         X_new = 3.0 + 4.0 * random.standard_normal((15, n_features))
         y = 10.0 * np.sin(X.sum(axis=1)) + X[:, 0] * random.standard_normal(n)
-        renamed = {
-            "hidden_layer_sizes": parameters.pop("hidden", [50]),
-            "random_state": parameters.pop("seed", 0),
-        }
-        answer: Answer = {}
-        if parameters.pop("classes", False):
-            y = np.where(y > 0, 1.0, -1.0)
-            model: Any = PBPClassifier(**renamed, **parameters).fit(X, y)
-            predicted = model.predict_distribution(X_new)
-            answer = {"std_model": predicted.std, "probability": predicted.proba[:, 1]}
+        classes, n_members = parameters.pop("classes", False), parameters.pop("n_members", 1)
+        seed, layers = parameters.pop("seed", 0), parameters.pop("hidden", [50])
+        kind: Any = PBPClassifier if classes else PBPRegressor
+        y = np.where(y > 0, 1.0, -1.0) if classes else y
+        model = kind(layers, random_state=seed, **parameters)
+        members = [model]
+        if n_members > 1:
+            model = PBPEnsemble(model, n_members, random_state=seed)
+        members = model.fit(X, y).estimators_ if n_members > 1 else [model.fit(X, y)]
+        predicted = model.predict_distribution(X_new)
+        answer: Answer = {"m_w": flat(members[-1].posterior_.m_w)}
+        if classes:
+            answer["probability"] = predicted.proba[:, 1]
         else:
-            model = PBPRegressor(**renamed, **parameters).fit(X, y)
-            predicted = model.predict_distribution(X_new)
+            lower, upper = predicted.interval(0.95)
             noise = np.broadcast_to(predicted.std_noise, len(X_new))
-            drawn = [f(X_new) for f in model.sample_functions(2, random_state=5)]
-            answer = {"std_model": predicted.std_model, "std_noise": noise, "drawn": drawn}
+            answer |= {"mean": predicted.mean, "std_model": predicted.std_model}
+            answer |= {"std_noise": noise, "lower": lower, "upper": upper}
+            if n_members == 1:
+                functions = model.sample_functions(2, random_state=5)
+                answer["drawn"] = [f(X_new) for f in functions]
         case = {"X": as_json(X), "y": as_json(y), "X_new": as_json(X_new), "settings": settings}
-        answer |= {"mean": predicted.mean, "m_w": flat(model.posterior_.m_w)}
         yield {"kind": "fit", **case}, answer

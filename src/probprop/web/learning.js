@@ -1,15 +1,17 @@
 "use strict";
 /* PBPRegressor and PBPClassifier in a page, for few columns: what inference/training.py decides, given
- * to the kernel. The same seed gives the numbers of Python. Needs kernel.js.
+ * to the kernel. The same seed gives the numbers of Python. Needs kernel.js and mixtures.js.
  *
  *   learning = ProbpropLearning(kernel)
  *   model = learning.fit(X, y, settings)     X: rows, flat; y: values, or +1 and -1 for classes
- *   model.predict(X)                         -> {mean, std_model, std_noise}, in target units; of
- *                                               classes {mean, std_model, probability} of +1
+ *   model.predict(X)                         -> {mean, std_model, std_noise, lower, upper}, the last
+ *                                               the ends of 95 % intervals, in target units; of
+ *                                               classes {probability}, that of +1
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
  *
  * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, memory: null
- * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", seed: 0}.
+ * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", n_members: 1,
+ * seed: 0}. More members are a PBPEnsemble.
  */
 const ProbpropLearning = (kernel) => {
   const DEFAULTS = {
@@ -19,8 +21,11 @@ const ProbpropLearning = (kernel) => {
     n_epochs: 40,
     noise: "constant",
     noise_tail: "gaussian",
+    n_members: 1,
     seed: 0,
   };
+  const LEVEL = 0.95; // of the intervals
+  const mixtures = ProbpropMixtures(kernel);
   const CLASS_MEMORY = 10;
   const PRIOR = [6, 6]; // shape and rate, of the weights and of the noise
   const UNIT_NOISE = [2, 1]; // of a class
@@ -115,8 +120,7 @@ const ProbpropLearning = (kernel) => {
     return { ...posterior, alpha_noise, beta_noise, tail: [FIRST_TAIL], noise_network };
   }
 
-  function fit(X, y, given = {}) {
-    const settings = { ...DEFAULTS, memory: given.classes ? CLASS_MEMORY : null, ...given };
+  function fitMember(X, y, settings) {
     const { classes, n_features, n_epochs, memory, seed } = settings;
     const heavy = !classes && settings.noise_tail === "heavy";
     const noise_prior = classes ? UNIT_NOISE : PRIOR;
@@ -149,55 +153,111 @@ const ProbpropLearning = (kernel) => {
       epochs(quiet + 1, n_epochs, 1);
     }
     random.free();
-    return model(posterior, units, settings);
+    return member(posterior, units, settings);
+  }
+
+  // The seeds of an ensemble, as member_seeds in estimators/members.py.
+  function memberSeeds(seed, n_members) {
+    const random = kernel.randomState(seed);
+    const seeds = [seed];
+    while (seeds.length < n_members) {
+      const drawn = random.bits() & 0x7fffffff;
+      if (drawn < 0x7fffffff) seeds.push(drawn);
+    }
+    random.free();
+    return seeds;
+  }
+
+  function fit(X, y, given = {}) {
+    const settings = { ...DEFAULTS, memory: given.classes ? CLASS_MEMORY : null, ...given };
+    const seeds = memberSeeds(settings.seed, settings.n_members);
+    return ensemble(seeds.map((seed) => fitMember(X, y, { ...settings, seed })));
   }
 
   // ---- Predictions
 
-  function model(posterior, units, { classes }) {
+  function member(posterior, units, { classes }) {
     const level = posterior.beta_noise[0] / (posterior.alpha_noise[0] - 1);
     const { mean: y_mean, scale: y_scale } = units.target;
 
-    function noiseVariance(rows, n) {
+    // Moments of the logarithm of the noise variance in units of the level.
+    function logNoise(rows, n) {
       const network = posterior.noise_network;
-      if (!network) return Array(n).fill(level * Math.exp(0.5 * posterior.tail[0]));
+      if (!network)
+        return { m_log: new Float64Array(n), v_log: new Float64Array(n).fill(posterior.tail[0]) };
       const { mean, variance } = kernel.forward(network, rows);
-      return Array.from(mean, (m, i) => {
-        const h = Math.max(-LARGEST_LOG, Math.min(LARGEST_LOG, m));
-        const v = Math.min(LARGEST_VARIANCE, variance[i]) + network.tail[0];
-        return level * Math.exp(h + 0.5 * v);
-      });
+      return {
+        m_log: mean.map((m) => Math.max(-LARGEST_LOG, Math.min(LARGEST_LOG, m))),
+        v_log: variance.map((v) => Math.min(LARGEST_VARIANCE, v) + network.tail[0]),
+      };
     }
 
     function predict(X) {
       const rows = units.ofRows(X);
       const { mean, variance } = kernel.forward(posterior, rows);
-      const std_model = variance.map((v) => Math.sqrt(v) * y_scale);
       if (classes) {
-        const probability = kernel.normalCdf(mean.map((m, i) => m / Math.sqrt(1 + variance[i])));
-        return { mean, std_model, probability };
+        const z = mean.map((m, i) => m / Math.sqrt(1 + variance[i]));
+        return { probability: kernel.normalCdf(z) };
       }
-      const noise = noiseVariance(rows, mean.length);
       return {
         mean: mean.map((m) => m * y_scale + y_mean),
-        std_model,
-        std_noise: Float64Array.from(noise, (v) => Math.sqrt(v) * y_scale),
+        v_model: variance.map((v) => v * y_scale ** 2),
+        level: level * y_scale ** 2,
+        ...logNoise(rows, mean.length),
+      };
+    }
+
+    // A function with weights drawn from the posterior, on some rows.
+    function draw(X, random) {
+      const z = random.normals(posterior.m_w.length);
+      const w = posterior.m_w.map((m, i) => m + Math.sqrt(posterior.v_w[i]) * z[i]);
+      const f = kernel.sampled(posterior.sizes, w, units.ofRows(X));
+      return f.map((value) => value * y_scale + y_mean);
+    }
+
+    return { posterior, classes, predict, draw };
+  }
+
+  const average = (arrays) =>
+    arrays[0].map((_, i) => arrays.reduce((sum, a) => sum + a[i], 0) / arrays.length);
+
+  // The equal mixture of the members.
+  function ensemble(members) {
+    function predict(X) {
+      const each = members.map((one) => one.predict(X));
+      if (members[0].classes) return { probability: average(each.map((p) => p.probability)) };
+      const mean = average(each.map((p) => p.mean));
+      const v_model = average(each.map((p) => p.v_model.map((v, i) => v + (p.mean[i] - mean[i]) ** 2)));
+      const v_noise = average(
+        each.map((p) => p.m_log.map((m, i) => p.level * Math.exp(m + 0.5 * p.v_log[i]))),
+      );
+      const components = each.flatMap((p) =>
+        mixtures.withLogNormalNoise(p.mean, p.v_model, p.level, p.m_log, p.v_log),
+      );
+      const upper = mixtures.quantiles(components, 0.5 + LEVEL / 2);
+      return {
+        mean,
+        std_model: v_model.map(Math.sqrt),
+        std_noise: v_noise.map(Math.sqrt),
+        // The mixture of one member is symmetric.
+        lower:
+          members.length === 1
+            ? upper.map((u, i) => 2 * mean[i] - u)
+            : mixtures.quantiles(components, 0.5 - LEVEL / 2),
+        upper,
       };
     }
 
     function draw(X, n_functions, seed) {
-      const rows = units.ofRows(X);
       const random = kernel.randomState(seed);
-      const functions = Array.from({ length: n_functions }, () => {
-        const z = random.normals(posterior.m_w.length);
-        const w = posterior.m_w.map((m, i) => m + Math.sqrt(posterior.v_w[i]) * z[i]);
-        return kernel.sampled(posterior.sizes, w, rows).map((f) => f * y_scale + y_mean);
-      });
+      const functions = Array.from({ length: n_functions }, (_, i) =>
+        members[i % members.length].draw(X, random),
+      );
       random.free();
       return functions;
     }
 
-    return { posterior, predict, draw };
+    return { members, predict, draw };
   }
 
   return { fit };

@@ -10,6 +10,7 @@ from probprop.web.play.presets import curves, planes
 
 __all__ = ["play_page"]
 
+_LEARNING = ("kernel.js", "mixtures.js", "learning.js")
 _SCRIPTS = ("plot.js", "points.js", "curve.js", "plane.js", "controls.js", "play.js")
 
 
@@ -34,9 +35,7 @@ def play_page(*, embedded: bool = False) -> str:
         name: folder.joinpath(name).read_text(encoding="utf-8")
         for name in (*_SCRIPTS, "play.css", "play.html.jinja")
     }
-    script = "\n".join(
-        [text_of("kernel.js"), text_of("learning.js"), *(texts[name] for name in _SCRIPTS)]
-    )
+    script = "\n".join([*map(text_of, _LEARNING), *(texts[name] for name in _SCRIPTS)])
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,11 +1,28 @@
 "use strict";
 /* The settings beside the plot: forms to settings, and settings to forms and to Python.
  *
- *   controls = Controls(changed); controls.show(settings, classes); controls.python(points, ...)
+ *   controls = Controls(changed); controls.show(settings); controls.functions()
+ *
+ * changed(settings) is called with what is chosen, with null where the model stays as it is.
  */
 const PROTOCOLS = {
-  paper: { hidden: [50], n_epochs: 40, memory: null, noise: "constant", noise_tail: "gaussian" },
-  long: { hidden: [50], n_epochs: 320, memory: 10, noise: "input", noise_tail: "heavy" },
+  paper: {
+    hidden: [50],
+    n_epochs: 40,
+    memory: null,
+    noise: "constant",
+    noise_tail: "gaussian",
+    n_members: 1,
+  },
+  // What PBPRegressorCV often chooses for few rows; it compares, and calibrates, on rows held out.
+  long: {
+    hidden: [50],
+    n_epochs: 160,
+    memory: null,
+    noise: "input",
+    noise_tail: "gaussian",
+    n_members: 5,
+  },
 };
 
 const Controls = (changed) => {
@@ -15,7 +32,8 @@ const Controls = (changed) => {
     memory: [1, 2, 5, 10, 20, 40, null],
     width: [2, 5, 10, 20, 50, 100],
   };
-  const inWordsOf = (name, value) => (name === "memory" && value === null ? "no bound" : String(value));
+  const passes = (value) => (value === null ? "no bound" : value === 1 ? "1 pass" : `${value} passes`);
+  const inWordsOf = (name, value) => (name === "memory" ? passes(value) : String(value));
 
   for (const [name, scale] of Object.entries(SCALES)) form[name].max = scale.length - 1;
 
@@ -41,6 +59,7 @@ const Controls = (changed) => {
     form.depth.value = String(settings.hidden.length);
     form.noise.value = settings.noise;
     form.noise_tail.value = settings.noise_tail;
+    form.n_members.value = String(settings.n_members);
     label();
   }
   const read = () => ({
@@ -49,11 +68,12 @@ const Controls = (changed) => {
     memory: chosen("memory"),
     noise: form.noise.value,
     noise_tail: form.noise_tail.value,
+    n_members: Number(form.n_members.value),
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", () => {
+  form.addEventListener("input", ({ target }) => {
     label();
-    changed(read());
+    changed(target === form.functions ? null : read()); // functions are drawn, not learned
   });
 
   return { show, functions: () => form.functions.checked };
@@ -64,22 +84,26 @@ function inPython(points, settings, classes) {
   const list = (values) => `[${values.join(", ")}]`;
   const X = points.map(({ x, y }) => (classes ? `[${x}, ${y}]` : `[${x}]`));
   const y = points.map((point) => (classes ? point.label : point.y));
-  const { hidden, n_epochs, memory, noise, noise_tail, seed } = settings;
+  const { hidden, n_epochs, memory, noise, noise_tail, n_members, seed } = settings;
   const name = classes ? "PBPClassifier" : "PBPRegressor";
   const given = [
     `(${hidden.join(", ")}${hidden.length === 1 ? "," : ""})`,
     `n_epochs=${n_epochs}`,
     `memory=${memory === null ? "None" : memory}`,
     ...(classes ? [] : [`noise="${noise}"`, `noise_tail="${noise_tail}"`]),
-    `random_state=${seed}`,
+    ...(n_members === 1 ? [`random_state=${seed}`] : []),
   ];
-  const predict = classes ? "model.predict_proba(X)" : "model.predict(X, return_std=True)";
-  return `from probprop import ${name}
-
-X = ${list(X)}
-y = ${list(y)}
-model = ${name}(
-    ${given.join(",\n    ")},
-).fit(X, y)
-${classes ? "p" : "mean, std"} = ${predict}`;
+  const network = `${name}(\n    ${given.join(",\n    ")},\n)`;
+  const several = `PBPEnsemble(network, n_members=${n_members}, random_state=${seed})`;
+  const model = n_members === 1 ? `model = ${network}` : `network = ${network}\nmodel = ${several}`;
+  const predict = classes ? "p = model.predict_proba(X)" : "mean, std = model.predict(X, return_std=True)";
+  return [
+    `from probprop import ${n_members === 1 ? name : `PBPEnsemble, ${name}`}`,
+    "",
+    `X = ${list(X)}`,
+    `y = ${list(y)}`,
+    `${model}`,
+    "model.fit(X, y)",
+    predict,
+  ].join("\n");
 }

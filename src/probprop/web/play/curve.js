@@ -2,10 +2,11 @@
 /* The first tab: a curve through points, with what the model does not know and the noise around it.
  *
  *   curve = Curve(plot, learning); curve.learn(points, settings); curve.draw(functions)
- *   curve.wordsAt(place)
+ *   curve.wordsAt(place), curve.model()
  */
 const Curve = (plot, learning) => {
-  const N_GRID = 181;
+  const N_GRID = 151;
+  const WIDTH = 1.96; // standard deviations, of a Gaussian's 95 %
   const N_FUNCTIONS = 7;
   const { svg } = plot;
   const part = (name) => svg.querySelector(`.${name}`);
@@ -24,25 +25,27 @@ const Curve = (plot, learning) => {
 
   function draw({ functions }) {
     const X = grid();
-    const { mean, std_model, std_noise } = model.predict(X);
-    const both = std_model.map((s, i) => Math.hypot(s, std_noise[i]));
-    const around = (std, k) => [mean.map((m, i) => m - k * std[i]), mean.map((m, i) => m + k * std[i])];
-    part("wide").setAttribute("d", plot.band(X, ...around(both, 2)));
-    part("narrow").setAttribute("d", plot.band(X, ...around(std_model, 2)));
+    const { mean, std_model, std_noise, lower, upper } = model.predict(X);
+    const [low, high] = [-WIDTH, WIDTH].map((k) => mean.map((m, i) => m + k * std_model[i]));
+    part("wide").setAttribute("d", plot.band(X, lower, upper));
+    part("narrow").setAttribute("d", plot.band(X, low, high));
     part("mean").setAttribute("d", plot.line(X, mean));
     const drawn = functions ? model.draw(X, N_FUNCTIONS, 1) : [];
     part("functions").replaceChildren(
       ...drawn.map((f) => svgElement("path", { d: plot.line(X, f) })),
     );
-    return { X, mean, std_model, std_noise, functions: drawn };
+    return { X, mean, std_model, std_noise, lower, upper, functions: drawn };
   }
 
   function wordsAt({ x }) {
-    const { mean, std_model, std_noise } = model.predict([x]);
+    const predicted = model.predict([x]);
     const [across, up] = ["x", "y"].map((axis) => plot.axes()[axis][1] - plot.axes()[axis][0]);
-    const [m, s, e] = [mean, std_model, std_noise].map((a) => inWords(a[0], up));
-    return `At x = ${inWords(x, across)}: ${m}, of which the model does not know ±${s}; noise ±${e}.`;
+    const word = (name) => inWords(predicted[name][0], up);
+    return (
+      `At x = ${inWords(x, across)}: ${word("mean")}, from ${word("lower")} to ${word("upper")}; ` +
+      `std of the model ${word("std_model")}, of the noise ${word("std_noise")}.`
+    );
   }
 
-  return { learn, draw, wordsAt };
+  return { learn, draw, wordsAt, model: () => model };
 };

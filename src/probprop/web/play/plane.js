@@ -2,7 +2,7 @@
 /* The second tab: two classes in the plane, and the probability of the one at every place.
  *
  *   plane = Plane(plot, canvas, learning); plane.learn(points, settings); plane.draw()
- *   plane.wordsAt(place)
+ *   plane.wordsAt(place), plane.model()
  */
 const Plane = (plot, canvas, learning) => {
   const N_GRID = 61; // in each direction
@@ -13,8 +13,7 @@ const Plane = (plot, canvas, learning) => {
   function learn(points, settings) {
     const X = Float64Array.from(points.flatMap(({ x, y }) => [x, y]));
     const y = points.map((point) => point.label);
-    const { hidden, n_epochs, memory, seed } = settings;
-    model = learning.fit(X, y, { hidden, n_epochs, memory, seed, classes: true, n_features: 2 });
+    model = learning.fit(X, y, { ...settings, classes: true, n_features: 2 });
   }
 
   // The colours of the classes, and of the page between them, from the style sheet.
@@ -31,7 +30,7 @@ const Plane = (plot, canvas, learning) => {
     const image = new ImageData(N_GRID, N_GRID);
     probability.forEach((p, i) => {
       const side = p > 0.5 ? plus : minus;
-      const share = 0.75 * Math.abs(2 * p - 1);
+      const share = 0.6 * Math.abs(2 * p - 1);
       side.forEach((c, k) => (image.data[4 * i + k] = paper[k] + share * (c - paper[k])));
       image.data[4 * i + 3] = 255;
     });
@@ -99,5 +98,5 @@ const Plane = (plot, canvas, learning) => {
     return `At ${place}: blue ${blue}, orange ${orange}.`;
   }
 
-  return { learn, draw, wordsAt };
+  return { learn, draw, wordsAt, model: () => model };
 };

@@ -24,6 +24,8 @@
   let active = null;
   let waiting = false;
   let hover = null;
+  let resting = 0; // what waits until a point that is dragged rests
+  const [SLOW, REST] = [80, 120]; // milliseconds
   const say = (text) => (element("live").textContent = text);
 
   function schedule() {
@@ -74,6 +76,16 @@
   function update(tab) {
     if (!tab.plot.resize()) return;
     const points = tab.points.all;
+    clearTimeout(resting);
+    if (tab.stale && tab.points.dragging && play.milliseconds > SLOW) {
+      tab.points.draw(); // the point follows at once, the model when it rests
+      resting = setTimeout(() => learn(tab), REST);
+      return;
+    }
+    learn(tab);
+  }
+  function learn(tab) {
+    const points = tab.points.all;
     if (tab.stale) {
       const start = performance.now();
       tab.view.learn(points, tab.settings);
@@ -88,7 +100,7 @@
     readout.textContent = hover ? tab.view.wordsAt(hover) : WELCOME[tab.name];
     const n = points.length;
     const { n_epochs } = tab.settings;
-    const updates = (n * n_epochs).toLocaleString("en");
+    const updates = (n * n_epochs * tab.settings.n_members).toLocaleString("en");
     element("status").textContent =
       n === 0
         ? "Before the first point: the prior."
@@ -103,15 +115,17 @@
   // ---- Controls
 
   const controls = Controls((settings) => {
-    active.settings = { ...active.settings, ...settings };
-    active.stale = true;
+    if (settings) change(settings);
     schedule();
   });
-  function set(settings) {
+  function change(settings) {
     active.settings = { ...active.settings, ...settings };
-    controls.show(active.settings);
     active.stale = true;
     schedule();
+  }
+  function set(settings) {
+    change(settings);
+    controls.show(active.settings);
   }
   for (const button of document.querySelectorAll("[data-protocol]"))
     button.addEventListener("click", () => set(PROTOCOLS[button.dataset.protocol]));
@@ -154,7 +168,12 @@
     });
   }
 
-  // ---- The page around it may say which colours it has.
+  // ---- The page around it may say which colours it has, and wants to know how high this one is.
+
+  if (window.parent !== window)
+    new ResizeObserver(([{ target }]) => {
+      window.parent.postMessage({ height: target.getBoundingClientRect().height }, "*");
+    }).observe(document.body);
 
   window.addEventListener("message", ({ data }) => {
     if (data?.theme !== "light" && data?.theme !== "dark") return;
@@ -165,7 +184,7 @@
 
   // ---- Begin
 
-  const play = { tabs: {}, n_fits: 0, milliseconds: 0, learning, active: () => active };
+  const play = { tabs: {}, n_fits: 0, milliseconds: 0, kernel, learning, active: () => active };
   for (const name of order) play.tabs[name] = makeTab(name);
   for (const [name, tab] of Object.entries(play.tabs)) {
     active = tab;

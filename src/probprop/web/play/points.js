@@ -3,7 +3,7 @@
  *
  *   points = Points(plot, {changed, hovered, say, label})
  *   points.all                       // [{x, y, label}], read and set with points.set(list)
- *   points.mode = "place" or "erase"
+ *   points.mode = "place" or "erase"; points.dragging
  *
  * changed() is called after every change, hovered(place or null) as the pointer or the keyboard's
  * cursor moves, say(text) for screen readers; label() is that of new points, null where there is one
@@ -11,6 +11,8 @@
  */
 const Points = (plot, { changed, hovered, say, label }) => {
   const REACH = { mouse: 11, pen: 14, touch: 24 }; // pixels
+  const CIRCLE = "M-5,0a5,5,0,1,0,10,0a5,5,0,1,0,-10,0";
+  const SQUARE = "M-4.5,-4.5h9v9h-9z";
   const STEPS = 60; // of the keyboard's cursor, over an axis
   const { svg } = plot;
   const layer = svg.querySelector(".points");
@@ -80,8 +82,10 @@ const Points = (plot, { changed, hovered, say, label }) => {
   });
   for (const end of ["pointerup", "pointercancel"])
     svg.addEventListener(end, () => {
+      if (held === null) return;
       held = null;
       draw();
+      hovered(null);
     });
   svg.addEventListener("pointerleave", () => hovered(null));
   svg.addEventListener("contextmenu", (event) => {
@@ -160,14 +164,15 @@ const Points = (plot, { changed, hovered, say, label }) => {
 
   function draw() {
     while (layer.children.length > state.all.length) layer.lastChild.remove();
-    while (layer.children.length < state.all.length) layer.append(svgElement("circle", { r: 5 }));
+    while (layer.children.length < state.all.length) layer.append(svgElement("path"));
     state.all.forEach((point, i) => {
-      const circle = layer.children[i];
-      circle.setAttribute("cx", plot.px(point.x).toFixed(1));
-      circle.setAttribute("cy", plot.py(point.y).toFixed(1));
+      const mark = layer.children[i];
       const kind = point.label === null ? "" : point.label > 0 ? "plus" : "minus";
-      const chosen = i === state.picked || i === held ? "picked" : "";
-      circle.setAttribute("class", `${kind} ${chosen}`.trim());
+      const chosen = i === state.picked || i === held;
+      const [x, y] = [plot.px(point.x).toFixed(1), plot.py(point.y).toFixed(1)];
+      mark.setAttribute("d", kind === "minus" ? SQUARE : CIRCLE); // not by colour alone
+      mark.setAttribute("transform", `translate(${x},${y})${chosen ? " scale(1.4)" : ""}`);
+      mark.setAttribute("class", `${kind} ${chosen ? "picked" : ""}`.trim());
     });
     const at = state.cursor;
     cross.setAttribute("visibility", at && state.picked === null ? "visible" : "hidden");
@@ -182,6 +187,9 @@ const Points = (plot, { changed, hovered, say, label }) => {
     draw,
     get all() {
       return state.all;
+    },
+    get dragging() {
+      return held !== null;
     },
     set mode(mode) {
       state.mode = mode;
