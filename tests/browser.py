@@ -62,6 +62,7 @@ MEAN_DIFFERENCE, LARGE_DIFFERENCES = 8.0, 0.04
 
 BROKEN_IMAGES = "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).length"
 TOO_WIDE = """[...document.querySelectorAll('main *, header *, footer *')]
+    .filter(e => !e.closest('.scroll table'))  // which scrolls what is too wide
     .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML)"""
 
 

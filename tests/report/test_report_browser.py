@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from probprop import PBPRegressor
 
 pytest.importorskip("jinja2", reason="the report needs the extra cli")
 pytest.importorskip("matplotlib", reason="the report needs the extra cli")
+
+from matplotlib.image import imread
 
 from probprop.report import Section, figure, regression_sections, write_report
 
@@ -35,13 +38,16 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+CHARTS = "document.querySelectorAll('svg.chart').length"
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_report_loads_whole_and_quietly(
     browser: Browser, report: Path, width: int, dark: bool
 ) -> None:
     browser.open(report, width, dark=dark)
-    assert browser.evaluate("document.images.length") >= 8
+    assert browser.evaluate(CHARTS) >= 15
     assert browser.evaluate(BROKEN_IMAGES) == 0
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate(TOO_WIDE) == []
@@ -58,8 +64,10 @@ def test_markup_in_names_is_text(browser: Browser, report: Path) -> None:
     browser.open(report, 1280)
     assert browser.evaluate("document.scripts.length") == 0
     assert HOSTILE in browser.evaluate("document.body.textContent")
-    alts = browser.evaluate("[...document.images].map(i => i.alt)")
-    assert any(HOSTILE in alt for alt in alts)
+    titles = browser.evaluate(
+        "[...document.querySelectorAll('svg > title')].map(t => t.textContent)"
+    )
+    assert any(HOSTILE in title for title in titles)
 
 
 def test_what_is_too_wide_does_not_widen_the_page(browser: Browser, tmp_path: Path) -> None:
@@ -89,18 +97,43 @@ def test_rasterised_layers_are_shown(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "dots.html"
     write_report(path, "Dots", [Section("Dots", figures=[figure(ax, "dots")])])
     browser.open(path, 390)
-    # A page may draw its images on a canvas and read them back.
-    red = browser.evaluate(
-        """(() => {
-            const image = document.images[0], canvas = document.createElement('canvas');
-            canvas.width = image.naturalWidth; canvas.height = image.naturalHeight;
-            const context = canvas.getContext('2d');
-            context.drawImage(image, 0, 0);
-            const middle = [canvas.width / 2 | 0, canvas.height / 2 | 0];
-            return [...context.getImageData(...middle, 1, 1).data];
-        })()"""
+    box = browser.evaluate("document.querySelector('svg image').getBoundingClientRect().toJSON()")
+    seen = imread(io.BytesIO(browser.screenshot()))
+    red = seen[round(box["y"] + box["height"] / 2), round(box["x"] + box["width"] / 2)]
+    assert red[:3].tolist() == [1.0, 0.0, 0.0]
+
+
+FONTS = """[...document.querySelectorAll('svg.chart text')].map(t => {
+    const svg = t.ownerSVGElement, width = svg.getBoundingClientRect().width;
+    return parseFloat(getComputedStyle(t).fontSize) * width / svg.viewBox.baseVal.width; })"""
+INK = "getComputedStyle(document.querySelector('svg.chart text')).fill"
+FAMILY = "getComputedStyle(document.querySelector('svg.chart text')).fontFamily"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_text_in_charts_is_as_large_as_one_reads(
+    browser: Browser, report: Path, width: int
+) -> None:
+    browser.open(report, width)
+    sizes = browser.evaluate(FONTS)
+    assert len(sizes) > 100
+    assert min(sizes) >= 10.0
+    assert max(sizes) <= 20.0
+    assert browser.evaluate(FAMILY) == browser.evaluate(
+        "getComputedStyle(document.body).fontFamily"
     )
-    assert red == [255, 0, 0, 255]
+
+
+def test_charts_follow_the_dark_theme(browser: Browser, report: Path) -> None:
+    inks, marks = [], []
+    for dark in (False, True):
+        browser.open(report, 1280, dark=dark)
+        inks.append(browser.evaluate(INK))
+        colour = "getComputedStyle(document.documentElement).getPropertyValue('--c0072b2').trim()"
+        marks.append(browser.evaluate(colour))
+        assert inks[-1] == browser.evaluate("getComputedStyle(document.body).color")
+    assert inks[0] != inks[1]
+    assert marks == ["#0072b2", "#56b4e9"]
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def test_an_ensemble_of_regressors():
 
 def test_the_document_asks_nothing_of_the_network():
     html = render("Kinds", list(sections(3).values()), footer="")
-    assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert html.count("<img") == sum(len(s.figures) for s in sections(3).values())
+    assert not re.search(r"(src|href)=\"(?!data:|#)", html)
+    assert html.count("<svg") == sum(len(s.figures) for s in sections(3).values())
 
 
 def test_what_is_refused():

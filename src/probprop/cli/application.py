@@ -18,6 +18,7 @@ from probprop.cli import (
     judging,
     playing,
     prediction,
+    reporting,
     showing,
     training,
 )
@@ -50,6 +51,7 @@ app.command(epilog=playing.PLAY_EXAMPLES)(playing.play)
 app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
+app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
 app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
-from probprop.cli.output import naming
-from probprop.table.names import in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -119,22 +117,3 @@ def show(name: str, value: float) -> str:
     if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
         return f"{100 * value:.1f} %"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def write_model_report(
-    path: str, model: TableModel, frame: DataFrame, *, held_out: bool | None
-) -> None:
-    """Write the HTML report of a model on the rows of a frame."""
-    from probprop.report import classification_sections, regression_sections, write_report
-
-    X, y = model.split(frame)
-    known: Any = {"feature_names": model.encoded_names, "target": model.target}
-    if model.classes is None:
-        sections = regression_sections(model.estimator, X, y, **known, held_out=held_out)
-    else:
-        numbers = frame.index + 1  # rows of the file
-        sections = classification_sections(
-            model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
-        )
-    with naming(path):
-        write_report(path, f"Predicting {in_words(model.targets)}", sections)
