@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.random import RandomState
@@ -16,6 +16,7 @@ from probprop import metrics
 from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
+from probprop.metrics.alone import mean_alone
 from probprop.toy import toy_cubic
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Result:
         Processor time of the fit.
     scores : dict
         `metrics.summary` on X and y.
+    alone : dict
+        The same of one prediction for all rows, the mean and standard deviation of y.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Result:
     target: str
     seconds: float
     scores: dict[str, float]
+    alone: dict[str, float]
 
     @property
     def n_train(self) -> int:
@@ -109,7 +113,8 @@ def _fit(
     model.fit(*train)
     seconds = time.process_time() - start
     scores = metrics.summary(test[1], model.predict_distribution(test[0]))
-    return Result(name, model, *train, *test, feature_names, target, seconds, scores)
+    alone = cast(dict[str, float], mean_alone(test[1]))  # which are not all the same
+    return Result(name, model, *train, *test, feature_names, target, seconds, scores, alone)
 
 
 def write_demo_report(path: str | os.PathLike[str], results: Sequence[Result]) -> None:
@@ -127,20 +132,27 @@ def write_demo_report(path: str | os.PathLike[str], results: Sequence[Result]) -
     diabetes, toy = results
     rows = [
         [
-            result.name,
-            str(result.n_train),
-            str(len(result.y)),
-            *(number(result.scores[name]) for name in SCORES[:-1]),
-            f"{100 * result.scores['coverage_95']:.1f} %",
-            f"{1000 * result.seconds:.0f} ms",
+            *first,
+            *(number(scores[name]) for name in SCORES[:-1]),
+            f"{100 * scores['coverage_95']:.1f} %",
+            last,
         ]
         for result in results
+        for first, scores, last in (
+            (
+                [result.name, str(result.n_train), str(len(result.y))],
+                result.scores,
+                f"{1000 * result.seconds:.0f} ms",
+            ),
+            ([f"{result.name}: mean alone", "–", str(len(result.y))], result.alone, "–"),
+        )
     ]
     header = ["Data", "Rows to fit", "Rows to test", "RMSE", "Log-likelihood", "CRPS"]
     header += ["Inside 95 %", "Processor time to fit"]
     overview = Section(
         "Two data sets, no tuning",
-        "Both models were fitted without any tuning and judged on rows they had not seen.",
+        "Both models were fitted without any tuning and judged on rows they had not seen. Mean "
+        "alone is one prediction for all of these rows: their mean and standard deviation.",
         (header, rows),
     )
     sections = regression_sections(
@@ -161,7 +173,7 @@ def _toy_section(toy: Result) -> Section:
     from probprop.report import Section, figure
 
     x = np.linspace(-6.0, 6.0, 400)
-    ax = Figure(figsize=(5.0, 3.75), layout="constrained").subplots()
+    ax = Figure(figsize=(4.0, 3.2), layout="constrained").subplots()
     plot.predictive_band(
         x,
         toy.model.predict_distribution(x[:, None]),

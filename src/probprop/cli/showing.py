@@ -52,16 +52,21 @@ def demo(
     terminal.table(
         header,
         [
-            [
-                result.name,
-                f"{result.n_train} + {len(result.y)}",
-                *(show(k, result.scores[k]) for k in SCORES),
-                f"{result.seconds:.3f} s",
-            ]
+            [name, rows, *(show(k, scores[k]) for k in SCORES), fit]
             for result in results
+            for name, rows, scores, fit in (
+                (
+                    result.name,
+                    f"{result.n_train} + {len(result.y)}",
+                    result.scores,
+                    f"{result.seconds:.3f} s",
+                ),
+                ("mean alone", f"{len(result.y)}", result.alone, "–"),
+            )
         ],
     )
     terminal.say("rows: to fit + to test; every score is on the test rows; fit: processor seconds")
+    terminal.say("mean alone: one prediction for all test rows, their mean and standard deviation")
     with naming(output):
         write_demo_report(output, results)
     terminal.result(f"The report is {os.path.abspath(output)}: open it in a browser.")
