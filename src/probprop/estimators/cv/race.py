@@ -130,11 +130,13 @@ def race(
         raise FloatingPointError(_NOT_FINITE)
     choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
     so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate)
-    if report is not None:  # all that was left may have been dropped at once
-        report(timer.share_done(n_later * runners[winner].work * best.n_epochs))
-    if interrupted or not contest.later:
+    if interrupted:
         return so_far
     try:
+        if report is not None:  # all that was left may have been dropped at once
+            report(timer.share_done(n_later * runners[winner].work * best.n_epochs))
+        if not contest.later:
+            return so_far
         return _finish(so_far, runners[winner], contest, timer, n_threads, report)
     except KeyboardInterrupt:
         return replace(so_far, interrupted=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -150,23 +151,22 @@ class Search:
             return _ended(found, OUT_OF_TIME if out else only)
         timer, whole = self._timer(left, found), self.budget.seconds
         candidate, n_epochs = found.choice.candidate, found.choice.n_epochs
-        while len(found.partitions) < MOST_PARTITIONS:
-            folds = self.another()
-            [runner] = line_up([candidate], self.contest, folds)
-            without, over = (timer.over(work) for work in (0.0, runner.work * n_epochs))
-            if over > _MOST_OVER * whole or abs(over) > abs(without):
-                return _ended(found, OUT_OF_TIME)
-            try:
-                runner = train(
-                    runner, n_epochs, timer, self.n_threads, lambda _: self._tell(0.0, start)
-                )
-            except KeyboardInterrupt:
-                return _ended(replace(found, interrupted=True), "interrupted")
-            check = check_of(runner, self.contest, folds)
-            if not np.isfinite(check.log_p).all():
-                return _ended(found, "predictions of a further partition were not finite")
-            checks, partitions = (*found.checks, check), (*found.partitions, folds)
-            found = replace(found, checks=checks, partitions=partitions)
+        report = partial(self._tell, start=start)
+        try:
+            while len(found.partitions) < MOST_PARTITIONS:
+                folds = self.another()
+                [runner] = line_up([candidate], self.contest, folds)
+                without, over = (timer.over(work) for work in (0.0, runner.work * n_epochs))
+                if over > _MOST_OVER * whole or abs(over) > abs(without):
+                    return _ended(found, OUT_OF_TIME)
+                runner = train(runner, n_epochs, timer, self.n_threads, report)
+                check = check_of(runner, self.contest, folds)
+                if not np.isfinite(check.log_p).all():
+                    return _ended(found, "predictions of a further partition were not finite")
+                checks, partitions = (*found.checks, check), (*found.partitions, folds)
+                found = replace(found, checks=checks, partitions=partitions)
+        except KeyboardInterrupt:
+            return _ended(replace(found, interrupted=True), "interrupted")
         return _ended(found, f"the winner has learned {MOST_PARTITIONS} partitions")
 
 
