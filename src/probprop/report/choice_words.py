@@ -31,7 +31,9 @@ def choice_in_words(model: Any) -> str:
     """
     choice: CVChoice = model.choice_
     n = len(choice.curves)
-    of = f"best of {n:,} settings" if n > 1 else "the only setting"
+    scores = [max(curve.calibrated, default=-math.inf) for curve in choice.curves]
+    word = "best" if scores[choice.best] == max(scores) else "chosen"  # it costs less
+    of = f"{word} of {n:,} settings" if n > 1 else "the only setting"
     scale, power = "", choice.candidate.power
     if power is not None:
         scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"

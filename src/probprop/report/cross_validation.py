@@ -116,7 +116,7 @@ def _why(choice: CVChoice) -> str:
     second = _best_of(others[0])
     gain = score - second.calibrated
     distance, end = f"{gain:.3f} above the next best,", "."
-    if gain < 0.0:  # a power must be clearly better
+    if gain < 0.0:  # what costs more, or has a power, must be clearly better
         distance, end = f"{-gain:.3f} below that of", ", which is no clear gain."
     return (
         f"Its log-likelihood there is {_score(score)} per row, {distance} "

@@ -228,12 +228,12 @@ def alone(**options: Any) -> Attempt:
     return replace(given, budget=Budget((10,), 1e9)).best_of(of_noise("constant", ONE))
 
 
-@pytest.mark.parametrize(("call", "n_partitions"), [(4, 2), (5, 3), (6, 4)])
+@pytest.mark.parametrize(("call", "n_partitions"), [(5, 2), (6, 3), (7, 4)])
 def test_ctrl_c_keeps_the_partitions_so_far(
     monkeypatch: pytest.MonkeyPatch, call: int, n_partitions: int
 ) -> None:
     whole = alone()
-    interrupted_at(call, monkeypatch)  # one call measures, one races, then one per partition
+    interrupted_at(call, monkeypatch)  # two measure, one races, then one per partition
     found = alone()
     assert found.race.interrupted
     assert found.race.choice.ended == "interrupted"

@@ -21,7 +21,6 @@ from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.cv.candidates import (
-    MANY_ROWS,
     Budget,
     Candidate,
     n_first_folds,
@@ -255,7 +254,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def _contest(
         self, data: TrainingData, judge: Judge, partition: Callable[[], list[Fold]]
     ) -> Contest:
-        folds, many = partition(), len(data.y) >= MANY_ROWS
+        folds, n_first = partition(), n_first_folds(len(data.y), judge.usual)
         return Contest(
             Encodings(data.X.X, np.dtype(self.dtype)),
             data.y,
@@ -263,8 +262,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             judge,
             data.weights,
             marginalize=self.missing == "marginalize",
-            n_first=n_first_folds(len(data.y)),
-            again=partition() if self._can_be_drawn_again and not many else (),
+            n_first=n_first,
+            again=partition() if self._can_be_drawn_again and n_first is None else (),
         )
 
     def _new_member(

@@ -116,5 +116,5 @@ class Timer:
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:
-        """Return the share of the work that is done, where so much may be left."""
-        return self._done / (self._done + work)
+        """Return the share of the work that is done, where so much is left, and what follows."""
+        return self._done / (self._done + work + self._work_after)

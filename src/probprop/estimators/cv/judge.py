@@ -88,7 +88,7 @@ class Judge(Protocol):
         """Return targets as a candidate sees them, and what judges its predictions of them."""
 
     def work_after(self, encodings: Encodings, n_folds: int) -> float:
-        """Return what `calibrate` takes, in the units of `clock.work_of_a_row`."""
+        """Return the work of `calibrate`, in the units of `clock.work_of_a_row`."""
 
     def calibrate(
         self,

@@ -26,10 +26,13 @@ from probprop.estimators.cv.runners import (
     Check,
     CVChoice,
     Runner,
+    chosen,
     cut,
     end_all,
 )
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
+
+_NOTHING = 50.0  # times what there is time for, so that it may be made once for nothing
 
 Report = Callable[[float], None]
 
@@ -73,6 +76,8 @@ def race(
     report: Report | None = None,
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
+
+    Or one that costs less and is hardly behind, as ``usual.n_errors`` of the judge says.
 
     Parameters
     ----------
@@ -119,12 +124,14 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = int(np.argmax([runner.score for runner in runners]))
+    winner = chosen(runners, contest.judge.usual.n_errors)
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
     choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
     so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate)
+    if report is not None:  # all that was left may have been dropped at once
+        report(timer.share_done(n_later * runners[winner].work * best.n_epochs))
     if interrupted or not contest.later:
         return so_far
     try:
@@ -217,7 +224,8 @@ def _affordable(
     """End the candidates that cost most until the others can reach the first cut in time.
 
     Every form comes with one memory before any comes with another. An epoch of the cheapest
-    candidate, which is then forgotten, shows what work costs here.
+    candidate shows what work costs here, or some more where that is next to nothing: the first is
+    slower than the others. They are then forgotten.
     """
     forms = [runner.curve.candidate.form for runner in runners]
     order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
@@ -225,8 +233,10 @@ def _affordable(
     forgotten = tuple(
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
     )
-    with timer.measuring(cheapest.work):
-        advance([replace(cheapest, runs=forgotten)], 1, n_threads)
+    for n in (1, CHUNK):
+        if n == 1 or timer.affords(_NOTHING * n * cheapest.work):
+            with timer.measuring(n * cheapest.work):
+                advance([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
     works = FIRST_CUT * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]

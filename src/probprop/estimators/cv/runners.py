@@ -202,10 +202,35 @@ def _is_behind(runner: Runner, leader: Runner) -> bool:
     """
     if runner.best is None or leader.best is None:
         return False
-    difference, weights = leader.best.log_p - runner.best.log_p, leader.best.oof.weights
-    error = standard_error(difference, weights)
-    behind = weighted_mean(difference, weights)
+    behind, error = _difference(leader.best, runner.best)
     return behind > max(_N_ERRORS * error, runner.curve.last_gain)
+
+
+def _difference(a: Check, b: Check) -> tuple[float, float]:
+    """Return the mean of a's log density above b's, row by row, and its standard error."""
+    difference, weights = a.log_p - b.log_p, a.oof.weights
+    return weighted_mean(difference, weights), standard_error(difference, weights)
+
+
+def chosen(runners: Sequence[Runner], n_errors: float) -> int:
+    """Return which candidate wins: the leader, or one that costs less and is hardly behind.
+
+    Parameters
+    ----------
+    runners : sequence of Runner
+    n_errors : float
+        Standard errors of the difference by which it may be behind; 0: the leader wins.
+    """
+    leader = max(runners, key=lambda runner: runner.score)
+
+    def is_near(runner: Runner) -> bool:
+        if runner is leader or runner.best is None or leader.best is None:
+            return runner is leader
+        behind, error = _difference(leader.best, runner.best)
+        return behind < n_errors * error
+
+    near = [i for i, runner in enumerate(runners) if is_near(runner)]
+    return min(near, key=lambda i: (runners[i].work, -runners[i].score))
 
 
 def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:

@@ -94,7 +94,7 @@ class Search:
         def done(share: float) -> None:
             self._tell(a + (b - a) * share, start)
 
-        found = race(
+        return race(
             candidates,
             self.contest,
             self.budget.less(self.clock() - start),
@@ -103,8 +103,6 @@ class Search:
             clock=self.clock,
             report=done,
         )
-        done(1.0)  # all that was left may have been dropped at once
-        return found
 
     def _tell(self, share: float, start: float) -> None:
         """Report a share of the work; of a budget of seconds, what of these has passed."""

@@ -80,9 +80,7 @@ class Contest:
 
     def timer(self, budget: Budget, clock: Callable[[], float], rate: float = 0.0) -> Timer:
         """Return what measures the seconds of a budget, and leaves those of the calibration."""
-        after = 0.0
-        if budget.seconds is not None:
-            after = self.judge.work_after(self.encodings, len(self.folds))
+        after = self.judge.work_after(self.encodings, len(self.folds))
         return Timer(budget.seconds, clock, after=after, most_after=budget.most_after, rate=rate)
 
     def weights_of(self, rows: Array) -> FloatArray | None:
