@@ -143,6 +143,11 @@ EXPORT(void, scale_mixtures)(const double* d, const double* v, const double* mu,
     level.scale_mixtures({d, v, mu, var, n, out});
 }
 
+// The distribution function of the normal distribution.
+EXPORT(void, normal_cdf)(const double* z, int n, double* out) {
+    for (int i = 0; i < n; ++i) out[i] = 0.5 * erfc(-0.7071067811865476 * z[i]);
+}
+
 // ---- Training: an object that is told all there is, then run once.
 
 struct Trainer {

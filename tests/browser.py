@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import io
 import json
 import os
 import select
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 CHROMIUM = shutil.which("chromium")
@@ -54,6 +56,9 @@ KEYS = {
     "Delete": 46,
 }
 MODIFIERS = {"Alt": 1, "Control": 2, "Shift": 8}
+
+# Of pictures that look the same to a person: in 255ths, and the share of pixels that are far apart.
+MEAN_DIFFERENCE, LARGE_DIFFERENCES = 8.0, 0.04
 
 BROKEN_IMAGES = "[...document.images].filter(i => !(i.complete && i.naturalWidth > 0)).length"
 TOO_WIDE = """[...document.querySelectorAll('main *, header *, footer *')]
@@ -305,6 +310,37 @@ class Browser:
             self._process.wait()
             os.close(self._out)
             os.close(self._in)
+
+
+def assert_looks_as_before(name: str, screenshot: bytes) -> None:
+    """Compare a picture with the one kept in tests/data/pages, roughly: fonts may differ.
+
+    Both are made a quarter as wide and high. ``PROBPROP_BASELINES=1`` keeps the new one instead.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, without its ending.
+    screenshot : bytes
+        A PNG file.
+    """
+    from PIL import Image
+
+    keep(f"{name}.png", screenshot)
+    whole = Image.open(io.BytesIO(screenshot)).convert("RGB")
+    seen = whole.resize((whole.width // 4, whole.height // 4), Image.Resampling.BOX)
+    path = Path(__file__).parent / "data" / "pages" / f"{name}.png"
+    if os.environ.get("PROBPROP_BASELINES"):
+        path.parent.mkdir(exist_ok=True)
+        seen.quantize(64).save(path, optimize=True)
+        return
+    before = Image.open(path).convert("RGB")
+    what = f"{name} does not look as before; if it should, run with PROBPROP_BASELINES=1"
+    assert abs(seen.height - before.height) <= 0.05 * before.height, what
+    pair = [np.asarray(p.resize(before.size), float) for p in (seen, before)]
+    difference = np.abs(pair[0] - pair[1]).mean(axis=2)
+    assert difference.mean() < MEAN_DIFFERENCE, f"{what}: {difference.mean():.1f}"
+    assert (difference > 60).mean() < LARGE_DIFFERENCES, f"{what}: {(difference > 60).mean():.3f}"
 
 
 def keep(name: str, data: bytes) -> None:

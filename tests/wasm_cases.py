@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from scipy.special import ndtr
 
 import oracle
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
@@ -217,6 +219,8 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     for seed in (0, 1, 2**32 - 1):
         yield random_numbers(seed, 1001)
     random = RandomState(0)
+    z = 8.0 * random.standard_normal(100)
+    yield {"kind": "cdf", "z": as_json(z)}, {"p": ndtr(z)}
     for K in (3, 8):
         mean, variance = 3.0 * random.standard_normal((20, K)), random.chisquare(2, (20, K))
         case = {"mean": as_json(mean), "variance": as_json(variance), "n_classes": K}
@@ -228,3 +232,55 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     rows = scale_mixture(d, v, mu, variance)
     names = ("log_Z", "d_mu", "d_var", "d_m", "d_v")
     yield {"kind": "scale", **given_columns}, dict(zip(names, rows, strict=True))
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"hidden": [20, 10], "n_epochs": 7, "seed": 3},
+    {"hidden": [10], "memory": 5.0, "n_epochs": 60},
+    {"noise": "input"},
+    {"noise": "input", "memory": 3.0, "n_epochs": 9, "n_features": 2},
+    {"noise_tail": "heavy", "n_epochs": 50},
+    {"noise_tail": "heavy", "noise": "input", "memory": 10.0, "seed": 2**31},
+    {"classes": True, "n_features": 2},
+    {"classes": True, "n_features": 2, "memory": 2.0, "hidden": [5, 5], "seed": 1},
+    {"n_members": 3},
+    {"n_members": 2, "noise": "input", "noise_tail": "heavy"},
+    {"n_members": 2, "classes": True, "n_features": 2},
+]
+"""Of learning.js, which are those of the estimators by nearly the same names."""
+
+
+def of_estimators() -> Iterator[tuple[Case, Answer]]:
+    """Fits from a seed to predictions, beside those of the estimators."""
+    sizes = [30, 1, 2, 40, 25, 30, 35, 40, 30, 20, 30, 25]
+    for n, settings in zip(sizes, SETTINGS, strict=True):
+        parameters = dict(settings)
+        n_features = parameters.pop("n_features", 1)
+        random = RandomState(n)
+        X = 3.0 + 2.0 * random.standard_normal((n, n_features))
+        X_new = 3.0 + 4.0 * random.standard_normal((15, n_features))
+        y = 10.0 * np.sin(X.sum(axis=1)) + X[:, 0] * random.standard_normal(n)
+        classes, n_members = parameters.pop("classes", False), parameters.pop("n_members", 1)
+        seed, layers = parameters.pop("seed", 0), parameters.pop("hidden", [50])
+        kind: Any = PBPClassifier if classes else PBPRegressor
+        y = np.where(y > 0, 1.0, -1.0) if classes else y
+        model = kind(layers, random_state=seed, **parameters)
+        members = [model]
+        if n_members > 1:
+            model = PBPEnsemble(model, n_members, random_state=seed)
+        members = model.fit(X, y).estimators_ if n_members > 1 else [model.fit(X, y)]
+        predicted = model.predict_distribution(X_new)
+        answer: Answer = {"m_w": flat(members[-1].posterior_.m_w)}
+        if classes:
+            answer["probability"] = predicted.proba[:, 1]
+        else:
+            lower, upper = predicted.interval(0.95)
+            noise = np.broadcast_to(predicted.std_noise, len(X_new))
+            answer |= {"mean": predicted.mean, "std_model": predicted.std_model}
+            answer |= {"std_noise": noise, "lower": lower, "upper": upper}
+            if n_members == 1:
+                functions = model.sample_functions(2, random_state=5)
+                answer["drawn"] = [f(X_new) for f in functions]
+        case = {"X": as_json(X), "y": as_json(y), "X_new": as_json(X_new), "settings": settings}
+        yield {"kind": "fit", **case}, answer

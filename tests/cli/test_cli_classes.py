@@ -18,6 +18,8 @@ from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.holding_out import hold_out
 from probprop.metrics import classes as class_metrics
+from probprop.metrics.alone import shares_alone
+from probprop.metrics.verdict import class_verdict
 from probprop.table import read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -159,7 +161,11 @@ def test_evaluate_is_the_summary_of_the_metrics(model: Path, capfd: Captured) ->
     X, y = table_model.split(new)
     predicted = table_model.estimator.predict_distribution(X)
     expected = class_metrics.class_summary(np.searchsorted(table_model.classes, y), predicted)
-    assert found == {"rows": 30, **expected}
+    index = np.searchsorted(table_model.classes, y)
+    n_right = int((predicted.proba.argmax(axis=1) == index).sum())
+    verdict = class_verdict(n_right, predicted.proba.max(axis=1)).as_dict()
+    alone = shares_alone(index, len(table_model.classes))
+    assert found == {"rows": 30, **expected, "alone": alone, "verdict": verdict}
     assert found["accuracy"] > 0.8
     assert call(f"evaluate {model} new.csv") == 0
     shown = capfd.readouterr().out

@@ -83,7 +83,7 @@ def test_it_says_whether_the_rows_were_held_out(held_out, words):
     ("n_right", "words"), [(60, "too sure"), (90, "no reason to doubt"), (99, "more cautious")]
 )
 def test_calibration_in_words(n_right, words):
-    sentence = class_verdict(n_right, np.full(100, 0.9))
+    sentence = str(class_verdict(n_right, np.full(100, 0.9)))
     assert "right in 84 to 96" in sentence
     assert words in sentence
 

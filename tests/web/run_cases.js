@@ -9,11 +9,18 @@ const RUN = {
     log_p: kernel.classLogProbabilities(mean, variance, n_classes),
   }),
   scale: (kernel, { d, v, mu, variance }) => kernel.scaleMixtures(d, v, mu, variance),
+  cdf: (kernel, { z }) => ({ p: kernel.normalCdf(z) }),
   random: (kernel, { seed, n }) => {
     const random = kernel.randomState(seed);
     const answer = { bits: [random.bits(), random.bits()], normals: random.normals(n) };
     random.free();
     return answer;
+  },
+  // As an estimator; needs learning.js.
+  fit: (kernel, { X, y, X_new, settings }) => {
+    const model = ProbpropLearning(kernel).fit(X, y, settings);
+    const drawn = model.draw(X_new, 2, 5).flatMap((f) => Array.from(f));
+    return { ...model.predict(X_new), m_w: model.members.at(-1).posterior.m_w, drawn };
   },
   train: (kernel, { seed, ...task }) => {
     const random = seed === null ? null : kernel.randomState(seed);

@@ -1,11 +1,11 @@
 "use strict";
-// node run_in_node.js kernel.js kernel.wasm run_cases.js: cases on stdin, answers on stdout.
+// node run_in_node.js kernel.wasm SCRIPT...: the cases on stdin, the answers on stdout.
 const fs = require("fs");
 const vm = require("vm");
 
-const [script, module_, runner] = process.argv.slice(2);
-const read = (path) => fs.readFileSync(path, "utf8");
-vm.runInThisContext(`${read(script)}\n${read(runner)}
+const [module_, ...scripts] = process.argv.slice(2);
+const texts = scripts.map((path) => fs.readFileSync(path, "utf8"));
+vm.runInThisContext(`${texts.join("\n")}
   globalThis.load = ProbpropKernel.load; globalThis.runCases = runCases;`);
 globalThis
   .load(fs.readFileSync(module_))

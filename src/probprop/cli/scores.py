@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from probprop.cli.console import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop.metrics.verdict import ClassVerdict, Verdict
     from probprop.table import TableModel
 
 LABELS = {
@@ -40,13 +42,13 @@ class Judged:
         Every metric.
     alone : dict or None
         The same without features: of the mean, or of the shares of the classes, alone.
-    verdict : str
+    verdict : Verdict or ClassVerdict
         Whether the error bars, or the probabilities, are honest.
     """
 
     scores: dict[str, float]
     alone: dict[str, float] | None
-    verdict: str
+    verdict: Verdict | ClassVerdict
 
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
@@ -60,15 +62,25 @@ def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     predictive: Any = model.estimator.predict_distribution(X)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
-        words = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
+        found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
         alone = shares_alone(index, len(model.classes))
-        return [Judged(class_summary(index, predictive), alone, words)]
+        return [Judged(class_summary(index, predictive), alone, found)]
     columns = y.reshape(len(y), -1).T
     each = zip(columns, predictive.targets(), strict=True)
     return [
-        Judged(metrics.summary(column, one), mean_alone(column), str(verdict(column, one)))
+        Judged(metrics.summary(column, one), mean_alone(column), verdict(column, one))
         for column, one in each
     ]
+
+
+def as_json(judged: Judged) -> dict[str, Any]:
+    """Return the scores, those without features, and the verdict, in values of JSON."""
+    alone = None if judged.alone is None else _finite(judged.alone)
+    return {**_finite(judged.scores), "alone": alone, "verdict": judged.verdict.as_dict()}
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float | None]:
+    return {k: v if math.isfinite(v) else None for k, v in scores.items()}
 
 
 def score_table(
@@ -78,7 +90,9 @@ def score_table(
 
     Examples
     --------
-    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, "")], of_classes=False)
+    >>> from probprop.metrics.verdict import Honesty, Verdict
+    >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
+    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)], of_classes=False)
     (['measure', 'value', 'mean alone'], [['RMSE', '0.5', '1.25']])
     """
     alone = "shares alone" if of_classes else "mean alone"
@@ -103,7 +117,7 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
     """Print the scores on standard output, and the verdicts beside it."""
     terminal.table(*score_table(model.targets, judged, of_classes=model.classes is not None))
     for target, one in zip(model.targets, judged, strict=True):
-        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else one.verdict)
+        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else str(one.verdict))
 
 
 def show(name: str, value: float) -> str:

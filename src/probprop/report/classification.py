@@ -143,7 +143,7 @@ def _quality(
         False: " The model was fitted on these rows; on new ones expect more errors.",
         None: "",
     }[held_out]
-    text += "\n\n" + class_verdict(n_right, proba.max(axis=1))
+    text += f"\n\n{class_verdict(n_right, proba.max(axis=1))}"
     table = [
         [
             "Accuracy",

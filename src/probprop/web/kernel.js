@@ -19,6 +19,7 @@
  *   kernel.classLogProbabilities(mean, variance, n_classes) -> (n, n_classes), multinomial
  *   kernel.scaleMixtures(d, v, mu, variance)   -> {log_Z, d_mu, d_var, d_m, d_v}, (n,) each: of
  *                                                 residuals d whose log noise variance is normal
+ *   kernel.normalCdf(z)                        -> (n,)
  *   kernel.randomState(seed)                   -> numpy.random.RandomState: normals(n), bits(),
  *                                                 free()
  *   kernel.train(task)                         -> {posterior, log_Z_sum, counts}
@@ -200,6 +201,14 @@ const ProbpropKernel = (() => {
         const rows = [0, 1, 2, 3, 4].map((i) => scope.get(out + 8 * i * n, n));
         const [log_Z, d_mu, d_var, d_m, d_v] = rows;
         return { log_Z, d_mu, d_var, d_m, d_v };
+      });
+    }
+
+    normalCdf(z) {
+      return this.within((scope) => {
+        const out = scope.room(8 * z.length);
+        this.wasm.normal_cdf(scope.numbers(z), z.length, out);
+        return scope.get(out, z.length);
       });
     }
 
