@@ -115,6 +115,15 @@ def test_many_rows_are_judged_in_fifths() -> None:
     assert part.high is None
 
 
+def test_what_is_wrong_everywhere_but_not_alike_is_told_part_by_part() -> None:
+    y, mean, std = honest(3_000, 0)
+    found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.3, 0.7) * std))
+    of_mean = [each for each in found.doubtful if each.part.by == "prediction"]
+    assert len(of_mean) == 5
+    assert of_mean[0].narrow[1] > 0.7 > of_mean[-1].narrow[1]
+    assert str(found).count("where predictions") == 4  # and the first, with a capital
+
+
 def test_it_can_be_written_as_json() -> None:
     y, mean, std = honest(900, 0)
     found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.5, 1.5) * std))

@@ -90,6 +90,7 @@ def start(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
+    _occupy_standard_streams()
     _write_any_character()
     debug = "--debug" in arguments
     terminal = make_terminal(
@@ -124,6 +125,18 @@ def _discard_output() -> None:
     """Send what is still to be written nowhere: Python would complain of the pipe at its end."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _occupy_standard_streams() -> None:
+    """Open what the caller has closed: else the next file would take that number.
+
+    A library that prints would then write into it. Python's own streams stay None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _write_any_character() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -131,26 +131,11 @@ def plan_report(
     train : DataFrame, default=None
         The rows that it was fitted on, where they are there.
     """
-    sections = _sections(model, frame, held_out)
+    from probprop.report.of_table import table_model_sections
+
+    sections = table_model_sections(model, frame, held_out=held_out)
     if no_rows:
         sections = [section for section in sections if not section.names_rows]
     # Rows that the model was fitted on are in a page only as summaries.
     rows = None if no_rows or held_out is False else frame
     return PlannedReport(model, sections, live, rows, None if no_rows else train)
-
-
-def _sections(model: TableModel, frame: DataFrame, held_out: bool | None) -> list[Section]:
-    from probprop.report import classification_sections, regression_sections
-
-    X, y = model.split(frame)
-    return (regression_sections if model.classes is None else classification_sections)(
-        cast(Any, model.estimator),
-        X,
-        y,
-        feature_names=model.encoded_names,
-        target=cast(Any, model.target),
-        held_out=held_out,
-        row_numbers=frame.index + 1,  # rows of the file
-        table=model.cells(frame),
-        encoder=model.encoder,
-    )

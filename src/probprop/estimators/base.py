@@ -279,7 +279,8 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
     plan = plan_of(model, data.likelihood)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    before = training.start(plan, data.X, data.y, random_state, standardizer)
+    once = model.n_epochs == 1
+    before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
     return begin_from(plan, before, data, random_state, model.n_epochs)
 
 
@@ -298,7 +299,7 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     plan = plan_of(model, data.likelihood)
     if first:
         random_state = check_random_state(model.random_state)
-        before = training.start(plan, data.X, data.y, random_state)
+        before = training.start(plan, data.X, data.y, random_state, once=True)
     else:
         before = state_of(model)
     (run,) = training.train(begin_from(plan, before, data), [1])

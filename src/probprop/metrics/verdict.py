@@ -219,13 +219,19 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     for parts in groups:
         judged = [_judge(y[rows], predictive[rows], part, allowed) for part, rows in parts]
         shares = [predictive_coverage(y[rows], predictive[rows])[1] for _, rows in parts]
-        if all_rows.honest or _differ(shares, [each.n for each in judged], inside):
-            # Neighbours with the same fault are one part.
-            for _, run in groupby(zip(judged, parts, strict=True), lambda pair: pair[0].sides):
-                found = list(run)
-                part, rows = _together([part for _, part in found])
-                merged = _judge(y[rows], predictive[rows], part, allowed)
-                doubtful += [] if found[0][0].honest or merged.honest else [merged]
+        if not (all_rows.honest or _differ(shares, [each.n for each in judged], inside)):
+            continue
+        runs = groupby(zip(judged, parts, strict=True), lambda pair: pair[0].sides)
+        for sides, run in runs:
+            found = list(run)
+            if not any(sides):
+                continue
+            if len(found) == len(parts):  # wrong everywhere, but not to the same degree
+                doubtful += judged
+                continue
+            part, rows = _together([part for _, part in found])
+            merged = _judge(y[rows], predictive[rows], part, allowed)
+            doubtful += [merged] if not merged.honest else [each for each, _ in found]
     return Verdict(all_rows, tuple(doubtful))
 
 

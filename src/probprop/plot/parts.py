@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import ArrayLike
 
@@ -70,6 +71,17 @@ def plain_numbers(*drawn: Axes) -> None:
         for axis in (ax.xaxis, ax.yaxis):
             if type(axis.get_major_formatter()) is ScalarFormatter:
                 axis.set_major_formatter(PlainNumbers())
+
+
+def counted_in(axis: Axis) -> str:
+    """Return the word that the corner of an axis will have, such as "millions"; empty for none."""
+    formatter = axis.get_major_formatter()
+    if not isinstance(formatter, PlainNumbers):
+        return ""
+    low, high = sorted(axis.get_view_interval())
+    ticks = np.asarray(axis.get_majorticklocs(), float)
+    formatter.format_ticks(ticks[(low <= ticks) & (ticks <= high)].tolist())
+    return formatter.get_offset()
 
 
 def axes(ax: Axes | None) -> Axes:

@@ -25,7 +25,7 @@ from probprop.estimators.kind import (
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.posterior import Epoch
-from probprop.plot.parts import plain_numbers
+from probprop.plot.parts import counted_in, plain_numbers
 from probprop.report.choice_words import power_in_words
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import number
@@ -63,12 +63,10 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
         locator.set_params(nbins=5)  # labels such as 300,000 would touch
     plain_numbers(*whole.axes)
-    whole.draw_without_rendering()
     for axis in (axis for each in whole.axes for axis in (each.xaxis, each.yaxis)):
-        corner = axis.get_offset_text()
-        if corner.get_text():  # "millions" belongs to what is counted
-            axis.set_label_text(f"{axis.get_label_text()} [{corner.get_text()}]")
-            corner.set_visible(False)
+        if unit := counted_in(axis):  # a word that belongs to what is counted
+            axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
+            axis.get_offset_text().set_visible(False)
     return figure(ax, alt, description)
 
 
