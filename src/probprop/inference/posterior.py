@@ -263,7 +263,8 @@ class Epoch(NamedTuple):
     prior_variance: float
     """E[1/lambda] after the pass."""
     n_undone: int
-    """Weight updates undone because the new variance was not positive and finite."""
+    """Weight updates undone because the new variance was not positive and finite; with `n_jobs`
+    also variances that a round would have made larger than any of its shards has."""
     n_guarded: int
     """Noise updates made by quadrature because the closed form was not valid."""
     n_skipped_points: int

@@ -86,6 +86,8 @@ class Run(NamedTuple):
     y_var : ndarray of shape (n, K), or None
     power : float
         How the rows count, as in a `Task`.
+    velocity : tuple of ndarray
+        Of the means of the weights, where rounds train them; see `probprop.inference.rounds`.
     """
 
     plan: Plan
@@ -100,6 +102,7 @@ class Run(NamedTuple):
     weights: FloatArray | None = None
     y_var: FloatArray | None = None
     power: float = 1.0
+    velocity: tuple[FloatArray, ...] = ()
 
     @property
     def once(self) -> bool:
