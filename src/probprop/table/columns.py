@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api import types
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import floats
+from probprop.table.cells import floats, is_text
 from probprop.table.dates import ISO, moments
 from probprop.table.errors import TableError
 
@@ -112,7 +112,7 @@ def _check_categories(
     if numeric.sum() > _MEASURED and rows.mean() > 0.5 and not rows.all():
         raise _not_numbers(name, column, ~rows.to_numpy())
     n = len(different)
-    if n > _IDENTIFIER and n > 0.5 * len(column):
+    if _is_identifier(n, len(column)):
         raise TableError(
             f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
             f"{different[0]!r}, as if it named or numbered the rows: drop it (--drop)."
@@ -122,6 +122,30 @@ def _check_categories(
             f"Column {name!r} has {n} different texts, but at most {MOST_CATEGORIES} can be "
             "encoded: put the rare ones together, or drop it (--drop)."
         )
+
+
+def _is_identifier(n_different: int, n_rows: int) -> bool:
+    return n_different > _IDENTIFIER and n_different > 0.5 * n_rows
+
+
+def names_rows(column: pd.Series) -> bool:
+    """Whether a column of text names or numbers the rows: no model can learn from it.
+
+    >>> names_rows(pd.Series([f"house {i}" for i in range(200)]))
+    True
+    >>> names_rows(pd.Series(["red", "blue"] * 100))
+    False
+    """
+    cells = column.dropna()
+    if not is_text(cells.dtype) or types.infer_dtype(cells, skipna=True) != "string":
+        return False
+    if not _is_identifier(cells.nunique(), len(cells)):
+        return False
+    different = pd.Series(cells.unique(), dtype=object)
+    if different.str.fullmatch(_DATE).all():
+        return False
+    numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
+    return not bool(numeric.mean() > 0.5)  # numbers, with mistakes
 
 
 def _dates(name: str, value: object) -> TableError:
