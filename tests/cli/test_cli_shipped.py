@@ -12,6 +12,8 @@ from cli_tables import call
 
 Captured = pytest.CaptureFixture[str]
 
+pytestmark = pytest.mark.slow
+
 
 def shipped(package: str, path: str) -> Path:
     """Return a file of a package, without running the package."""

@@ -41,6 +41,8 @@ def note_file(terminal: Terminal, frame: DataFrame) -> None:
     """Say what was found out about a file, where it is not plain CSV in UTF-8."""
     if noted := frame.attrs.get("noted"):
         terminal.note(f"read {noted}")
+    for name, (cell, value) in frame.attrs.get("amounts", {}).items():
+        terminal.note(f"numbers in {name!r}, such as {cell!r}, are read as {value!r}")
 
 
 def note_table(
@@ -93,6 +95,7 @@ def usable_columns(
     such as too many categories, is refused here: before the work.
     """
     from probprop.table.columns import kinds_of, names_rows
+    from probprop.table.encoding import month_first
 
     if not asked_for:
         without = frame[list(chosen)].isna().to_numpy().all(axis=0)
@@ -108,6 +111,8 @@ def usable_columns(
             f"dates in {', '.join(repr(name) for name in dates)}: taken as year, month, day of the "
             "year, weekday and seconds of the day, where they differ"
         )
+    for name in month_first({name: frame[name].dropna() for name in dates}):
+        terminal.note(f"the month comes first in {name!r}, as in 3/14/2024")
     return list(chosen)
 
 
