@@ -45,6 +45,7 @@ from probprop.cli.scores import judge, show, show_scores
 from probprop.cli.tables import (
     Na,
     na_texts,
+    nameless,
     note_gaps,
     note_table,
     usable_columns,
@@ -230,7 +231,7 @@ def fit(
     frame = read_table(data, na=texts)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
-    unwanted = column_names(drop or [], columns)
+    unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     targets = list(dict.fromkeys(column_names(target, columns)))
     read, frame = frame, with_targets(frame, targets)
     counting = Counting(weight, tuple(column_names(error or [], columns)))
