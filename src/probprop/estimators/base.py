@@ -22,7 +22,7 @@ from probprop.estimators.data import Given, TrainingData, begin_from, read_input
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
-from probprop.inference.history import warn_of_counts
+from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
@@ -279,7 +279,8 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
     plan = plan_of(model, data.likelihood)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    before = training.start(plan, data.X, data.y, random_state, standardizer)
+    once = model.n_epochs == 1
+    before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
     return begin_from(plan, before, data, random_state, model.n_epochs)
 
 
@@ -288,6 +289,7 @@ def _steps(run: Run, model: PBPEstimator) -> list[int]:
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
+    check_learned(history)
     model.likelihood_ = data.likelihood
     publish(model, run.fitted, history)
 
@@ -298,7 +300,7 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     plan = plan_of(model, data.likelihood)
     if first:
         random_state = check_random_state(model.random_state)
-        before = training.start(plan, data.X, data.y, random_state)
+        before = training.start(plan, data.X, data.y, random_state, once=True)
     else:
         before = state_of(model)
     (run,) = training.train(begin_from(plan, before, data), [1])
