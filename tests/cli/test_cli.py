@@ -314,10 +314,21 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--fast"]) == 0
     out = capfd.readouterr().out
-    for word in ("diabetes", "toy", "mean alone", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
+    for word in ("penguins", "toy", "mean alone", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
         assert word in out
     assert str(tmp_path / "probprop-demo.html") in out
-    assert "x³" in (tmp_path / "probprop-demo.html").read_text()
+    report = (tmp_path / "probprop-demo.html").read_text()
+    for word in ("x³", "flipper_length_mm", "What if"):
+        assert word in report
+
+
+def test_the_demo_beats_the_mean_on_a_table_with_text_and_gaps() -> None:
+    from probprop.demo import fit_penguins
+
+    found = fit_penguins(fast=True)
+    assert set(found.model.kinds.values()) == {"number", "text"}
+    assert found.train.isna().any(axis=None)
+    assert found.result.scores["rmse"] < 0.6 * found.result.alone["rmse"]
 
 
 def test_bench_measures_every_shape(

@@ -12,8 +12,9 @@ from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
+from probprop.cli.reporting import plan_report
 from probprop.cli.scores import as_json as in_json
-from probprop.cli.scores import judge, show_scores, write_model_report
+from probprop.cli.scores import judge, show_scores
 from probprop.cli.tables import note_table, with_targets
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def evaluate(
     note_table(terminal, read, frame, table_model.targets)
     judged = judge(table_model, frame)
     if report is not None:
-        write_model_report(report, table_model, frame, held_out=None)
+        plan_report(table_model, frame, held_out=None).write(report, table_model)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
-from probprop.cli.output import naming
-from probprop.table.names import in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.metrics.verdict import ClassVerdict, Verdict
+    from probprop.metrics.class_verdict import ClassVerdict
+    from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
 
 LABELS = {
@@ -57,8 +56,9 @@ def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
     from probprop import metrics
     from probprop.metrics.alone import mean_alone, shares_alone
+    from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.classes import class_summary
-    from probprop.metrics.verdict import class_verdict, verdict
+    from probprop.metrics.verdict import verdict
 
     X, y = model.split(frame)
     predictive: Any = model.estimator.predict_distribution(X)
@@ -133,25 +133,3 @@ def show(name: str, value: float) -> str:
     if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
         return f"{100 * value:.1f} %"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def write_model_report(
-    path: str, model: TableModel, frame: DataFrame, *, held_out: bool | None
-) -> None:
-    """Write the HTML report of a model on the rows of a frame."""
-    from probprop.report import classification_sections, regression_sections, write_report
-
-    X, y = model.split(frame)
-    sections = (regression_sections if model.classes is None else classification_sections)(
-        cast(Any, model.estimator),
-        X,
-        y,
-        feature_names=model.encoded_names,
-        target=cast(Any, model.target),
-        held_out=held_out,
-        row_numbers=frame.index + 1,  # rows of the file
-        table=model.cells(frame),
-        encoder=model.encoder,
-    )
-    with naming(path):
-        write_report(path, f"Predicting {in_words(model.targets)}", sections)

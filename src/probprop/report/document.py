@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,12 +65,15 @@ class Section:
         Lists of strings; an empty header is left out.
     figures : sequence of (bytes, str), default=()
         What `figure` returns: an SVG or PNG file, and its alternative text.
+    names_rows : bool, default=False
+        Whether it has cells of single rows of someone's table.
     """
 
     title: str
     text: str = ""
     table: Table | None = None
     figures: Sequence[Picture] = ()
+    names_rows: bool = False
 
     @property
     def captioned(self) -> bool:
@@ -110,6 +114,28 @@ class Section:
             return "many"
         explains = len(classes) > 2 and not classes[-1] and all(classes[1:-1])
         return "few explains" if explains else "few"
+
+
+@dataclass(frozen=True)
+class Live:
+    """A part of a report that a script fills. Where scripts do not run, it is not shown.
+
+    Parameters
+    ----------
+    key : str
+        The id of its section, which stands before all others.
+    title : str
+    style, script : str
+        CSS and JavaScript of probprop itself; nothing of a user may be in them.
+    data : mapping of str to str
+        Texts without a ``<`` that the script reads, by the ids of their elements.
+    """
+
+    key: str
+    title: str
+    style: str
+    script: str
+    data: Mapping[str, str]
 
 
 def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
@@ -181,8 +207,10 @@ def _n_marks(layer: Artist) -> int:
     return np.size(layer.get_xdata()) if isinstance(layer, Line2D) else 0
 
 
-def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
-    """Lay out sections as one HTML document without scripts or external parts.
+def render(
+    title: str, sections: Sequence[Section], *, footer: str, live: Live | None = None
+) -> str:
+    """Lay out sections as one HTML document without external parts.
 
     Parameters
     ----------
@@ -190,6 +218,8 @@ def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
     sections : sequence of Section
     footer : str
         A line at the end, such as what wrote the report and when.
+    live : Live, default=None
+        A part with a script, the only one that the document runs; None: it runs none.
 
     Returns
     -------
@@ -217,7 +247,17 @@ def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
         footer=footer,
         light=declarations(colours, dark=False),
         dark=declarations(colours, dark=True),
+        live=live,
+        script_policy=_script_policy(live),
     )
+
+
+def _script_policy(live: Live | None) -> str:
+    """Return what a document says of its scripts: that one, to the letter, may run, or none."""
+    if live is None:
+        return ""
+    digest = base64.b64encode(hashlib.sha256(live.script.encode()).digest()).decode()
+    return f"script-src 'wasm-unsafe-eval' 'sha256-{digest}'; "
 
 
 def _element(image: bytes, alt: str, key: str) -> tuple[Markup, frozenset[str]]:
@@ -254,7 +294,12 @@ def _template() -> jinja2.Template:
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
-def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+def write_report(
+    path: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    live: Live | None = None,
+) -> None:
     """Write a report, signed with version and date, to one HTML file.
 
     The file appears whole or not at all; one that was there is replaced.
@@ -264,12 +309,14 @@ def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Se
     path : str or path-like
     title : str
     sections : sequence of Section
+    live : Live, default=None
+        As for `render`.
     """
     from probprop._version import __version__
 
     now = datetime.now(UTC)
     footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
-    document = render(title, sections, footer=footer).encode("utf-8", "replace")
+    document = render(title, sections, footer=footer, live=live).encode("utf-8", "replace")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(

@@ -59,7 +59,7 @@ def worst_section(
         f"unlike those the model learned from.{_which(rows, names)}"
     )
     header = ["Row", "Observed", "Predicted", "Std", "Off by [std]", *names]
-    return Section("The rows furthest off", text, (header, table))
+    return Section("The rows furthest off", text, (header, table), names_rows=True)
 
 
 def uncertain_section(
@@ -103,7 +103,7 @@ def uncertain_section(
         f"classes that overlap.{_which(rows, names)}"
     )
     header = ["Row", "Observed", "Predicted", "Entropy", "Not known", *names]
-    return Section("The least certain rows", text, (header, table))
+    return Section("The least certain rows", text, (header, table), names_rows=True)
 
 
 def _cells(rows: Rows, i: int, names: Sequence[str]) -> list[str]:
