@@ -17,6 +17,7 @@ from benchmarks.child import run_fresh
 from benchmarks.clock import say
 from benchmarks.machine import machine
 from benchmarks.scale_out_fit import N_FEATURES, N_FILES, N_SHARDS
+from probprop.inference.rounds.schedule import usual_rounds
 
 _FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 _ROWS, _WORKERS = (2_000_000, 20_000_000), (0, 1, 2)
@@ -59,7 +60,8 @@ def _page(known: dict[str, Figures], info: dict[str, str]) -> str:
             f"Made rows of {N_FEATURES} features in {N_FILES} Parquet files, 50 hidden units, "
             f"{N_SHARDS} shards, worker processes of one thread and the scheduler on one machine "
             f"({info['cpu']}, {info['date'][:10]}). An epoch is the second, "
-            f"{N_SHARDS} rounds of {N_SHARDS} tasks; the first has {some['first_rounds']} rounds. "
+            f"{usual_rounds(N_SHARDS)} rounds of {N_SHARDS} tasks; the first has "
+            f"{some['first_rounds']} rounds. "
             "Seconds of processors are those of all workers together; seconds by the clock are of "
             "a machine that did other work too.",
             "",
@@ -111,14 +113,14 @@ def _model(cases: list[Figures]) -> list[str]:
     overhead = sum(f["coordinator_per_task"] for f in cases) / len(cases)
     n, k = _ON_PAPER
     shared, told = n * c / k, k * k * overhead
-    # One machine against k workers: n c = n c/k + r k o, with r = max(8, k).
+    # One machine against k workers: n c = n c/k + r k o, with r = max(16, k).
     even = {
-        workers: max(8, workers) * workers * overhead / (c * (1 - 1 / workers))
+        workers: usual_rounds(workers) * workers * overhead / (c * (1 - 1 / workers))
         for workers in (8, 64)
     }
     pays = " and ".join(f"{e:,.0f} rows with {w} workers" for w, e in even.items())
     return [
-        "An epoch over N rows on K workers, with a shard each and r = max(8, K) rounds, costs "
+        "An epoch over N rows on K workers, with a shard each and r = max(16, K) rounds, costs "
         f"about N c/K + r K o: c = {1e6 * c:.2f} µs per row (the largest sets above) and "
         f"o = {1e3 * overhead:.2f} ms of the coordinator per task (the mean).",
         "",

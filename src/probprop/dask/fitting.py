@@ -85,7 +85,7 @@ def fit(
         for each thread of the cluster. They decide the result: give a number if it must not
         depend on the size of the cluster.
     rounds : int, default=None
-        Rounds of an epoch; None is the number of shards, and at least 8.
+        Rounds of an epoch; None is the number of shards, and at least 16.
     checkpoint : str or path-like, default=None
         A file for the state of the training, written after a round, at most once a second. The
         same call goes on from it to the same bits; other data or settings are refused. That of

@@ -56,8 +56,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     n_jobs : int, default=None
         None is one thread, which takes one row after the other. A number, or -1 for all
         processors, lets that many threads, of which eight can be of use, share the passes of one
-        `fit` in rounds: for a hundred thousand rows or more. The result differs from that of None
-        a little, but does not depend on the number of threads. `partial_fit` and predictions
+        `fit` in rounds: for some hundred thousand rows or more. The result differs from that of
+        None a little, but does not depend on the number of threads. `partial_fit` and predictions
         ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error.

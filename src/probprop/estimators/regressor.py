@@ -85,7 +85,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     n_jobs : int, default=None
         None is one thread and the algorithm of [PBP15]. A number, or -1 for all processors, lets
         that many threads, of which eight can be of use, share the passes of one `fit` in rounds:
-        for a hundred thousand rows or more. The result differs from that of None a little, but
+        for some hundred thousand rows or more. The result differs from that of None a little, but
         does not depend on the number of threads. `partial_fit` and predictions ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error.

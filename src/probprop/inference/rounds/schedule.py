@@ -10,7 +10,7 @@ from numpy.random import SeedSequence, default_rng
 
 from probprop._types import Array
 
-FEWEST_ROUNDS = 8
+FEWEST_ROUNDS = 16
 """The fewest rounds that an epoch should have: the more, the closer to one pass."""
 _WARM_UP = 2000  # rows that are absorbed one after the other before the first round
 _FEWEST_IN_PART = 8  # rows of a shard in the first round

@@ -152,7 +152,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         "mean log-likelihood of test rows, in target units; of classes minus the log-loss; the "
         "difference is eight shards − one piece, ± its standard error over the splits",
         "processor time: that of eight shards in one thread over that of one piece; on sets of "
-        "this size, whose slices have a hundred rows, most of it is the cost of a call",
+        "this size, whose slices have some fifty rows, most of it is the cost of a call",
         f"worse by more than a standard error: {names or 'nowhere'}",
     ]
 
