@@ -23,6 +23,7 @@ ORDER = (
         "probprop._kernel",
         "probprop._atomic",
         "probprop.toy",
+        "probprop.web",
     ),
     tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
     ("probprop.reference", "probprop.predictive"),

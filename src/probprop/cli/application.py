@@ -16,7 +16,9 @@ from probprop._version import __version__
 from probprop.cli import (
     active,
     judging,
+    playing,
     prediction,
+    reporting,
     showing,
     training,
 )
@@ -32,6 +34,7 @@ A table in (CSV, TSV, Parquet), predictions with error bars out.
 \b
 Examples:
   probprop demo
+  probprop play
   probprop fit houses.csv --target price -o houses.pbp
   probprop predict houses.pbp new.csv -o predicted.csv
   probprop evaluate houses.pbp sold.csv
@@ -44,9 +47,11 @@ app = typer.Typer(
     help=_HELP, rich_markup_mode=None, invoke_without_command=True, pretty_exceptions_enable=False
 )
 app.command(epilog=showing.DEMO_EXAMPLES)(showing.demo)
+app.command(epilog=playing.PLAY_EXAMPLES)(playing.play)
 app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
+app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
 app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)

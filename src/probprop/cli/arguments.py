@@ -19,6 +19,13 @@ Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write.")]
+Static = Annotated[
+    bool, typer.Option("--static", help="A report of pictures only, without the what-if page.")
+]
+NoRows = Annotated[
+    bool,
+    typer.Option("--no-rows", help="A report without rows of the table or counts of them."),
+]
 
 _FROM = "Columns to predict from."
 Features = Annotated[

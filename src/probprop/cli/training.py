@@ -18,12 +18,15 @@ from probprop.cli.arguments import (
     Hidden,
     Memory,
     Model,
+    NoRows,
     Report,
+    Static,
     check_range,
     column_names,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.destinations import check_destinations, check_replaces_model
+from probprop.cli.holding_out import hold_out
 from probprop.cli.models import load_table_model, save_model
 from probprop.cli.recipes import (
     Choosing,
@@ -37,7 +40,8 @@ from probprop.cli.recipes import (
     check_no_budget,
     takes_one_network,
 )
-from probprop.cli.scores import judge, show, show_scores, write_model_report
+from probprop.cli.reporting import check_page_options, plan_report
+from probprop.cli.scores import judge, show, show_scores
 from probprop.cli.tables import (
     Na,
     na_texts,
@@ -52,7 +56,6 @@ from probprop.table.seed import DEFAULT_SEED
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import Array
     from probprop.table import TableModel
     from probprop.table.target import Task
 
@@ -162,6 +165,8 @@ def fit(
         bool, typer.Option("--no-refit", help="Keep the model that was judged.")
     ] = False,
     report: Report = None,
+    static: Static = False,
+    no_rows: NoRows = False,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -201,6 +206,7 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
     """
+    check_page_options(report, static=static, no_rows=no_rows)
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
     reasons = [*options.given, *(["--error"] if error else [])]
@@ -264,7 +270,7 @@ def fit(
                 na=texts,
             )
 
-    train, test = _split(frame, test_fraction, seed, labels)
+    train, test = hold_out(frame, test_fraction, seed, labels)
     refit = len(test) > 0 and not no_refit
     model = fitted(train, "fitting", recipe.first(again=refit))
     for line in recipe.choice(model.estimator).splitlines():
@@ -276,11 +282,15 @@ def fit(
         if not terminal.quiet:
             show_scores(terminal, model, judge(model, test))
     if report is not None:
-        held_out = len(test) > 0
-        write_model_report(report, model, test if held_out else train, held_out=held_out)
+        rows, held_out = (test, True) if len(test) else (train, False)
+        options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}
+        planned = plan_report(model, rows, held_out=held_out, **options_of_page)
+        planned.write(report, model)
         terminal.say(f"wrote {report}")
     if refit:
         model = fitted(frame, "fitting again on all", recipe.again(model.estimator))
+        if report is not None and not static:
+            planned.write(report, model)  # what `predict` will say
     save_model(model, output)
     facts = [
         plural(model.estimator.n_samples_seen_, "row"),
@@ -362,29 +372,3 @@ def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: 
     if len(targets) == 1 and (decided == "classification" or "--task" in words):
         terminal.say(f"{targets[0]!r} holds {words}")
     return decided
-
-
-def _split(
-    frame: DataFrame, fraction: float, seed: int, labels: Array | None
-) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows, at least one unless the share is 0.
-
-    The training rows keep at least one row of every class: the model cannot learn a class that
-    it does not see.
-    """
-    import numpy as np
-
-    n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
-    if n_test >= len(frame):
-        raise ValueError(
-            f"the table has {plural(len(frame), 'row')}, too few to hold out a share of "
-            f"{fraction:g}: give more rows or --test-fraction 0"
-        )
-    order = np.random.RandomState(seed).permutation(len(frame))
-    if labels is not None and n_test:
-        _, last = np.unique(labels[order][::-1], return_index=True)
-        last = len(order) - 1 - last  # the last row of each class, in this order
-        order = np.concatenate([np.delete(order, last), order[last]])
-        n_test = min(n_test, len(order) - len(last))
-    # In the order of the file, so that the fit depends on the seed in one way only.
-    return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]

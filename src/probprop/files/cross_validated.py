@@ -123,9 +123,18 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     g = transformation_of(model)
     if model.choice_.candidate.power != (None if g is None else g.power):
         raise ValueError("the transformation is not that of the candidate that was chosen")
+    if model.choice_.candidate.noise not in _possible_noise(model.calibration_):
+        raise ValueError("the noise is not that of the candidate that was chosen")
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
+
+
+def _possible_noise(calibration: Any) -> set[str]:
+    """Return what a candidate may have asked for that was calibrated like this."""
+    if not hasattr(calibration, "noise"):  # of labels
+        return {"auto"}
+    return {"auto", "constant" if calibration.noise is None else "input"}
 
 
 def _check_members(model: Any) -> None:

@@ -156,7 +156,7 @@ def _job(task: Task) -> Any:
         posterior.beta_noise,
         posterior.alpha_prior,
         posterior.beta_prior,
-        INFORMATIVE_RATIO,
+        task.informative_ratio,
         rows.X,
         y if y.ndim == 2 else y[:, np.newaxis],
         task.likelihood.name,

@@ -65,7 +65,8 @@ def compare(
 
     Each method is fitted on nine tenths of the rows and judged on the others, several times,
     all on the same random splits. The one with the highest log-likelihood stands first; p is
-    the probability of so large a lead by chance.
+    the probability of so large a lead by chance. The last line is without features: the mean and
+    standard deviation of the test rows for all of them.
     """
     check_range("--splits", splits, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 // 1000 - 1)
@@ -85,7 +86,8 @@ def compare(
     if not rows:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
     records = own_data.records(rows)
-    table = cells(own_data.COLUMNS, records)
+    header, lines = cells(own_data.COLUMNS, records)
+    table = header, [*lines, own_data.alone(y, rows)]
     terminal.table(*table)
     notes = [own_data.verdict(records), *failed, *_left_out(names, wanted, method is None)]
     for note in notes:

@@ -241,10 +241,22 @@ def test_scores_frames_pickles_and_threads() -> None:
 
 
 def test_what_is_compared() -> None:
-    good = usual_candidates("good", 500, OF_LABELS)
-    assert {c.memory for c in good} == {3.0, 10.0, 30.0}
-    assert {c.n_bins for c in good} == {None, 16}
-    assert [c.memory for c in usual_candidates("fast", 500, OF_LABELS)] == [10.0, 10.0]
+    few, many = (usual_candidates("good", n, OF_LABELS) for n in (500, OF_LABELS.rows[0]))
+    assert {c.memory for c in [*few, *many]} == {10.0, 30.0}
+    plain = {(None, ()), (None, (50, 50))}
+    assert {(c.n_bins, c.layers) for c in few} - plain == {
+        (None, (10,)),
+        (None, (20,)),
+        (None, (50,)),
+        (16, (50,)),
+    }
+    assert {(c.n_bins, c.layers) for c in many} - plain == {(None, (100,)), (32, (100,))}
+    fast = usual_candidates("fast", 500, OF_LABELS)
+    assert [(c.n_bins, c.layers, c.memory) for c in fast] == [
+        (None, (50,), 10.0),
+        (16, (50,), 10.0),
+    ]
+    assert len(usual_candidates("best", 500, OF_LABELS)) == 20
 
 
 def test_refusals() -> None:

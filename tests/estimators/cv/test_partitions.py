@@ -14,11 +14,9 @@ from sklearn.model_selection import KFold
 
 from cv_folds import ByHand, drawn_folds
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
-from probprop.estimators.cv import base as base_module
-from probprop.estimators.cv import candidates as candidates_module
 from probprop.estimators.cv import race as race_module
 from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.candidates import Budget, n_first_folds
+from probprop.estimators.cv.candidates import OF_LABELS, OF_VALUES, Budget, n_first_folds
 from probprop.estimators.cv.class_calibration import LabelsJudge
 from probprop.estimators.cv.folds import Encodings, Fold, dealt_by_value, make_folds
 from probprop.estimators.cv.race import Race, race
@@ -54,7 +52,7 @@ def contest(n_first: int | None = None, *, again: bool = False) -> Contest:
         encodings,
         y,
         folds,
-        ValuesJudge(Gaussian()),
+        ValuesJudge(Gaussian(), noise="constant"),  # so that nothing has to follow a race
         n_first=n_first,
         again=others if again else (),
     )
@@ -98,16 +96,15 @@ def test_candidates_are_compared_on_the_first_folds(n_first: int) -> None:
 
 
 def test_how_many_folds_come_first() -> None:
-    many, very_many = candidates_module.MANY_ROWS, candidates_module.VERY_MANY_ROWS
+    many, very_many = OF_VALUES.rows
     assert [n_first_folds(n) for n in (2, many - 1)] == [None, None]
     assert [n_first_folds(n) for n in (many, very_many - 1, very_many, 10**9)] == [2, 2, 1, 1]
+    assert [n_first_folds(n, OF_LABELS) for n in (2, 999, 1_000, 2_000)] == [None, None, 2, 1]
 
 
 @pytest.mark.parametrize(("very_many", "n_first"), [(10**6, 2), (60, 1)])
 def test_many_rows(monkeypatch: pytest.MonkeyPatch, very_many: int, n_first: int) -> None:
-    monkeypatch.setattr(candidates_module, "MANY_ROWS", 50)
-    monkeypatch.setattr(candidates_module, "VERY_MANY_ROWS", very_many)
-    monkeypatch.setattr(base_module, "MANY_ROWS", 50)
+    monkeypatch.setattr(ValuesJudge, "usual", replace(OF_VALUES, rows=(50, very_many)))
     X, y = waves(60)
     model = small().fit(X, y)
     [folds] = drawn_folds(60, 4, n_partitions=1)

@@ -18,7 +18,7 @@ from probprop.estimators.cv.folds import Encodings, make_folds
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.progress import RaceBar
 from probprop.estimators.cv.race import Race, race
-from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, cut
+from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, chosen, cut
 from probprop.estimators.cv.trainings import Contest
 from probprop.inference import training
 from probprop.inference.likelihoods import Gaussian
@@ -43,6 +43,25 @@ RAW, BINS, DEEP = Candidate(None), Candidate(32), Candidate(32, (50, 50))
 
 def outcomes(runners: list[Runner], n_epochs: int) -> list[str]:
     return [runner.curve.outcome for runner in cut(runners, n_epochs)]
+
+
+def test_a_candidate_that_costs_less_wins_if_it_is_hardly_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The differences are 0.05 ± 0.05 for the second, 0.1 without an error for the first."""
+    cost = {RAW: 1.0, replace(RAW, memory=10.0): 1.0, BINS: 2.0, DEEP: 3.0}
+    monkeypatch.setattr(Runner, "work", property(lambda self: cost[self.curve.candidate]))
+    deep = runner(DEEP, -0.5)
+    bins, other = runner(BINS, -0.55, spread=0.1), runner(replace(RAW, memory=10.0), -0.6)
+    runners = [other, bins, deep]
+    assert [chosen(runners, n_errors) for n_errors in (0.0, 0.9, 1.1, 5.0)] == [2, 2, 1, 1]
+    # Of those that cost the same the better one, whatever their order.
+    both = [runner(RAW, -0.52, spread=0.1), runner(replace(RAW, memory=10.0), -0.51, spread=0.1)]
+    assert chosen([*both, deep], 1.0) == 1
+    assert chosen([*both[::-1], deep], 1.0) == 0
+    # One that never was judged, or was not finite, does not win.
+    never = replace(both[0], best=None)
+    assert chosen([never, deep], 1.0) == 1
 
 
 def test_one_memory_of_each_form_is_left() -> None:
@@ -101,7 +120,7 @@ def run(budget: Budget, clock: Callable[[], float], **options: Any) -> Race:
     X = rng.standard_normal((40, 2))
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
     folds = make_folds(4, X, y, None, rng)
-    judge = ValuesJudge(Gaussian())
+    judge = ValuesJudge(Gaussian(), noise="constant")  # so that nothing has to follow
     contest = Contest(Encodings(X, np.dtype(np.float32)), y, folds, judge)
     return race(CANDIDATES, contest, budget, clock=clock, **options)
 
@@ -140,7 +159,7 @@ def test_time_does_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_share_that_is_done_grows_to_the_end() -> None:
     shares: list[float] = []
     run(Budget((20, 40)), lambda: 0.0, report=shares.append)
-    assert len(shares) == 4
+    assert len(shares) == 5  # one for every ten epochs, and the end
     assert sorted(shares) == shares
     assert shares[0] > 0.0
     assert shares[-1] == 1.0
@@ -168,7 +187,7 @@ def test_verbose_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_budgets() -> None:
-    assert read_budget(60) == Budget((20, 40, 80, 160, 320, 640, 1280), 60.0)
+    assert read_budget(60) == Budget((20, 40, 80, 160, 320, 640, 1280), 60.0, 20.0)
     best = usual_candidates("best", 5_000)
     assert {c.n_bins for c in best} == {None, 64, 128}
     assert {c.layers for c in best} == {(50,), (50, 50), (100, 100)}

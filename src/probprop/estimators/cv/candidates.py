@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -20,11 +19,14 @@ from probprop.estimators.validation import (
 from probprop.predictive.words import short_repr
 
 MANY_ROWS = 5_000
-"""From so many rows on, more bins are tried: there are enough rows to fill them."""
+"""Of a regression: from so many rows on, more bins are tried, since there are rows to fill them."""
 
 VERY_MANY_ROWS = 20_000
 
 _CHECKS = (20, 40, 80, 160, 320)
+
+Noise = Literal["auto", "constant", "input"]
+"""What the noise of a regression depends on."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Candidate:
     power : float or None, default=None
         Of the targets of a regression, all above 0, that the networks predict: the power of
         `BoxCox`, between 0, the logarithm, and 1; None: targets as they are.
+    noise : {"auto", "constant", "input"}, default="auto"
+        Of a regression, after calibration: the same everywhere, or larger and smaller with the
+        inputs, as a noise network says that learns from the rows held out. "auto" takes that
+        network where it gains anything on rows that it has not seen.
 
     Examples
     --------
@@ -52,12 +58,15 @@ class Candidate:
     Candidate(n_bins=32, hidden=(20,), memory=None)
     >>> Candidate(power=0.5)
     Candidate(n_bins=None, hidden=(50,), memory=None, power=0.5)
+    >>> Candidate(noise="constant")
+    Candidate(n_bins=None, hidden=(50,), memory=None, noise='constant')
     """
 
     n_bins: int | None = None
     hidden: int | Sequence[int] = (50,)
     memory: float | None = None
     power: float | None = None
+    noise: Noise = "auto"
 
     def __post_init__(self) -> None:
         if self.n_bins is not None:
@@ -71,11 +80,13 @@ class Candidate:
         vars(self)["hidden"] = tuple(sizes)
         if self.power is not None:
             check_share("power of a candidate", self.power)
+        check_option("noise of a candidate", self.noise, list(get_args(Noise)))
 
     def __repr__(self) -> str:
-        power = [] if self.power is None else [f"power={self.power!r}"]
-        parts = [f"{name}={getattr(self, name)!r}" for name in ("n_bins", "hidden", "memory")]
-        return short_repr(self, *parts, *power)
+        usual = {"power": None, "noise": "auto"}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = {k: v for k, v in values.items() if k not in usual or v != usual[k]}
+        return short_repr(self, *(f"{k}={v!r}" for k, v in shown.items()))
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -83,9 +94,9 @@ class Candidate:
         return tuple(check_layer_sizes(self.hidden))
 
     @property
-    def form(self) -> tuple[int | None, tuple[int, ...], float | None]:
-        """Encoding, layers and power: candidates of one form differ in their memory only."""
-        return self.n_bins, self.layers, self.power
+    def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
+        """All but the memory: candidates of one form differ in that only."""
+        return self.n_bins, self.layers, self.power, self.noise
 
 
 @dataclass(frozen=True)
@@ -98,10 +109,13 @@ class Budget:
         Epochs after which the candidates are compared, ascending.
     seconds : float or None, default=None
         Of processor time, that of all threads of the process together; None has no bound.
+    most_after : float, default=inf
+        Seconds that may be left for a noise network, which else is not tried.
     """
 
     checks: tuple[int, ...] = _CHECKS
     seconds: float | None = None
+    most_after: float = np.inf
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
@@ -121,8 +135,8 @@ def read_budget(budget: Any) -> Budget:
 
     Examples
     --------
-    >>> read_budget("fast").checks, read_budget(30).seconds
-    ((20, 40, 80), 30.0)
+    >>> read_budget("fast").checks, read_budget(30).seconds, read_budget(30).most_after
+    ((20, 40, 80), 30.0, 10.0)
     """
     if isinstance(budget, str):
         check_option("budget", budget, list(BUDGETS))
@@ -132,32 +146,76 @@ def read_budget(budget: Any) -> Budget:
             f"budget must be one of {list(BUDGETS)} or seconds of processor time, not bool."
         )
     check_above("budget", budget, 0.0)
-    return Budget(BUDGETS["best"].checks, float(budget))
+    return Budget(BUDGETS["best"].checks, float(budget), budget / 3.0)
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Encodings, layers and memories that are compared.
+
+    Parameters
+    ----------
+    n_bins : int
+        Ramps per column.
+    plain, ramped : tuple of tuple of int
+        Units of the hidden layers on the columns alone, and beside ramps. The first of each is
+        that of the budget "fast".
+    memories : tuple of float or None
+        The first is that of the budget "fast".
+    """
+
+    n_bins: int
+    plain: tuple[tuple[int, ...], ...]
+    ramped: tuple[tuple[int, ...], ...]
+    memories: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What ``candidates="auto"`` is made of, beside the columns alone.
+    """What ``candidates="auto"`` is made of, and how candidates are compared.
 
     Parameters
     ----------
-    bins : tuple of int
-        Ramps per column: of few rows, from `MANY_ROWS` on, and of the budget "best" besides.
-    memories : tuple of float or None
-        The first is that of the budget "fast".
+    few, many : Forms
+        With few rows, and with many.
+    most_bins : int
+        Of the budget "best" besides.
     powers : bool, default=False
         Whether the best candidate is tried with a power of the targets, if all are above 0.
+    rows : tuple of int, default=(MANY_ROWS, VERY_MANY_ROWS)
+        From which on there are many, and the race is run on two folds; and from which on it is
+        run on one.
+    n_errors : float, default=0.0
+        A candidate that costs less than the leader is chosen if it is behind by no more than so
+        many standard errors of their difference.
     """
 
-    bins: tuple[int, int, int]
-    memories: tuple[float | None, ...]
+    few: Forms
+    many: Forms
+    most_bins: int
     powers: bool = False
+    rows: tuple[int, int] = (MANY_ROWS, VERY_MANY_ROWS)
+    n_errors: float = 0.0
 
 
-OF_VALUES = Usual(bins=(32, 64, 128), memories=(10.0, 30.0, None), powers=True)
+_ONE_OR_TWO = ((50,), (50, 50))
+_OF_FEW_VALUES = Forms(32, _ONE_OR_TWO, _ONE_OR_TWO, (10.0, 30.0, None))
+OF_VALUES = Usual(
+    _OF_FEW_VALUES, many=replace(_OF_FEW_VALUES, n_bins=64), most_bins=128, powers=True
+)
 """What is compared for a regression."""
-OF_LABELS = Usual(bins=(16, 16, 64), memories=(10.0, 3.0, 30.0))
-"""What is compared for a classification."""
+OF_LABELS = Usual(
+    few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
+    many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
+    most_bins=128,
+    rows=(1_000, 2_000),
+    n_errors=1.0,
+)
+"""What is compared for a classification.
+
+With few rows, differences in log-loss on those held out are mostly chance, and what costs less is
+as good on new rows, or better. Two layers on ramps over-fit; one wide layer does not.
+"""
 
 
 def usual_candidates(
@@ -166,7 +224,7 @@ def usual_candidates(
     usual: Usual = OF_VALUES,
     bins_that_fit: Callable[[int], int] = int,
 ) -> list[Candidate]:
-    """Return the candidates of ``candidates="auto"``, those that cost least first.
+    """Return the candidates of ``candidates="auto"``.
 
     Parameters
     ----------
@@ -184,26 +242,32 @@ def usual_candidates(
     >>> len(usual_candidates("good", n_rows=500))
     12
     """
-    few, many, most = usual.bins
-    ramps = [many if n_rows >= MANY_ROWS else few, *([most] if budget == "best" else [])]
-    fitting = (n_bins for n_bins in map(bins_that_fit, ramps) if n_bins > 1)
-    bins: list[int | None] = [None, *dict.fromkeys(fitting)]
-    if budget == "fast":
-        return [Candidate(n_bins, (50,), usual.memories[0]) for n_bins in bins]
-    hidden: list[tuple[int, ...]] = [(50,), (50, 50)]
-    if budget == "best":
-        hidden = [*hidden, (100, 100)]
-    return [Candidate(*settings) for settings in product(bins, hidden, usual.memories)]
+    forms = usual.few if n_rows < usual.rows[0] else usual.many
+    ramps = [forms.n_bins, *([usual.most_bins] if budget == "best" else [])]
+    fitting = dict.fromkeys(n_bins for n_bins in map(bins_that_fit, ramps) if n_bins > 1)
+    layers: dict[int | None, tuple[tuple[int, ...], ...]] = {None: forms.plain}
+    layers |= dict.fromkeys(fitting, forms.ramped)
+    deeper = ((100, 100),) if budget == "best" else ()
+    found = [
+        Candidate(n_bins, hidden, memory)
+        for n_bins, sizes in layers.items()
+        for hidden in (*sizes, *deeper)
+        for memory in forms.memories
+    ]
+    if budget != "fast":
+        return found
+    return [Candidate(n_bins, sizes[0], forms.memories[0]) for n_bins, sizes in layers.items()]
 
 
-def n_first_folds(n_rows: int) -> int | None:
+def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:
     """Return how many folds a race is run on; None: all of them.
 
     The more rows are held out, the fewer folds tell candidates apart.
     """
-    if n_rows < MANY_ROWS:
+    many, very_many = usual.rows
+    if n_rows < many:
         return None
-    return 2 if n_rows < VERY_MANY_ROWS else 1
+    return 2 if n_rows < very_many else 1
 
 
 def read_candidates(
@@ -226,6 +290,11 @@ def read_candidates(
         raise ValueError("candidates must have at least one entry. Got none.")
     if len(set(found)) < len(found):
         raise ValueError(f"candidates must differ from each other. Got {found}.")
+    if len({replace(candidate, noise="auto") for candidate in found}) < len(found):
+        raise ValueError(
+            'candidates must differ in more than their noise: they train alike, and noise="auto" '
+            f"judges both kinds of noise on the rows held out. Got {found}."
+        )
     return found
 
 

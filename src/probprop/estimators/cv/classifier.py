@@ -22,9 +22,10 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side
     by side on the folds, and are compared again and again by the log-loss of the rows held out;
-    those that fall behind are dropped. The networks of the winner's folds are the ensemble:
-    nothing is trained again. One temperature, found on the rows held out, corrects how sure they
-    are.
+    those that fall behind are dropped. The winner is the best one, or one that costs less and is
+    behind by no more than a standard error of the difference. The networks of its folds are the
+    ensemble: nothing is trained again. One temperature, found on the rows held out, corrects how
+    sure they are.
 
     Parameters
     ----------
@@ -34,14 +35,18 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         scikit-learn, or what one yields. Every network knows all classes, also those of which its
         fold has no row.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto": columns alone or with 16 ramps each, one or two layers of 50,
-        memory 3, 10 or 30.
+        What is compared. "auto" with fewer than 1,000 rows: columns alone, with no hidden layer,
+        one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
+        rows: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
+        each and a layer of 100; these are compared on two folds, from 2,000 rows on on one, and
+        only the winner learns the others. The memory is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
-        layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 64 ramps and
-        two layers of 100 too. A number is seconds of processor time, all threads together, of the
-        whole process: candidates that cost too much are left out, and the result depends on the
-        speed of the machine.
+        layer of 50 (100), memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with
+        128 ramps and two layers of 100 too. A number is seconds of processor time, all threads
+        together, of the whole process, and the result depends on the speed of the machine:
+        candidates that cost too much are left out, and where the race leaves time the best one
+        learns further partitions of the rows, up to six. ``choice_.ended`` says why it ended.
     missing : {"error", "marginalize"}, default="error"
         How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
         the mean and the variance of its feature in the training data.
@@ -65,9 +70,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         The network of every fold, those of the first partition of the rows first. They take rows
         as `encoding_` gives them, and are not calibrated.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows,
-        else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
-        make finite predictions.
+        How often the rows were parted into folds: 2 with an int `cv` and fewer than 1,000 rows,
+        else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as well where Ctrl-C
+        left no time for the second, or its networks did not make finite predictions.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice

@@ -20,6 +20,7 @@ from probprop_lab.experiments.harness.columns import (
     Record,
     Table,
     cells,
+    number,
     share,
     text,
     times,
@@ -174,7 +175,8 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per set and method: means and standard errors over the splits.
 
     ``gap`` is the log-loss minus that of MLPClassifier, over the splits both were run on; its
-    standard error has the correction for splits that share rows (`standings.lead`).
+    standard error has the correction for splits that share rows (`standings.lead`). ``rank`` is
+    that in log-loss among the methods of the set, over the splits they share.
     """
     sets, methods = list(class_sets.SIZES), list(class_methods.KNOWN)
 
@@ -186,7 +188,24 @@ def records(rows: Sequence[Row]) -> list[Record]:
         for row in rows
         if row["method"] == class_methods.BASE
     }
-    return [_record(list(group), base) for _, group in groupby(sorted(rows, key=key), key)]
+    found = [_record(list(group), base) for _, group in groupby(sorted(rows, key=key), key)]
+    ranks = standings.ranks(_ranked(rows, found), "log_loss")
+    return [{**r, "rank": ranks.get(r["dataset"], {}).get(r["method"])} for r in found]
+
+
+def _ranked(rows: Sequence[Row], records: Sequence[Record]) -> list[Row]:
+    """Return the rows to rank: without a method that has a single split of a set, if others have
+    more. Ranks are over the splits that all have, and one split says little.
+    """
+    most: dict[str, int] = {}
+    for record in records:
+        most[record["dataset"]] = max(record["n_splits"], most.get(record["dataset"], 0))
+    left_out = {
+        (record["dataset"], record["method"])
+        for record in records
+        if record["n_splits"] == 1 < most[record["dataset"]]
+    }
+    return [row for row in rows if (row["dataset"], row["method"]) not in left_out]
 
 
 def _record(rows: Sequence[Row], base: dict[tuple[str, int, int], Row]) -> Record:
@@ -226,7 +245,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         "mean ± standard error over the splits; calibration error: of the predicted class, in "
         f"{N_BINS} bins of its probability; above {class_methods.BASE}: mean difference in "
         "log-loss over the same splits, negative where it is better, ± its standard error, "
-        "corrected for splits that share rows; seconds: of one fit on one thread"
+        "corrected for splits that share rows; rank: in log-loss, over the splits that the methods "
+        "of a set share, without those that have a single split; seconds: of one fit on one thread"
     ]
     ours = [name for name in class_methods.KNOWN if name.startswith("PBP")]
     lines += [against(records, name) for name in ours]
@@ -276,6 +296,8 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
             "errors, and the median share of its seconds"
         )
         found.append((title, (header, lines)))
+    if any(record["rank"] is not None for record in records):
+        found.append(("Mean ranks in log-loss", standings.rank_table(records)))
     made = [record for record in records if record["memories"] is not None]
     if made:
         found.append(("What was chosen (number of splits)", cells(auto.CHOICES, made)))
@@ -299,10 +321,11 @@ def _line(method: str, records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="classification",
     title="Classification beside others",
-    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, memory 10), "
-    "beside scikit-learn's logistic regression, multi-layer "
-    "perceptron and Gaussian process, out of the box on standardised features. Ten random "
-    "stratified splits, nine tenths of the rows to fit and one tenth to test.",
+    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, memory 10), and "
+    "PBPClassifierCV, which chooses its settings by cross-validation, beside scikit-learn's "
+    "logistic regression, multi-layer perceptron and Gaussian process, out of the box on "
+    "standardised features, and two kinds of boosted trees. Ten random stratified splits, nine "
+    "tenths of the rows to fit and one tenth to test.",
     jobs=jobs,
     measure=measure,
     records=records,
@@ -312,6 +335,7 @@ EXPERIMENT = Experiment(
         Column("splits", text("n_splits")),
         Column("accuracy", share("accuracy"), "Scores"),
         Column("log-loss", with_error("log_loss"), "Scores"),
+        Column("rank", number("rank"), "Scores"),
         Column(f"above {class_methods.BASE}", with_error("gap"), "Scores"),
         Column("calibration error", with_error("calibration_error"), "Calibration and time"),
         Column("seconds", times("seconds"), "Calibration and time"),

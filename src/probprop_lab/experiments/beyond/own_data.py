@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array
+from probprop.metrics.alone import mean_alone
 from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import field
 from probprop_lab.experiments.harness import benchmark, methods, standings
@@ -204,6 +205,26 @@ def records(rows: Sequence[Row]) -> list[Record]:
         mean, se, p = none if record is means[0] else standings.lead(gaps, share)
         found.append({**record, **field.gain(record), "behind": mean, "behind_se": se, "p": p})
     return found
+
+
+def alone(y: Array, rows: Sequence[Row]) -> list[str]:
+    """Return the cells of one more line: the mean of the test rows, the same for all of them.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets of the whole table.
+    rows : sequence of dict
+        Of the methods: their splits are taken.
+    """
+    seeds = sorted({row["seed"] for row in rows})
+    found = [mean_alone(y[split(len(y), seed)[1]]) for seed in seeds]
+    scores = [each for each in found if each is not None]  # not all targets are the same
+    if not scores:
+        return ["mean alone", *("" for _ in COLUMNS[1:])]
+    mean = {k: float(np.mean([each[k] for each in scores])) for k in scores[0]}
+    of_methods = {"behind": None, "behind_se": None, "p": None, "seconds": None}
+    return ["mean alone", *(column.show({**mean, **of_methods}) for column in COLUMNS[1:])]
 
 
 def _by_split(rows: Sequence[Row], method: str) -> dict[int, float]:

@@ -14,7 +14,11 @@ from probprop_lab.experiments.harness.columns import Record, Table, text, times
 from probprop_lab.experiments.harness.comparison import TOLERANCE
 from probprop_lab.experiments.harness.job import Row
 
-_LOSS = {"log_likelihood": -1.0, "crps": 1.0}  # the sign that makes a measure a loss
+_LOSS = {
+    "log_likelihood": -1.0,
+    "crps": 1.0,
+    "log_loss": 1.0,
+}  # the sign that makes a measure a loss
 
 
 def ranks(rows: Sequence[Row], measure: str = "log_likelihood") -> dict[str, dict[str, float]]:
@@ -27,7 +31,7 @@ def ranks(rows: Sequence[Row], measure: str = "log_likelihood") -> dict[str, dic
     ----------
     rows : sequence of dict
     measure : str, default="log_likelihood"
-        The highest is the best for "log_likelihood", the lowest for "crps".
+        The highest is the best for "log_likelihood", the lowest for "crps" and "log_loss".
 
     Returns
     -------
@@ -62,8 +66,8 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
     Parameters
     ----------
     records : sequence of dict
-        One per set and method, with ``rank`` and ``crps_rank``, ``gain`` and ``gain_se`` (the
-        log-likelihood above PBP's, and its standard error) and ``slower``.
+        One per set and method, with ``rank`` and, where they are known, ``crps_rank``, ``gain``
+        and ``gain_se`` (the log-likelihood above PBP's, and its standard error) and ``slower``.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
     for method in dict.fromkeys(record["method"] for record in ranked):
         own = [record for record in ranked if record["method"] == method]
         common = [record for record in own if record["dataset"] in complete]
-        slower = [record["slower"] for record in own if record["slower"] is not None]
+        slower = _known(own, "slower")
         found.append(
             {
                 "method": method,
@@ -102,8 +106,13 @@ def mean_ranks(records: Sequence[Record]) -> list[Record]:
     return sorted(found, key=lambda record: record["mean_rank"])
 
 
+def _known(records: Sequence[Record], key: str) -> list[float]:
+    return [record[key] for record in records if record.get(key) is not None]
+
+
 def _mean(records: Sequence[Record], key: str) -> float | None:
-    return statistics.mean(record[key] for record in records) if records else None
+    known = _known(records, key)
+    return statistics.mean(known) if known else None
 
 
 def _count(records: Sequence[Record], sign: float) -> int | None:
@@ -111,7 +120,7 @@ def _count(records: Sequence[Record], sign: float) -> int | None:
 
     None where no difference has a standard error.
     """
-    known = [record for record in records if record["gain_se"] is not None]
+    known = [record for record in records if record.get("gain_se") is not None]
     beyond = [sign * record["gain"] > TOLERANCE * record["gain_se"] for record in known]
     return sum(beyond) if known else None
 

@@ -224,6 +224,24 @@ def test_the_notes_and_the_summary_count_the_sets() -> None:
     }
 
 
+def test_ranks_are_over_shared_splits_and_a_single_split_is_not_ranked() -> None:
+    # GP would be the best of wine, and with it only its one split would count.
+    rows = [*ROWS, row("wine", "GP", 0, 0.01), row("wine", "HistGB", 0, 0.5)]
+    rows += [row("wine", "HistGB", k, 0.15) for k in (1, 2)]
+    ranks = {(r["dataset"], r["method"]): r["rank"] for r in CLASSES.records(rows)}
+    wine = {name: ranks["wine", name] for name in ("PBP", "HistGB", "MLPClassifier", "GP")}
+    assert wine == {"PBP": 1.0, "HistGB": 2.0, "MLPClassifier": 3.0, "GP": None}
+    assert ranks["letter", "MLPClassifier"] == 1.0  # nobody has more than one split there
+    header, lines = dict(report.summaries(CLASSES, rows))["Mean ranks in log-loss"]
+    assert header[:3] == ["method", "mean rank", "on sets"]
+    assert not any("CRPS" in name or "PBP" in name for name in header)
+    assert [line[:3] for line in lines] == [
+        ["PBP", "1.50", "2"],
+        ["MLPClassifier", "2.00", "2"],
+        ["HistGB", "2.00", "1"],
+    ]
+
+
 def test_what_auto_chose_has_a_table_of_its_own() -> None:
     settings = {"chosen_bins": 16, "chosen_hidden": [50], "chosen_memory": 3.0}
     chosen = {**row("wine", "PBP 100", 9, 0.1), **settings, "chosen_epochs": 60}
