@@ -45,6 +45,17 @@ def summarize(
     return epochs
 
 
+def check_learned(history: list[Epoch]) -> None:
+    """Refuse a fit in which not one point could be absorbed: the weights are still the prior."""
+    n_skipped = sum(epoch.n_skipped_points for epoch in history)
+    if n_skipped and not any(epoch.n_points for epoch in history):
+        raise ValueError(
+            f"Nothing was learned: all {n_skipped} updates were skipped, because what the network "
+            "predicts of the targets overflows. Fit it with a smaller prior_rate or fewer layers, "
+            "on features that are standardised (standardize=True), or with dtype='float64'."
+        )
+
+
 class UpdateWarning(RuntimeWarning):
     """Many updates were undone or made in another way; no row was left out."""
 

@@ -43,6 +43,8 @@ class Part:
     by : "prediction" or "standard deviation"
     low, high : float or None
         Ends, in target units; None where there is none.
+    digits : int, default=3
+        Significant digits that tell the ends of neighbours apart.
 
     Examples
     --------
@@ -53,15 +55,17 @@ class Part:
     by: By
     low: float | None
     high: float | None
+    digits: int = 3
 
     def __str__(self) -> str:
         """Say which rows these are."""
         what = "predictions" if self.by == "prediction" else "predicted stds"
+        ends = [_size(end, self.digits) for end in (self.low, self.high) if end is not None]
         if self.low is None:
-            return f"where {what} are below {_size(self.high)}"
+            return f"where {what} are below {ends[0]}"
         if self.high is None:
-            return f"where {what} are above {_size(self.low)}"
-        return f"where {what} are between {_size(self.low)} and {_size(self.high)}"
+            return f"where {what} are above {ends[0]}"
+        return f"where {what} are between {ends[0]} and {ends[1]}"
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Honesty:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in values of JSON."""
-        part = {} if self.part is None else {**vars(self.part)}
+        of = self.part
+        part = {} if of is None else {"by": of.by, "low": of.low, "high": of.high}
         faults = [
             {"error_bars": word, "level": level, "inside": inside}
             for word, level, inside in self.faults
@@ -172,15 +177,16 @@ def _of_honest(p_value: float) -> str:
     return f"{share} of 1,000 honest models"
 
 
-def _size(value: float | None) -> str:
-    """Write an end with three significant digits.
+def _size(value: float, digits: int) -> str:
+    """Write an end with so many significant digits.
 
-    >>> _size(471_983.2), _size(0.012345), _size(-12.0)
-    ('472,000', '0.0123', '−12')
+    >>> _size(471_983.2, 3), _size(0.012345, 3), _size(-12.0, 3), _size(2011.3, 5)
+    ('472,000', '0.0123', '−12', '2,011.3')
     """
-    assert value is not None
-    rounded = float(f"{value:.2e}")
-    text = f"{rounded:,.0f}" if 1e3 <= abs(rounded) < 1e15 else f"{rounded:.3g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded) or 1.0)))
+    plain = 1e3 <= abs(rounded) < 1e15
+    text = f"{rounded:,.{decimals}f}" if plain else f"{rounded:.{digits}g}"
     return text.replace("-", "−")
 
 
@@ -282,11 +288,13 @@ def _parts(size: FloatArray, by: By) -> list[tuple[Part, Array]]:
     if len(size) < n_parts * _FEWEST:
         return []
     ends = [float(size[rows[-1]]) for rows in parts[:-1]]
-    # Standard deviations that are all the same, but for rounding, have no order.
-    if size[parts[-1][0]] - ends[0] <= 1e-6 * np.abs(size).max():
+    # Standard deviations that are nearly the same everywhere are no place to name.
+    least = 0.05 * ends[0] if by == "standard deviation" else 1e-6 * np.abs(size).max()
+    if ends[-1] - ends[0] <= least:
         return []
+    digits = next((n for n in range(3, 12) if len({_size(e, n) for e in ends}) == len(ends)), 12)
     lows, highs = [None, *ends], [*ends, None]
-    return [(Part(by, a, b), rows) for a, b, rows in zip(lows, highs, parts, strict=True)]
+    return [(Part(by, a, b, digits), rows) for a, b, rows in zip(lows, highs, parts, strict=True)]
 
 
 # ---- What chance does to honest error bars
