@@ -29,7 +29,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
-from probprop.inference.history import warn_of_counts
+from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import NOISE_TAILS, Likelihood, of_classes
 from probprop.inference.posterior import Epoch
@@ -280,7 +280,8 @@ def _train_network(
         check_target_scale(standardizer.y_scale)
     random_state: RandomState = check_random_state(model.random_state)
     none = Inputs(np.zeros((0, prepared.n_features)))
-    begun = training.start(plan, none, np.zeros(0), random_state, standardizer)
+    once = model.n_epochs == 1
+    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
     state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     sizes = tuple(summary.n for summary in prepared.summaries)
     n_rounds = usual_rounds(len(sizes)) if n_rounds is None else n_rounds
@@ -315,6 +316,7 @@ def _train_network(
     finally:
         if file is not None:
             file.flush()
+    check_learned(history)
     model.likelihood_ = likelihood  # type: ignore[assignment]
     n = sum(sizes)
     publish(model, Fitted(state.posterior, standardizer, history[-1], log_evidence, n), history)
