@@ -22,6 +22,9 @@ N_BINS = 40
 MOST_ROWS = 300
 """Rows that the page offers to begin with, each with all its cells."""
 
+MOST_SUMMARISED = 100_000
+"""Rows that ranges and counts are taken from."""
+
 _REACH = 2.0  # standard deviations around the mean, where no range is known
 _DAY = np.timedelta64(1, "D")
 
@@ -43,9 +46,20 @@ class Encoded:
     X: FloatArray
     y: Array
 
-    def take(self, rows: Array) -> Encoded:
-        """Return some of the rows."""
-        return Encoded(self.frame.iloc[rows], self.X[rows], self.y[rows])
+
+def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the rows of a frame, or as many as `most` of them, evenly spaced.
+
+    The frame of some keeps the index: rows are called by it.
+
+    Examples
+    --------
+    >>> some_rows(pd.DataFrame({"a": range(9)}), 3)["a"].tolist()
+    [0, 4, 8]
+    """
+    if len(frame) <= most:
+        return frame
+    return frame.iloc[np.linspace(0, len(frame) - 1, most).round().astype(np.intp)]
 
 
 def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
@@ -176,7 +190,10 @@ def _typical_date(parts: dict[str, float]) -> str:
 
 
 def _iso(when: Any, timed: bool) -> str:
-    return str(np.datetime_as_string(when, unit="s" if timed else "D"))
+    if not timed:
+        return str(np.datetime_as_string(when, unit="D"))
+    seconds = str(np.datetime_as_string(when, unit="ms"))
+    return seconds.removesuffix(".000")
 
 
 def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
@@ -191,7 +208,7 @@ def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
 def rows_to_begin_with(
     model: TableModel, rows: Encoded, observed: Array, predicted: FloatArray
 ) -> Tree:
-    """Return up to `MOST_ROWS` rows with their cells, what was observed and what was predicted.
+    """Return rows with their cells, what was observed and what was predicted.
 
     Parameters
     ----------
@@ -202,17 +219,13 @@ def rows_to_begin_with(
     predicted : ndarray of shape (n, K)
         Means; or the probabilities of the classes observed, (n, 1).
     """
-    n = len(rows.X)
-    at = np.linspace(0, n - 1, min(n, MOST_ROWS)).round().astype(np.intp)
-    some = rows.take(at)
     index = rows.frame.index
-    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(n)
+    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
     return {
-        "cells": [_cells(model, name, some) for name in model.features],  # column by column
-        "numbers": (numbers[at] + 1).tolist(),
-        "observed": observed[at],
-        "predicted": predicted[at],
-        "n_rows": n,
+        "cells": [_cells(model, name, rows) for name in model.features],  # column by column
+        "numbers": (numbers + 1).tolist(),
+        "observed": observed,
+        "predicted": predicted,
     }
 
 
