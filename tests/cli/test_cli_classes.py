@@ -19,7 +19,7 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.holding_out import hold_out
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.alone import shares_alone
-from probprop.metrics.verdict import class_verdict
+from probprop.metrics.class_verdict import class_verdict
 from probprop.table import read_table
 
 Captured = pytest.CaptureFixture[str]

@@ -87,7 +87,8 @@ class TestInABrowser:
         predicted = pd.read_parquet("predicted.parquet")
         browser.open(folder / "live.html")
         browser.evaluate("whatIfReady")
-        rows = predicted[["city", "rooms", "area", "new"]].to_json(orient="records")
+        cells = predicted[["city", "rooms", "area", "fixed"]].assign(new=predicted["new"] == "True")
+        rows = cells.to_json(orient="records")
         found = browser.evaluate(f"{rows}.map((row) => whatIf.predict(row)[0].mean)")
         np.testing.assert_allclose(found, predicted["mean"], rtol=1e-9)
         assert browser.said() == []

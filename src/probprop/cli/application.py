@@ -21,6 +21,7 @@ from probprop.cli import (
     reporting,
     showing,
     training,
+    updating,
 )
 from probprop.cli.console import Terminal, make_terminal
 
@@ -52,7 +53,7 @@ app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
 app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
-app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
+app.command(epilog=updating.UPDATE_EXAMPLES)(updating.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)

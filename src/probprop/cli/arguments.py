@@ -62,6 +62,23 @@ Budget = Annotated[
     ),
 ]
 
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Share the work on a Dask cluster: its scheduler's address, or local. DATA is the "
+        "path or a quoted pattern of Parquet files.",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="One network: keep its state here; after a break the same command goes on.",
+    ),
+]
+
 
 def check_range(option: str, value: float, low: float, high: float) -> None:
     """Refuse a number outside [low, high], in the words of a usage error."""

@@ -12,7 +12,8 @@ from probprop.cli.console import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.metrics.verdict import ClassVerdict, Verdict
+    from probprop.metrics.class_verdict import ClassVerdict
+    from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
 
 LABELS = {
@@ -55,8 +56,9 @@ def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
     from probprop import metrics
     from probprop.metrics.alone import mean_alone, shares_alone
+    from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.classes import class_summary
-    from probprop.metrics.verdict import class_verdict, verdict
+    from probprop.metrics.verdict import verdict
 
     X, y = model.split(frame)
     predictive: Any = model.estimator.predict_distribution(X)

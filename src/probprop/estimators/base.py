@@ -22,7 +22,7 @@ from probprop.estimators.data import Given, TrainingData, begin_from, read_input
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
-from probprop.inference.history import warn_of_counts
+from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
@@ -289,6 +289,7 @@ def _steps(run: Run, model: PBPEstimator) -> list[int]:
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
+    check_learned(history)
     model.likelihood_ = data.likelihood
     publish(model, run.fitted, history)
 

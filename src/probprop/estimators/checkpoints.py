@@ -57,7 +57,7 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
     return (
         run._replace(
             fitted=fitted,
-            random_state=None if found.generator is None else _generator(found.generator),
+            random_state=generator_of(found),
             velocity=found.state.velocity,
             made=found.history[-1:],  # it is published if there is nothing left to do
             new=False,
@@ -66,8 +66,9 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
     )
 
 
-def _generator(state: dict[str, Any]) -> RandomState:
-    """Return the generator that had this state, which came through JSON."""
+def generator_of(found: Checkpoint) -> RandomState:
+    """Return the generator of a training that goes on, whose state came through JSON."""
+    state: Any = found.generator
     inner = {
         k: np.array(v, np.uint32) if isinstance(v, list) else v for k, v in state["state"].items()
     }

@@ -30,7 +30,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`.
+        Passes over the data made by `fit`. A single one is made as `partial_fit` makes it.
     memory : float or None, default=10.0
         The most evidence the posterior holds, in passes over the data, at least 1. With None,
         no bound, probabilities grow over-confident with every epoch. For `partial_fit` a pass is

@@ -44,7 +44,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`; 40 is the protocol of [PBP15].
+        Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
+        as `partial_fit` makes it.
     memory : float or None, default=None
         The most evidence the posterior holds, in passes over the data, at least 1: some is
         given back as more is absorbed. Early, bad fits are forgotten, and the posterior does

@@ -43,6 +43,8 @@ class Part:
     by : "prediction" or "standard deviation"
     low, high : float or None
         Ends, in target units; None where there is none.
+    digits : int, default=3
+        Significant digits that tell the ends of neighbours apart.
 
     Examples
     --------
@@ -53,15 +55,17 @@ class Part:
     by: By
     low: float | None
     high: float | None
+    digits: int = 3
 
     def __str__(self) -> str:
         """Say which rows these are."""
         what = "predictions" if self.by == "prediction" else "predicted stds"
+        ends = [_size(end, self.digits) for end in (self.low, self.high) if end is not None]
         if self.low is None:
-            return f"where {what} are below {_size(self.high)}"
+            return f"where {what} are below {ends[0]}"
         if self.high is None:
-            return f"where {what} are above {_size(self.low)}"
-        return f"where {what} are between {_size(self.low)} and {_size(self.high)}"
+            return f"where {what} are above {ends[0]}"
+        return f"where {what} are between {ends[0]} and {ends[1]}"
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Honesty:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in values of JSON."""
-        part = {} if self.part is None else {**vars(self.part)}
+        of = self.part
+        part = {} if of is None else {"by": of.by, "low": of.low, "high": of.high}
         faults = [
             {"error_bars": word, "level": level, "inside": inside}
             for word, level, inside in self.faults
@@ -172,15 +177,16 @@ def _of_honest(p_value: float) -> str:
     return f"{share} of 1,000 honest models"
 
 
-def _size(value: float | None) -> str:
-    """Write an end with three significant digits.
+def _size(value: float, digits: int) -> str:
+    """Write an end with so many significant digits.
 
-    >>> _size(471_983.2), _size(0.012345), _size(-12.0)
-    ('472,000', '0.0123', '−12')
+    >>> _size(471_983.2, 3), _size(0.012345, 3), _size(-12.0, 3), _size(2011.3, 5)
+    ('472,000', '0.0123', '−12', '2,011.3')
     """
-    assert value is not None
-    rounded = float(f"{value:.2e}")
-    text = f"{rounded:,.0f}" if 1e3 <= abs(rounded) < 1e15 else f"{rounded:.3g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded) or 1.0)))
+    plain = 1e3 <= abs(rounded) < 1e15
+    text = f"{rounded:,.{decimals}f}" if plain else f"{rounded:.{digits}g}"
     return text.replace("-", "−")
 
 
@@ -282,11 +288,13 @@ def _parts(size: FloatArray, by: By) -> list[tuple[Part, Array]]:
     if len(size) < n_parts * _FEWEST:
         return []
     ends = [float(size[rows[-1]]) for rows in parts[:-1]]
-    # Standard deviations that are all the same, but for rounding, have no order.
-    if size[parts[-1][0]] - ends[0] <= 1e-6 * np.abs(size).max():
+    # Standard deviations that are nearly the same everywhere are no place to name.
+    least = 0.05 * ends[0] if by == "standard deviation" else 1e-6 * np.abs(size).max()
+    if ends[-1] - ends[0] <= least:
         return []
+    digits = next((n for n in range(3, 12) if len({_size(e, n) for e in ends}) == len(ends)), 12)
     lows, highs = [None, *ends], [*ends, None]
-    return [(Part(by, a, b), rows) for a, b, rows in zip(lows, highs, parts, strict=True)]
+    return [(Part(by, a, b, digits), rows) for a, b, rows in zip(lows, highs, parts, strict=True)]
 
 
 # ---- What chance does to honest error bars
@@ -322,73 +330,3 @@ def _by_chance(n: int) -> FloatArray:
     inside = np.cumsum(counts, axis=1)[:, :-1] / n
     drawn: FloatArray = np.abs((inside - LEVELS) / coverage_std(LEVELS, n)).max(axis=1)
     return drawn
-
-
-# ---- Classes
-
-
-@dataclass(frozen=True)
-class ClassVerdict:
-    """The judgement on the probabilities of classes.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    n_right : int
-        Rows whose most probable class is right.
-    confidence : float
-        Its mean probability.
-    low, high : int
-        How many are right, give or take chance, where probabilities are honest.
-    """
-
-    n: int
-    n_right: int
-    confidence: float
-    low: int
-    high: int
-
-    @property
-    def honest(self) -> bool:
-        """Whether chance explains the difference between confidence and accuracy."""
-        return self.low <= self.n_right <= self.high
-
-    def __str__(self) -> str:
-        """Say it in a sentence or two."""
-        text = (
-            f"The predicted classes have a probability of {100 * self.confidence:.1f} % on "
-            f"average. Give or take chance, honest probabilities are right in {self.low:,} to "
-            f"{self.high:,}"
-        )
-        if self.n_right < self.low:
-            return text + ": they are too sure here. A smaller memory or more rows usually help."
-        if self.n_right > self.high:
-            return text + ": they are more cautious here than they need be."
-        return text + ": these rows give no reason to doubt them."
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it in values of JSON."""
-        return {"honest": self.honest, "words": str(self), **vars(self)}
-
-
-def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
-    """Judge whether chance explains the difference between confidence and accuracy.
-
-    Parameters
-    ----------
-    n_right : int
-        Rows whose most probable class is right.
-    confidence : ndarray of shape (n,)
-        Its probability in each row.
-
-    Examples
-    --------
-    >>> class_verdict(60, np.full(100, 0.9)).honest
-    False
-    """
-    expected = float(confidence.sum())
-    by_chance = 1.96 * math.sqrt(float((confidence * (1.0 - confidence)).clip(0.0).sum()))
-    low = max(0, math.floor(expected - by_chance))
-    high = min(len(confidence), math.ceil(expected + by_chance))
-    return ClassVerdict(len(confidence), n_right, float(confidence.mean()), low, high)

@@ -48,7 +48,6 @@ _VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as 
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
 _NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
-_LONG = 60  # letters of a cell that is a sentence
 _FEW = 5  # columns whose first may be wide
 _SHORT = 14  # letters of cells that stay on one line
 
@@ -110,11 +109,11 @@ class Section:
     @property
     def layout(self) -> str:
         """Whether the table has few columns or many, and explains itself in the last of them."""
-        rows = [] if self.table is None else self.table[1]
-        few = "few" if all(len(row) <= _FEW for row in rows) else "many"
-        long = [[len(cell) > _LONG for cell in row] for row in rows]
-        explains = any(row[-1] for row in long) and not any(any(row[:-1]) for row in long)
-        return f"{few} explains" if explains and len(rows[0]) > 2 else few
+        classes = self.classes
+        if len(classes) > _FEW:
+            return "many"
+        explains = len(classes) > 2 and not classes[-1] and all(classes[1:-1])
+        return "few explains" if explains else "few"
 
 
 @dataclass(frozen=True)

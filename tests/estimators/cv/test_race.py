@@ -13,7 +13,14 @@ import pytest
 from probprop import Candidate, PBPRegressorCV
 from probprop.estimators.cv import trainings as trainings_module
 from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.candidates import Budget, read_budget, usual_candidates
+from probprop.estimators.cv.candidates import (
+    OF_LABELS,
+    OF_VALUES,
+    Budget,
+    n_errors_behind,
+    read_budget,
+    usual_candidates,
+)
 from probprop.estimators.cv.folds import Encodings, make_folds
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.progress import RaceBar
@@ -62,6 +69,11 @@ def test_a_candidate_that_costs_less_wins_if_it_is_hardly_behind(
     # One that never was judged, or was not finite, does not win.
     never = replace(both[0], best=None)
     assert chosen([never, deep], 1.0) == 1
+
+
+def test_only_of_few_labels_the_leader_may_lose() -> None:
+    assert [n_errors_behind(n, OF_LABELS) for n in (2, 999, 1_000)] == [1.0, 1.0, 0.0]
+    assert [n_errors_behind(n, OF_VALUES) for n in (2, 10**9)] == [0.0, 0.0]
 
 
 def test_one_memory_of_each_form_is_left() -> None:

@@ -144,13 +144,26 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
 
 
+def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
+    table = homes(60)
+    table.loc[3:9, "area"] = np.nan
+    table.loc[[0, 5], "price"] = np.nan
+    table.to_csv("homes.csv", index=False)
+    options = "--drop id --jobs 1 --splits 1 --method BayesianRidge,PBP"
+    assert call(f"compare homes.csv --target price {options}") == 0
+    out, err = capfd.readouterr()
+    assert "BayesianRidge" in out
+    assert "note: 2 rows without 'price' left out" in err
+    assert "note: 6 of 58 rows have empty cells, which are filled, for every method," in err
+
+
 @pytest.mark.parametrize(
     ("change", "options", "code", "message"),
     [
         ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
         ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
         ({}, "--target city", 1, "must hold numbers"),
-        ({"area": np.nan}, "--target price", 1, "'area'"),
+        ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
         ({}, "--target price --splits 0", 2, "0 is not at least 1"),
         ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
         ({}, "--target price --report no/r.html", 1, "there is no folder"),

@@ -186,8 +186,8 @@ class Usual:
         From which on there are many, and the race is run on two folds; and from which on it is
         run on one.
     n_errors : float, default=0.0
-        A candidate that costs less than the leader is chosen if it is behind by no more than so
-        many standard errors of their difference.
+        With few rows a candidate that costs less than the leader is chosen if it is behind by no
+        more than so many standard errors of their difference.
     """
 
     few: Forms
@@ -208,7 +208,7 @@ OF_LABELS = Usual(
     few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
     many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
     most_bins=128,
-    rows=(1_000, 2_000),
+    rows=(1_000, 5_000),
     n_errors=1.0,
 )
 """What is compared for a classification.
@@ -268,6 +268,11 @@ def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:
     if n_rows < many:
         return None
     return 2 if n_rows < very_many else 1
+
+
+def n_errors_behind(n_rows: int, usual: Usual) -> float:
+    """Return by how many standard errors a candidate that costs less may be behind the leader."""
+    return usual.n_errors if n_rows < usual.rows[0] else 0.0
 
 
 def read_candidates(

@@ -22,10 +22,10 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side
     by side on the folds, and are compared again and again by the log-loss of the rows held out;
-    those that fall behind are dropped. The winner is the best one, or one that costs less and is
-    behind by no more than a standard error of the difference. The networks of its folds are the
-    ensemble: nothing is trained again. One temperature, found on the rows held out, corrects how
-    sure they are.
+    those that fall behind are dropped. The winner is the best one or, with fewer than 1,000 rows,
+    one that costs less and is behind by no more than a standard error of the difference. The
+    networks of its folds are the ensemble: nothing is trained again. One temperature, found on the
+    rows held out, corrects how sure they are.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         What is compared. "auto" with fewer than 1,000 rows: columns alone, with no hidden layer,
         one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
         rows: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
-        each and a layer of 100; these are compared on two folds, from 2,000 rows on on one, and
+        each and a layer of 100; these are compared on two folds, from 5,000 rows on on one, and
         only the winner learns the others. The memory is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one

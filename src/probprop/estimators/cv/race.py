@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from probprop.estimators.cv.candidates import Budget, Candidate
+from probprop.estimators.cv.candidates import Budget, Candidate, n_errors_behind
 from probprop.estimators.cv.clock import CHUNK, Timer
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Judge
@@ -77,7 +77,7 @@ def race(
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
-    Or one that costs less and is hardly behind, as ``usual.n_errors`` of the judge says.
+    Or, with few rows, one that costs less and is hardly behind: see `n_errors_behind`.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = chosen(runners, contest.judge.usual.n_errors)
+    winner = chosen(runners, n_errors_behind(len(contest.y), contest.judge.usual))
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)

@@ -18,6 +18,7 @@ from probprop.inference.rounds.combining import Velocity, at_rest, combine
 from probprop.inference.rounds.schedule import Schedule
 from probprop.inference.rounds.shards import Shard, Work, absorb, absorb_rows, joined, take
 from probprop.inference.standardize import Standardizer
+from probprop.inference.task import INFORMATIVE_RATIO, ONCE_INFORMATIVE_RATIO
 from probprop.inference.threads import map_in_threads
 
 MapShards = Callable[[Callable[[Shard, Work], Any], Sequence[Work]], list[Any]]
@@ -136,7 +137,8 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
         velocity = at_rest(posterior)
     n_blocks = setting.plan.n_blocks(schedule.n)
     if setting.plan.refines(n_iter) and (warm_up or int(end * n_blocks) > int(start * n_blocks)):
-        posterior, swept = ENGINES[setting.plan.engine].refine_prior(posterior)
+        ratio = ONCE_INFORMATIVE_RATIO if setting.n_epochs == 1 else INFORMATIVE_RATIO
+        posterior, swept = ENGINES[setting.plan.engine].refine_prior(posterior, ratio)
         counts[3] += swept.n_skipped
     log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in absorbed)
     if end < 1.0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.estimators.kind import transformation_of
 from probprop.report.document import Live
 from probprop.report.live.exported import Tree, exported, n_numbers
@@ -65,7 +65,7 @@ def live_page(
     given = None if summarised is None else encoded_rows(model, summarised)
     tree: Tree = exported(model) | {
         "columns": columns_of(model, given),
-        "ranges": target_ranges(model, summarised),
+        "ranges": target_ranges(model, given),
         "range_of": _range_of(model, rows, train),
         "rows": None if rows is None else _rows(model, judged or model, rows),
     }
@@ -91,37 +91,34 @@ def _range_of(model: TableModel, rows: pd.DataFrame | None, train: pd.DataFrame 
     return "model" if rows is None else "rows"
 
 
-def target_ranges(model: TableModel, frame: pd.DataFrame | None) -> list[list[float]]:
+def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
     """Return where the values of each target lie, as [low, high]; [0, 1] for probabilities.
 
     Parameters
     ----------
     model : TableModel
-    frame : DataFrame or None
-        Rows with their targets; None: mean and standard deviation of the training rows say it.
+    rows : Encoded or None
+        None: mean and standard deviation of the training rows say it.
     """
     if model.classes is not None:
         return [[0.0, 1.0]]
-    if frame is not None:
-        y = model.split(frame)[1].reshape(len(frame), -1)
-        return [[float(low), float(high)] for low, high in zip(y.min(0), y.max(0), strict=True)]
+    if rows is not None:
+        ends = zip(rows.y.min(axis=0), rows.y.max(axis=0), strict=True)
+        return [[float(low), float(high)] for low, high in ends]
     estimator: Any = model.estimator
     members = getattr(estimator, "estimators_", [estimator])
     s, g = members[0].standardizer_, transformation_of(estimator)
-    ends = np.stack([s.y_mean - _REACH * s.y_scale, s.y_mean + _REACH * s.y_scale], axis=1)
-    inverse: FloatArray = ends if g is None else g.inverse(ends)
-    return [[float(low), float(high)] for low, high in inverse]
+    usual = np.stack([s.y_mean - _REACH * s.y_scale, s.y_mean + _REACH * s.y_scale], axis=1)
+    in_units: FloatArray = usual if g is None else g.inverse(usual)
+    return [[float(low), float(high)] for low, high in in_units]
 
 
 def _rows(model: TableModel, judged: TableModel, frame: pd.DataFrame) -> Tree:
     encoded: Encoded = encoded_rows(model, frame)
     own = encoded if judged is model else encoded_rows(judged, frame)
     predicted: Any = judged.estimator.predict_distribution(own.X)
-    y: Array = judged.split(frame)[1]
     if judged.classes is None:
-        observed, found = y.reshape(len(y), -1), predicted.mean.reshape(len(y), -1)
-    else:
-        place = np.searchsorted(judged.classes, y)
-        observed = place[:, np.newaxis]
-        found = np.take_along_axis(predicted.proba, observed, axis=1)
-    return rows_to_begin_with(model, encoded, observed.astype(np.float64), found)
+        return rows_to_begin_with(model, encoded, own.y, predicted.mean.reshape(own.y.shape))
+    place = np.searchsorted(judged.classes, own.y)
+    of_observed = np.take_along_axis(predicted.proba, place, axis=1)
+    return rows_to_begin_with(model, encoded, place.astype(np.float64), of_observed)

@@ -36,17 +36,25 @@ class Encoded:
     frame : DataFrame of shape (n, n_columns)
     X : ndarray of shape (n, n_encoded)
         NaN where a cell is missing.
+    y : ndarray of shape (n, K)
+        Targets; or classes, (n, 1).
     """
 
     frame: pd.DataFrame
     X: FloatArray
+    y: Array
+
+    def take(self, rows: Array) -> Encoded:
+        """Return some of the rows."""
+        return Encoded(self.frame.iloc[rows], self.X[rows], self.y[rows])
 
 
 def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
     """Encode rows, without another warning of unknown categories: who predicts them has warned."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)
-        return Encoded(frame, model.encode(frame))
+        X, y = model.split(frame)
+    return Encoded(frame, X, y.reshape(len(frame), -1))
 
 
 def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
@@ -197,7 +205,7 @@ def rows_to_begin_with(
     """
     n = len(rows.X)
     at = np.linspace(0, n - 1, min(n, MOST_ROWS)).round().astype(np.intp)
-    some = Encoded(rows.frame.iloc[at], rows.X[at])
+    some = rows.take(at)
     index = rows.frame.index
     numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(n)
     return {

@@ -71,7 +71,7 @@ export function ticks([a, b], most) {
 
 // An axis at the bottom, at y.
 export function axis(scale, domain, y, width, label = null, format = short) {
-  const marks = ticks(domain, Math.max(2, Math.floor(width / 80)));
+  const marks = ticks(domain, Math.max(2, Math.floor(width / 52)));
   return [
     svg("line", { x1: scale(domain[0]), x2: scale(domain[1]), y1: y, y2: y, class: "wi-axis" }),
     ...marks.map((at) => tick(scale(at), y, format(at), width)),

@@ -4,21 +4,23 @@ import { h, linear, short } from "./drawing.js";
 import { moment } from "./table.js";
 
 const STEP = 0.02; // standard deviations of a column, on either side: the derivative
+const WIDE_STEP = 0.25; // the same where ramps have kinks, between which the derivative says little
 const MOST = 40; // categories that are tried
 const DAY = 86_400_000;
 
 // The other cells of a column that are looked at, and what their predictions say of it. A
 // probability is bounded, so a step says more of it than the derivative.
-function trials(column, cell, bounded) {
+function trials(column, cell, { bounded, kinks }) {
   if (column.kind === "number") {
     if (cell === null) return null;
     if (bounded) {
       const unit = `if ${short(column.scale)} more`;
       return { cells: [cell + column.scale], unit, of: ([more], here) => more - here };
     }
-    const step = STEP * column.scale;
+    const share = kinks ? WIDE_STEP : STEP;
+    const step = share * column.scale;
     const unit = `per standard deviation (${short(column.scale)})`;
-    return { cells: [cell - step, cell + step], unit, of: ([a, b]) => (b - a) / (2 * STEP) };
+    return { cells: [cell - step, cell + step], unit, of: ([a, b]) => (b - a) / (2 * share) };
   }
   if (column.kind === "boolean") {
     if (cell === null) return null;
@@ -52,9 +54,10 @@ function trials(column, cell, bounded) {
 }
 
 // For each column {change, unit}, or null where it has no gradient: `value` makes a number of a
-// prediction, and `predict` predictions of rows.
-export function influences(columns, cells, predict, here, values, bounded) {
-  const each = columns.map((column, i) => trials(column, cells[i], bounded));
+// prediction, and `predict` predictions of rows. `kind` is {bounded, kinks}: whether it is a
+// probability, and whether columns are encoded as ramps.
+export function influences(columns, cells, predict, here, values, kind) {
+  const each = columns.map((column, i) => trials(column, cells[i], kind));
   const rows = each.flatMap((trial, i) =>
     trial ? trial.cells.map((cell) => cells.with(i, cell)) : [],
   );

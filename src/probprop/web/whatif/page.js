@@ -194,9 +194,9 @@ export class Page {
   restore(hash) {
     const found = hash === this.kept ? null : fromHash(hash, this.columns, this.model.takes_gaps);
     if (found) {
-      this.cells = this.typical.map((cell, i) =>
-        found.cells[i] === undefined ? cell : found.cells[i],
-      );
+      const given = (cell, i) => (found.cells[i] === undefined ? cell : found.cells[i]);
+      const says = found.cells.some((cell) => cell !== undefined);
+      this.cells = says ? this.typical.map(given) : this.typical;
       this.along = Math.max(0, found.along);
       this.row = null;
     }
@@ -255,7 +255,7 @@ export class Page {
       (rows) => model.predict(rows),
       here,
       model.targets.map(() => value),
-      Boolean(model.classes),
+      { bounded: Boolean(model.classes), kinks: Boolean(model.encoding) },
     );
     this.targets.forEach(({ answer, profile, influence }, k) => {
       profile.show(

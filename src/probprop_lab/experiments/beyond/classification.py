@@ -105,12 +105,16 @@ def cost(job: Job) -> float:
 
 
 def measure(job: Job) -> Row:
-    """Fit a method on the training part of a split and judge it on the test part.
+    """Fit a method on the training part of a split and judge it on the test part."""
+    estimator = class_methods.KNOWN[job.method].make(job)
+    return judge(estimator, *class_sets.load_split(job.dataset, job.split))
+
+
+def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+    """Fit a classifier on the training part and return what the tables need of it.
 
     The seconds are processor time of the fit alone. Its warnings are in the row.
     """
-    X_train, y_train, X_test, y_test = class_sets.load_split(job.dataset, job.split)
-    estimator = class_methods.KNOWN[job.method].make(job)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = processor_seconds()
@@ -189,23 +193,8 @@ def records(rows: Sequence[Row]) -> list[Record]:
         if row["method"] == class_methods.BASE
     }
     found = [_record(list(group), base) for _, group in groupby(sorted(rows, key=key), key)]
-    ranks = standings.ranks(_ranked(rows, found), "log_loss")
-    return [{**r, "rank": ranks.get(r["dataset"], {}).get(r["method"])} for r in found]
-
-
-def _ranked(rows: Sequence[Row], records: Sequence[Record]) -> list[Row]:
-    """Return the rows to rank: without a method that has a single split of a set, if others have
-    more. Ranks are over the splits that all have, and one split says little.
-    """
-    most: dict[str, int] = {}
-    for record in records:
-        most[record["dataset"]] = max(record["n_splits"], most.get(record["dataset"], 0))
-    left_out = {
-        (record["dataset"], record["method"])
-        for record in records
-        if record["n_splits"] == 1 < most[record["dataset"]]
-    }
-    return [row for row in rows if (row["dataset"], row["method"]) not in left_out]
+    ranks = standings.ranks(rows, "log_loss")
+    return [{**r, "rank": ranks[r["dataset"]].get(r["method"])} for r in found]
 
 
 def _record(rows: Sequence[Row], base: dict[tuple[str, int, int], Row]) -> Record:
@@ -245,8 +234,8 @@ def notes(records: Sequence[Record]) -> list[str]:
         "mean ± standard error over the splits; calibration error: of the predicted class, in "
         f"{N_BINS} bins of its probability; above {class_methods.BASE}: mean difference in "
         "log-loss over the same splits, negative where it is better, ± its standard error, "
-        "corrected for splits that share rows; rank: in log-loss, over the splits that the methods "
-        "of a set share, without those that have a single split; seconds: of one fit on one thread"
+        "corrected for splits that share rows; rank: in log-loss, over the splits that all methods "
+        "of a set have; seconds: of one fit on one thread"
     ]
     ours = [name for name in class_methods.KNOWN if name.startswith("PBP")]
     lines += [against(records, name) for name in ours]

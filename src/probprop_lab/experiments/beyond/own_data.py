@@ -137,6 +137,7 @@ def run(X: Array, y: Array, jobs: Sequence[Job], n_jobs: int) -> Iterator[Outcom
     Parameters
     ----------
     X : ndarray of shape (n, d)
+        NaN where an entry is missing: see `filled`.
     y : ndarray of shape (n,)
     jobs : sequence of Job
     n_jobs : int
@@ -155,6 +156,7 @@ def _attempt(X: Array, y: Array, job: Job) -> Outcome:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     train, test = split(len(y), job.seed)
+    X = filled(X, train)
     try:
         with threadpool_limits(1):
             _, row = fit_and_judge(job, X[train], y[train], X[test], y[test])
@@ -162,6 +164,23 @@ def _attempt(X: Array, y: Array, job: Job) -> Outcome:
         reason = f"{type(error).__name__}: {error}"
         return Outcome(job, None, shorten(reason, _REASON_LENGTH, placeholder=" …"))
     return Outcome(job, {**job.fields, **row, "clock": CLOCK})
+
+
+def filled(X: Array, train: Array) -> Array:
+    """Return X with the mean over the training rows, or 0, in place of what is missing.
+
+    Most of the methods take no gaps, so all of them get the same numbers.
+
+    Examples
+    --------
+    >>> filled(np.array([[1.0], [3.0], [np.nan], [9.0]]), train=np.array([0, 1, 2])).ravel()
+    array([1., 3., 2., 9.])
+    """
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    n = np.maximum(1, (~missing[train]).sum(axis=0))
+    return np.where(missing, np.nansum(X[train], axis=0) / n, X)
 
 
 def records(rows: Sequence[Row]) -> list[Record]:
