@@ -15,7 +15,6 @@ import pandas as pd
 
 from probprop._types import Array, FloatArray
 from probprop.report.live.exported import Tree, moments_of_columns
-from probprop.table.columns import dates
 from probprop.table.model import TableModel, UnknownCategoryWarning
 
 N_BINS = 40
@@ -169,7 +168,7 @@ def _date(column: _Column) -> Tree:
     if column.rows is None:
         means = dict(zip(parts, column.mean.tolist(), strict=True))
         return known | {"typical": _typical_date(means)}
-    when = _dates_of(column.name, column.rows.frame)
+    when = _dates_of(column.model, column.name, column.rows.frame)
     there = np.sort(when[~np.isnat(when)])
     if not len(there):
         return known | {"typical": None}
@@ -197,12 +196,12 @@ def _iso(when: Any, timed: bool) -> str:
     return seconds.removesuffix(".000")
 
 
-def _dates_of(name: str, frame: pd.DataFrame) -> Array:
+def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
     """Return the dates of a column, (n,); NaT where one is missing."""
     column = frame[name]
     there = column.notna().to_numpy()
     when = np.full(len(column), np.datetime64("NaT"), "datetime64[us]")
-    when[there] = dates(name, column[there]).to_numpy()
+    when[there] = model.encoder.dates_of(name, column[there]).to_numpy()
     return when
 
 
@@ -241,6 +240,6 @@ def _cells(model: TableModel, name: str, rows: Encoded) -> list[Any]:
             known = model.categories[name]
             return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
         case _:
-            when = _dates_of(name, rows.frame)
+            when = _dates_of(model, name, rows.frame)
             timed = "seconds" in model.encoder.parts[name]
             return [None if np.isnat(v) else _iso(v, timed) for v in when]
