@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
 INSTALLED := $(VENV)/.installed
+COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale fashion docs sanitize stub clean
+.PHONY: demo test test-marked test-all lint format bench scale scale-out fashion docs sanitize stub wasm clean
 
-demo: $(INSTALLED)
+demo: $(COMMAND)
 	$(BIN)/probprop demo
 
 # `test` and `test-marked` together run every test once, and so does `test-all`.
@@ -39,6 +40,9 @@ bench: $(INSTALLED)
 scale: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale
 
+scale-out: $(INSTALLED)
+	$(BIN)/python -m benchmarks.scale_out
+
 fashion: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fashion
 
@@ -68,6 +72,11 @@ sanitize: $(INSTALLED)
 stub: $(INSTALLED)
 	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
 
+# The kernel for pages, after a change in cpp/; tests/web compares it with the sources.
+wasm: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[wasm]"
+	$(BIN)/python tools/build_wasm.py
+
 clean:
 	rm -rf $(VENV) $(SANITIZE) build dist
 
@@ -75,6 +84,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
+# What a user has, without the test tools.
+$(COMMAND): $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable ".[cli]"
+	touch $@
+
 $(INSTALLED): $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable ".[baselines,test,lint,bench]"
-	touch $@
+	touch $@ $(COMMAND)

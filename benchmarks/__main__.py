@@ -12,6 +12,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from benchmarks import (
+    budgets,
     cold_start,
     memory,
     memory_map,
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "memory": memory.run,
     "memory_map": memory_map.run,
     "threads": threads.run,
+    "budgets": budgets.run,
 }
 
 

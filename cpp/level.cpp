@@ -62,7 +62,11 @@ static constexpr Kernels<T> kernels = {adf_pass<T, Activation>, predict<T, Activ
 extern const Level level;
 const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      kernels<double, Relu>,
+#if defined(PROBPROP_DOUBLE_ONLY)  // a page has no use for the rest
+                     {},
+#else
                      kernels<float, Relu>,
+#endif
                      Likelihoods::info,
                      Likelihoods::size,
                      log_Z,

@@ -199,7 +199,7 @@ struct Lanes<0, i...> {
 };
 
 // Flush subnormal numbers to zero while alive: they are many times slower and carry nothing.
-struct FlushDenormals {
+struct [[maybe_unused]] FlushDenormals {
 #if defined(__x86_64__)
     const unsigned saved = _mm_getcsr();
     FlushDenormals() { _mm_setcsr(saved | 0x8040u); }  // FTZ, DAZ

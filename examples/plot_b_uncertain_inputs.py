@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from probprop import PBPRegressor
+from probprop import PBPRegressor, PBPRegressorCV
 
 rng = np.random.default_rng(0)
 x = rng.uniform(-4.0, 4.0, 100)
@@ -45,7 +45,8 @@ axes[0].set_ylabel("y")
 X, y = load_diabetes(return_X_y=True)
 names = load_diabetes().feature_names
 holed = np.where(rng.uniform(size=X.shape) < 0.2, np.nan, X)
-model = PBPRegressor(missing="marginalize", random_state=0).fit(holed, y)
+model = PBPRegressorCV(budget="fast", missing="marginalize", n_jobs=-1, random_state=0)
+model.fit(holed, y)
 
 known = model.predict_distribution(X).std_model
 without = {}
@@ -59,7 +60,7 @@ fig, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
 ax.barh(order, [without[name] for name in order], color="#0072B2")
 ax.axvline(np.mean(known), color="0.3", lw=1, ls="--", label="nothing missing")
 ax.set(xlabel="standard deviation of the model when it is missing", ylabel="feature")
-ax.legend(loc="lower right")
+fig.legend(loc="outside upper right", frameon=False)
 plt.show()
 
 # %%

@@ -33,9 +33,12 @@ def flats(n: int = 60) -> pd.DataFrame:
 
 
 def xlsx(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the parts of a minimal spreadsheet; dates are text in it."""
+    """Return the parts of a minimal spreadsheet; moments are numbers with the style of a date."""
 
     def cell(value: object) -> str:
+        if isinstance(value, pd.Timestamp):
+            days = (value - pd.Timestamp("1899-12-30")) / pd.Timedelta(days=1)
+            return f'<c s="1"><v>{days!r}</v></c>'
         if isinstance(value, bool | np.bool_):
             return f'<c t="b"><v>{int(value)}</v></c>'
         if isinstance(value, float | int):
@@ -55,27 +58,36 @@ def xlsx(frame: pd.DataFrame) -> dict[str, str]:
         '<sheet name="Flats" sheetId="1" r:id="r1"/></sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
         f'<Relationship Id="r1" Type="{of}/worksheet" Target="worksheets/sheet1.xml"/>'
-        "</Relationships>",
+        f'<Relationship Id="r2" Type="{of}/styles" Target="styles.xml"/></Relationships>',
+        "xl/styles.xml": f'<styleSheet xmlns="{main}"><cellXfs count="2"><xf numFmtId="0"/>'
+        '<xf numFmtId="14" applyNumberFormat="1"/></cellXfs></styleSheet>',
         "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData>'
         "</worksheet>",
     }
 
 
-def write_awkward(folder: Path) -> dict[str, Path]:
-    """Write the table in every form; return the paths by what is awkward about them."""
-    frame = flats()
+def write_awkward(folder: Path, frame: pd.DataFrame | None = None) -> dict[str, Path]:
+    """Write flats in every form; return the paths by what is awkward about them."""
+    frame = flats() if frame is None else frame
     plain = frame.to_csv(index=False).encode()
     gaps = frame.astype({"price": object, "town": object, "area": object})
     gaps.loc[[3, 20], "price"] = [None, "?"]
     gaps.loc[[5, 9, 30], "town"] = ["NA", None, "-"]
     gaps.loc[[7, 8], "area"] = ["null", "N/A"]
-    records = [json.dumps(row, default=str) for row in frame.to_dict("records")]
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records = [json.dumps(row, default=str) for row in rows]
     moments = frame.assign(sold=frame["sold"].add("T08:15:00+02:00"))
     contents = {
         "gzip": ("flats.csv.gz", gzip.compress(plain)),
         "bzip2": ("flats.csv.bz2", bz2.compress(plain)),
         "xz": ("flats.csv.xz", lzma.compress(plain)),
         "decimal comma": ("comma.csv", frame.to_csv(index=False, sep=";", decimal=",").encode()),
+        "all of Europe": (
+            "europe.csv",
+            frame.to_csv(index=False, sep=";", decimal=",", lineterminator="\r\n").encode("cp1252"),
+        ),
+        "mark": ("mark.csv", frame.to_csv(index=False).encode("utf-8-sig")),
+        "index": ("index.csv", frame.to_csv().encode()),
         "bar": ("bar.txt", frame.to_csv(index=False, sep="|").encode()),
         "Windows-1252": ("latin.csv", plain.decode().encode("cp1252")),
         "UTF-16": ("wide.csv", plain.decode().encode("utf-16")),
@@ -91,8 +103,10 @@ def write_awkward(folder: Path) -> dict[str, Path]:
         paths[kind].write_bytes(content)
     paths["parquet"] = folder / "flats.parquet"
     frame.assign(sold=pd.to_datetime(frame["sold"])).to_parquet(paths["parquet"])
-    paths["sheet"] = folder / "flats.xlsx"
-    with zipfile.ZipFile(paths["sheet"], "w") as file:
-        for name, text in xlsx(frame).items():
-            file.writestr(name, text)
+    dated = frame.assign(sold=pd.to_datetime(frame["sold"]))
+    for kind, table in (("sheet", frame), ("dates in a sheet", dated)):
+        paths[kind] = folder / f"{kind}.xlsx".replace(" ", "-")
+        with zipfile.ZipFile(paths[kind], "w") as file:
+            for name, text in xlsx(table).items():
+                file.writestr(name, text)
     return paths

@@ -1,10 +1,11 @@
-"""Fixtures that several files share: a model file, and labelled data; Hypothesis settings."""
+"""Fixtures that several files share: a model file, labelled data, a browser; Hypothesis."""
 
 # ruff: noqa: E402
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 # The workers of pytest-xdist share the cores: with a thread per core in each of them, the small
@@ -23,6 +24,7 @@ from sklearn.datasets import (
 )
 from sklearn.model_selection import train_test_split
 
+from browser import Browser
 from labelled import Split, halves
 from model_files import fitted
 from probprop.estimators.regressor import PBPRegressor
@@ -80,6 +82,17 @@ def labels() -> Split:
 def split(request: pytest.FixtureRequest) -> Split:
     """Two classes, three classes, four labels."""
     return request.getfixturevalue(request.param)
+
+
+# ---- Pages
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless chromium; its tests have the marks `browser.NEEDS_CHROMIUM`."""
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
 
 
 # ---- Marks

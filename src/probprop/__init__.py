@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from probprop import active, metrics
+    from probprop import dask as dask
     from probprop import plot as plot
     from probprop import report as report
     from probprop import table as table
@@ -72,7 +73,7 @@ _HOME = {
     "load": "files",
     "select": "estimators.selection",
 }
-_MODULES = ("active", "metrics", "plot", "report", "table")
+_MODULES = ("active", "dask", "metrics", "plot", "report", "table")
 
 __all__ = [
     "BoxCox",

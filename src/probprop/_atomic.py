@@ -39,7 +39,10 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+            if os.name != "nt":  # while it is locked: else it could be taken for abandoned
+                os.replace(temporary, target)
+        if os.name == "nt":  # which renames no file that is open
+            os.replace(temporary, target)
     except BaseException as error:  # Ctrl-C as well
         with suppress(OSError):
             os.unlink(temporary)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
 
 CLOCK = "processor"
 """What a row has under ``clock`` when its seconds are such; older rows have none, and wall time."""
@@ -19,6 +21,19 @@ def processor_seconds() -> float:
     """
     children = os.times()
     return time.process_time() + children.children_user + children.children_system
+
+
+def timed_alike(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with processor time; all of them where none has it.
+
+    Examples
+    --------
+    >>> timed_alike([{"clock": "processor", "seconds": 2.0}, {"seconds": 9.0}])
+    [{'clock': 'processor', 'seconds': 2.0}]
+    >>> timed_alike([{"seconds": 9.0}])
+    [{'seconds': 9.0}]
+    """
+    return [row for row in rows if row.get("clock") == CLOCK] or list(rows)
 
 
 def wall_note(rows: Iterable[Mapping[str, Any]]) -> str:

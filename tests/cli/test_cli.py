@@ -20,6 +20,7 @@ from probprop import PBPRegressor
 from probprop.cli import application, prediction, showing
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
+from probprop.metrics.verdict import verdict
 from probprop.table import TableModel
 
 ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
@@ -287,6 +288,10 @@ def test_evaluate_prints_json_and_writes_a_report(
     assert scores["log_likelihood"] == pytest.approx(predicted.logpdf(sold["price"]).mean())
     assert {"mae", "crps", "calibration_error"} < set(scores)
     assert {f"coverage_{level}" for level in (50, 80, 90, 95)} < set(scores)
+    assert scores["alone"]["rmse"] == pytest.approx(sold["price"].std(ddof=0))
+    found = verdict(sold["price"], predicted)
+    assert scores["verdict"] == json.loads(json.dumps(found.as_dict()))
+    assert scores["verdict"]["words"] == str(found)
     assert "<html" in (tmp_path / "r.html").read_text()
 
 
@@ -309,10 +314,21 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--fast"]) == 0
     out = capfd.readouterr().out
-    for word in ("diabetes", "toy", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
+    for word in ("penguins", "toy", "mean alone", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
         assert word in out
     assert str(tmp_path / "probprop-demo.html") in out
-    assert "x³" in (tmp_path / "probprop-demo.html").read_text()
+    report = (tmp_path / "probprop-demo.html").read_text()
+    for word in ("x³", "flipper_length_mm", "What if"):
+        assert word in report
+
+
+def test_the_demo_beats_the_mean_on_a_table_with_text_and_gaps() -> None:
+    from probprop.demo import fit_penguins
+
+    found = fit_penguins(fast=True)
+    assert set(found.model.kinds.values()) == {"number", "text"}
+    assert found.train.isna().any(axis=None)
+    assert found.result.scores["rmse"] < 0.6 * found.result.alone["rmse"]
 
 
 def test_bench_measures_every_shape(

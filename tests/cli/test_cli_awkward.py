@@ -23,6 +23,9 @@ NOTES = {
     "bzip2": "(bzip2, delimiter: comma)",
     "xz": "(xz, delimiter: comma)",
     "decimal comma": "(delimiter: semicolon, decimal comma)",
+    "all of Europe": "(Windows-1252, delimiter: semicolon, decimal comma)",
+    "mark": "dates in 'sold': taken as year, month",
+    "index": "1 column without a name left out",
     "bar": "(delimiter: bar)",
     "Windows-1252": "(Windows-1252, delimiter: comma)",
     "UTF-16": "(UTF-16, delimiter: comma)",
@@ -30,6 +33,7 @@ NOTES = {
     "JSON": "(JSON)",
     "list": "(JSON)",
     "sheet": "(spreadsheet, sheet 'Flats')",
+    "dates in a sheet": "dates in 'sold': taken as year, month",
     "gaps": "2 rows without 'price' left out",
     "empty column": "without a value in any row, and left out: 'note'",
     "moments": "dates in 'sold': taken as year, month",
@@ -54,8 +58,8 @@ def test_every_kind_is_listed(paths: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", NOTES)
 def test_it_fits_predicts_and_reports(kind: str, paths: dict[str, Path], capfd: Captured) -> None:
     path = paths[kind]
-    report = " --report r.html" if kind in ("gaps", "moments") else ""
-    assert call(f"fit {path} {FIT} -o m.pbp{report}") == 0
+    assert call(f"fit {path} {FIT} -o m.pbp --report r.html") == 0
+    assert Path("r.html").stat().st_size > 10_000
     assert f"{NOTES[kind]}" in capfd.readouterr().err
     assert call(f"predict m.pbp {path} -o out.pq -q") == 0
     expected = flats()
@@ -69,7 +73,8 @@ def test_it_fits_predicts_and_reports(kind: str, paths: dict[str, Path], capfd: 
 
 
 def test_dates_become_the_parts_that_vary(paths: dict[str, Path]) -> None:
-    for kind, more in (("gzip", []), ("parquet", []), ("moments", [])):
+    of_days = ("gzip", "parquet", "moments", "sheet", "dates in a sheet")
+    for kind, more in ((kind, []) for kind in of_days):
         model = fit_table_model(read_table(paths[kind]), "price", drop=["id"])
         names = [f"sold.{part}" for part in ("year", "month", "day_of_year", "weekday")]
         assert [k for k in model.encoded_names if k.startswith("sold")] == names + more
@@ -180,3 +185,14 @@ def test_a_decimal_comma_goes_on(paths: dict[str, Path]) -> None:
     assert_array_equal(frame["area"], flats()["area"])
     model = probprop.load("m.pbp").predict_distribution(flats())
     assert (np.abs(frame["mean"] - model.mean) <= 1e-3 * model.std).all()
+
+
+def test_active_takes_them_too(tmp_path: Path) -> None:
+    frame = flats()
+    frame.loc[frame.index % 3 == 0, "price"] = np.nan
+    for kind, path in write_awkward(tmp_path, frame).items():
+        options = "--target price --drop id --ask 2 --fast --epochs 1 --hidden 2 -o out.pq"
+        assert call(f"active {path} {options} -q") == 0, kind
+        written = pd.read_parquet("out.pq")
+        assert len(written) == len(frame), kind
+        Path("out.pq").unlink()

@@ -16,8 +16,10 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.cli import training
+from probprop.cli.holding_out import hold_out
 from probprop.metrics import classes as class_metrics
+from probprop.metrics.alone import shares_alone
+from probprop.metrics.class_verdict import class_verdict
 from probprop.table import read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -115,7 +117,7 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
     frame["species"] = ["once", "twice", "twice", *frame["species"][3:]]
     frame.to_csv("rare.csv", index=False)
     for seed in range(20):
-        train, test = training._split(frame, 0.7, seed, frame["species"].to_numpy())
+        train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy())
         assert {"once", "twice"} < {*train["species"]}
         assert (len(train), len(test)) == (18, 42)
     line = "fit --fast rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
@@ -159,7 +161,11 @@ def test_evaluate_is_the_summary_of_the_metrics(model: Path, capfd: Captured) ->
     X, y = table_model.split(new)
     predicted = table_model.estimator.predict_distribution(X)
     expected = class_metrics.class_summary(np.searchsorted(table_model.classes, y), predicted)
-    assert found == {"rows": 30, **expected}
+    index = np.searchsorted(table_model.classes, y)
+    n_right = int((predicted.proba.argmax(axis=1) == index).sum())
+    verdict = class_verdict(n_right, predicted.proba.max(axis=1)).as_dict()
+    alone = shares_alone(index, len(table_model.classes))
+    assert found == {"rows": 30, **expected, "alone": alone, "verdict": verdict}
     assert found["accuracy"] > 0.8
     assert call(f"evaluate {model} new.csv") == 0
     shown = capfd.readouterr().out

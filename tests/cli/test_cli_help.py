@@ -16,7 +16,8 @@ from probprop.cli.application import run
 HEAVY = {"numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "joblib", "pyarrow"}
 
 COMMANDS = [
-    *(["demo"], ["fit"], ["predict"], ["evaluate"], ["update"], ["info"], ["active"], ["bench"]),
+    *(["demo"], ["play"], ["fit"], ["predict"], ["evaluate"], ["report"], ["update"], ["info"]),
+    *(["active"], ["bench"]),
     *(["compare"], ["reproduce"], ["data"], ["data", "list"], ["data", "fetch"], ["data", "path"]),
 ]
 

@@ -204,6 +204,7 @@ def test_the_report_has_sections_of_each_target() -> None:
     options: dict[str, Any] = {"feature_names": model.encoded_names, "held_out": True}
     made = regression_sections(model.estimator, X, y, target=model.target, **options)
     per_target = ["how good the predictions are", "predicted against observed", "calibration"]
+    per_target += ["residuals against error bars", "the rows furthest off", "which columns matter"]
     per_target += ["what the predictions depend on"]
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
     assert [s.title for s in made] == [*titles, "Training", "Weights", "More measures", "The model"]

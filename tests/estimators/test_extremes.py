@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import RandomState
 from numpy.testing import assert_allclose
 
-from probprop import PBPEnsemble, PBPRegressor, load
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((60, 3))
@@ -73,3 +75,42 @@ def test_a_second_thread_is_refused(model: Any) -> None:
     model.fit(X, Y, callback=meanwhile)
     assert "Another thread is training this PBP" in str(errors[0])
     model.partial_fit(X, Y)  # one after the other is as it was
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", ["two", "three", "labels", "value"])
+def test_a_fit_that_skips_every_point_says_so(engine: Any, dtype: Any, kind: str) -> None:
+    x = RandomState(0).standard_normal((30, 3))
+    y = {
+        "two": x[:, 0] > 0.0,
+        "three": np.digitize(x[:, 0], [-0.5, 0.5]),
+        "labels": (x[:, :2] > 0.0).astype(int),
+        "value": x[:, 0],
+    }[kind]
+    model: Any = PBPRegressor if kind == "value" else PBPClassifier
+    wide, layers = (1e20, (4, 4, 4)) if dtype == "float32" else (1e100, (4, 4, 4, 4))
+    options = {"prior_rate": wide, "n_epochs": 2, "engine": engine, "dtype": dtype}
+    new = model(layers, random_state=0, **options)  # the variances of the outputs overflow
+    with pytest.raises(ValueError, match="Nothing was learned: all 60 updates were skipped"):
+        new.fit(x, y)
+    assert not hasattr(new, "posterior_")
+
+
+def test_outputs_beyond_the_range_of_floats_are_no_prediction() -> None:
+    x = RandomState(0).standard_normal((30, 3))
+    options: Any = {"prior_rate": 1e20, "n_epochs": 2, "dtype": "float32", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        model = PBPClassifier((4,), **options).fit(x, np.digitize(x[:, 0], [-0.5, 0.5]))
+    with pytest.raises(ValueError, match=r"outputs of the network are beyond .* float32"):
+        model.predict_proba(x)
+
+
+@pytest.mark.parametrize("name", ["prior_shape", "prior_rate", "noise_shape", "noise_rate"])
+@pytest.mark.parametrize("value", [1e-101, 1e101, 1e308])
+def test_hyperpriors_that_floats_cannot_compute_with(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        PBPRegressor(**{name: value}).fit([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"range \[1e-30, 1e\+30\] with dtype='float32'"):
+        PBPRegressor(prior_rate=1e-40, dtype="float32").fit([[0.0], [1.0]], [0.0, 1.0])

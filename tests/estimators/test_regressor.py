@@ -169,14 +169,15 @@ def test_progress_bar_on_a_terminal_redraws_one_line(fitted):
 # ---- partial_fit
 
 
-def test_partial_fit_over_batches_equals_fit_in_the_same_order():
+@pytest.mark.parametrize(("layers", "n_weights"), [((7,), 7 * 4 + 8), ((7, 5), 7 * 4 + 5 * 8 + 6)])
+def test_partial_fit_over_batches_equals_fit_in_the_same_order(layers, n_weights):
     random = np.random.RandomState(5)
     X, y = random.standard_normal((100, 3)), random.standard_normal(100)
-    parameters = {"hidden_layer_sizes": (7,), "standardize": False, "random_state": 3}
+    parameters = {"hidden_layer_sizes": layers, "standardize": False, "random_state": 3}
     whole = PBPRegressor(n_epochs=1, refine_every=0.25, **parameters).fit(X, y)
 
     drawn = np.random.RandomState(3)
-    drawn.standard_normal(7 * 4 + 8)  # the initial means come first
+    drawn.standard_normal(n_weights)  # the initial means come first
     order = drawn.permutation(100)
     stream = PBPRegressor(**parameters)
     for batch in np.array_split(order, 4):

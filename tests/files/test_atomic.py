@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from model_files import assert_same, files_in, fitted, no_root, refused
+from probprop import _atomic
 from probprop._atomic import replacing
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import load
@@ -113,6 +114,20 @@ def test_writers_do_not_remove_the_files_of_one_another(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
 )
+def test_a_file_that_is_about_to_be_renamed_is_not_abandoned(
+    path: Path, model: PBPRegressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.replace
+
+    def rename_after_another_process_has_tidied_up(old: str, new: str) -> None:
+        _atomic._remove_abandoned(os.path.dirname(new))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "replace", rename_after_another_process_has_tidied_up)
+    model.save(path)
+    assert files_in(path.parent) == [path.name]
+
+
 def test_the_owner_of_a_replaced_file_stays(path: Path) -> None:
     os.chown(path, 1234, 4321)
     path.chmod(0o640)

@@ -63,12 +63,14 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("calibration_",): [REMOVE, None, []],
     ("choice_", "best"): [REMOVE, -1, 2, 1, 1.0, True],  # the second has another form
     ("choice_", "n_epochs"): [REMOVE, 0, 30, "20"],
+    ("choice_", "ended"): [None, 1, []],
     ("choice_", "curves"): [REMOVE, [], {}, [1], [None]],
     ("choice_", "curves", "0", "candidate"): [REMOVE, None, {}, {"n_bins": 4, "hidden": [4]}],
     ("choice_", "curves", "0", "candidate", "power"): [REMOVE, 0.5, 0, True, "0", [], NAN, 10**400],
     ("choice_", "curves", "0", "candidate", "n_bins"): [REMOVE, 1, 2.5, "4", None],
     ("choice_", "curves", "0", "candidate", "hidden"): [REMOVE, 4, [0], [5], [4, 4], [[4]], "4"],
     ("choice_", "curves", "0", "candidate", "memory"): [REMOVE, 0.5, "auto", [], NAN],
+    ("choice_", "curves", "0", "candidate", "noise"): [None, "constant", "none", 1, []],
     ("choice_", "curves", "0", "calibrated"): [REMOVE, [], [NAN] * 3, [1, 2, 3], "abc"],
     ("choice_", "curves", "0", "n_epochs"): [[20, 20, 20], [0, 20, 40], [20, 40, 10**400]],
     ("choice_", "curves", "0", "factor"): [[0.0, 1.0, 1.0], [-1.0, 1.0, 1.0]],
@@ -126,6 +128,7 @@ OF_PRICES: dict[tuple[str, ...], list[Any]] = {
 OF_LABELS: dict[tuple[str, ...], list[Any]] = {
     ("class",): ["PBPRegressorCV"],
     ("n_samples_seen_",): [REMOVE, 0, -1, 1.0],
+    ("choice_", "curves", "0", "candidate", "noise"): ["constant", "input"],
     ("calibration_", "temperature"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
     ("calibration_", "precision"): [REMOVE, 0.0, INF],
     ("calibration_", "log_loss"): [REMOVE, NAN, "0"],

@@ -68,7 +68,7 @@ def by_hand(task: Task) -> tuple[Posterior, Records]:
             )
             passes.append(passed)
             if refine:
-                posterior, swept = NATIVE.refine_prior(posterior)
+                posterior, swept = NATIVE.refine_prior(posterior, task.informative_ratio)
                 sweeps.append(swept)
         records.append(Records.of_epoch(posterior, passes, sweeps))
     return posterior, Records.joined(records)
@@ -96,6 +96,7 @@ def assert_equal(a: tuple[Posterior, Records], b: tuple[Posterior, Records]) -> 
     uncertain=st.booleans(),
     shuffled=st.booleans(),
     dtype=st.sampled_from(["float64", "float32"]),
+    ratio=st.sampled_from([1.0, 8.0]),
 )
 def test_one_call_is_the_loop_of_passes_to_the_bit(
     n: int,
@@ -105,10 +106,12 @@ def test_one_call_is_the_loop_of_passes_to_the_bit(
     uncertain: bool,
     shuffled: bool,
     dtype: str,
+    ratio: float,
 ) -> None:
     task = made_task(
         n,
         dtype=dtype,
+        informative_ratio=ratio,
         refine=np.array(refine),
         n_blocks=min(n, n_blocks),
         memory=None if capacity is None else Memory(capacity, 6.0, 6.0),
@@ -124,9 +127,10 @@ def test_one_call_is_the_loop_of_passes_to_the_bit(
         assert task.random_state.randint(2**31) == state.randint(2**31)
 
 
-def test_the_native_epochs_are_those_of_the_reference() -> None:
-    (native,), _ = NATIVE.train([made_task(n_blocks=2)])
-    (reference,), _ = REFERENCE.train([made_task(n_blocks=2)])
+@pytest.mark.parametrize("ratio", [1.0, 8.0])
+def test_the_native_epochs_are_those_of_the_reference(ratio: float) -> None:
+    (native,), _ = NATIVE.train([made_task(n_blocks=2, informative_ratio=ratio)])
+    (reference,), _ = REFERENCE.train([made_task(n_blocks=2, informative_ratio=ratio)])
     for name in ARRAYS:
         for a, b in zip(
             getattr(native.posterior, name), getattr(reference.posterior, name), strict=True

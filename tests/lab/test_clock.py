@@ -58,3 +58,26 @@ def test_rows_say_which_clock_they_have_and_tables_too() -> None:
         assert "processor seconds" not in header
         assert any(note.startswith(says) for note in report.notes(toy, rows))
     assert wall_note([]) == ""
+
+
+def test_wall_time_does_not_count_beside_processor_time() -> None:
+    scores = dict.fromkeys(("rmse", "log_likelihood", "crps", "coverage_95"), 1.0)
+    usual = {"dataset": "yacht", "seed": 0, "hidden": [50], "n_epochs": 40, **scores}
+    usual |= {"calibration_error": 0.1, "warnings": []}
+
+    def rows(method: str, clocks: str) -> list[dict[str, object]]:
+        """Return a row per letter: two seconds of the processor, or nine on the wall."""
+        kinds = {"p": {"clock": CLOCK, "seconds": 2.0}, "w": {"seconds": 9.0}}
+        made = [{**usual, "method": method, **kinds[kind]} for kind in clocks]
+        return [{**row, "split": i} for i, row in enumerate(made)]
+
+    field = EXPERIMENTS["field"]
+    plain, mixed, old = rows("PBP", "ppp"), rows("GP", "wpw"), rows("GP ARD", "www")
+    both = field.records([*plain, *mixed])
+    assert [(record["seconds"], record["slower"]) for record in both] == [(2.0, None), (2.0, 1.0)]
+    assert [record["n_splits"] for record in both] == [3, 3]
+    assert "processor seconds" in report.table(field, [*plain, *mixed])[0]
+    assert not any("fits wall time" in note for note in report.notes(field, [*plain, *mixed]))
+    assert [record["seconds"] for record in field.records([*plain, *old])] == [2.0, 9.0]
+    notes = report.notes(field, [*plain, *mixed, *old])
+    assert any(note.startswith("seconds: of 3 of 7 fits wall time") for note in notes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 from numpy.random import RandomState
@@ -76,9 +79,15 @@ def test_it_says_where(by: str) -> None:
     else:
         mean, std, true = other, 0.2 + size, (0.2 + size) * true
     text = str(verdict(rng.normal(mean, true), gaussian(mean, std)))
-    assert f"in the third of the rows with the largest {by} (above " in text
-    assert f"in the third of the rows with the smallest {by} (below " in text
-    assert f"middle {by}" not in text
+    words = {"predictions": "predictions", "standard deviations": "predicted stds"}[by]
+    assert re.search(
+        rf"(?i)where {words} are above [\d.]+ they are too narrow \(95 % intervals hold 8", text
+    )
+    assert re.search(
+        rf"(?i)where {words} are below [\d.]+ they are too wide \(50 % intervals hold", text
+    )
+    others = {"predictions": "predicted stds", "predicted stds": "predictions"}[words]
+    assert f"here {others} are" not in text
 
 
 def test_what_is_wrong_everywhere_is_said_once() -> None:
@@ -93,6 +102,38 @@ def test_few_rows_and_equal_rows_have_no_thirds() -> None:
     assert verdict(y, gaussian(mean, 0.2 * std)).doubtful == ()
     flat = gaussian(np.zeros(600), np.full(600, 0.2))
     assert verdict(RandomState(0).standard_normal(600), flat).doubtful == ()
+
+
+def test_many_rows_are_judged_in_fifths() -> None:
+    y, mean, std = honest(3_000, 0)
+    worst = mean > np.quantile(mean, 0.8)
+    found = verdict(y, gaussian(mean, np.where(worst, 0.5, 1.05) * std))
+    of_mean = [each for each in found.doubtful if each.part.by == "prediction"]
+    assert [each.n for each in of_mean if each.narrow] == [600]
+    [part] = [each.part for each in of_mean if each.narrow]
+    assert part.low == pytest.approx(np.quantile(mean, 0.8), abs=0.05)
+    assert part.high is None
+
+
+def test_what_is_wrong_everywhere_but_not_alike_is_told_part_by_part() -> None:
+    y, mean, std = honest(3_000, 0)
+    found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.3, 0.7) * std))
+    of_mean = [each for each in found.doubtful if each.part.by == "prediction"]
+    assert len(of_mean) == 5
+    assert of_mean[0].narrow[1] > 0.7 > of_mean[-1].narrow[1]
+    assert str(found).count("where predictions") == 4  # and the first, with a capital
+
+
+def test_it_can_be_written_as_json() -> None:
+    y, mean, std = honest(900, 0)
+    found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.5, 1.5) * std))
+    back = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert back["honest"] is False
+    assert back["words"] == str(found)
+    assert back["all_rows"]["rows"] == 900
+    assert {part["by"] for part in back["parts"]} == {"prediction", "standard deviation"}
+    assert back["parts"][0]["low"] is None
+    assert back["parts"][0]["faults"][0]["error_bars"] == "too wide"
 
 
 # ---- Without features

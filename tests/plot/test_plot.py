@@ -18,6 +18,8 @@ from sklearn.exceptions import NotFittedError
 
 from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
 from probprop.metrics import predictive_coverage
+from probprop.metrics.dependence import Dependence
+from probprop.metrics.importance import Importance
 from probprop.metrics.verdict import largest_by_chance
 from probprop.predictive.gaussian import Predictive
 
@@ -163,10 +165,7 @@ class TestCalibration:
         expected, observed = predictive_coverage(y, p)
         assert_array_equal(curve.get_xydata(), np.stack([expected, observed], axis=1))
         error = np.abs(expected - observed).mean()
-        assert labels(ax)[2:] == [
-            f"observed, error {error:.3f}",
-            f"sharpness (mean std) {p.std.mean():.3g}",
-        ]
+        assert labels(ax)[2:] == [f"observed, error {error:.3f}"]
         assert ax.get_ylabel() == "observed coverage of progression"
         assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
@@ -272,29 +271,6 @@ class TestPartialDependence:
             plot.partial_dependence(PBPRegressor(), X, 0)
 
 
-class TestImportantFeatures:
-    def test_orders_linear_effects_by_their_size_over_the_rows(self) -> None:
-        rng = np.random.RandomState(0)
-        X = rng.standard_normal((500, 5)) * [1, 1, 10, 1, 1]
-        X[:, 4] = rng.uniform(size=500) < 0.01  # a large effect, but on few rows
-        y = X @ [3.0, 0.0, 0.1, -2.0, 4.0] + 0.01 * rng.standard_normal(500)
-        model = PBPRegressor((), random_state=0).fit(X, y)
-        assert plot.important_features(model, X, n=4) == [0, 3, 2, 4]
-        assert plot.important_features(model, X, n=9)[-1] == 1
-        assert len(plot.important_features(model, X, n=9)) == 5
-
-    def test_of_a_frame_warns_of_nothing(self) -> None:
-        model, X, _ = diabetes()
-        important = plot.important_features(model, X)
-        assert len(important) == 4
-        assert X.columns[important[0]] in ("bmi", "s5")
-
-    def test_refuses_none(self) -> None:
-        model, X, _ = diabetes()
-        with pytest.raises(ValueError, match="n == 0"):
-            plot.important_features(model, X, n=0)
-
-
 class TestWeightPosterior:
     def test_draws_every_weight_of_every_layer(self) -> None:
         X = np.random.RandomState(0).standard_normal((50, 3))
@@ -325,6 +301,7 @@ PROBA = np.random.RandomState(0).dirichlet([1.0, 1.0], 30)
 def draw(name: str, ax: Axes | None = None) -> Axes:
     model, X, _ = diabetes()
     y, p = held_out()
+    drawn: Axes
     match name:
         case "predictive_band":
             bmi = X["bmi"][350:]
@@ -333,10 +310,20 @@ def draw(name: str, ax: Axes | None = None) -> Axes:
             return plot.training_curve(model.history_, ax=ax)
         case "partial_dependence":
             return plot.partial_dependence(model, X, 2, ax=ax)
+        case "dependence_curve" | "dependence_marks":
+            mean = np.linspace(1.0, 2.0, 6)[:, np.newaxis]
+            found = Dependence(mean, mean - 0.5, mean + 0.5)
+            at: Any = np.arange(6) if name == "dependence_curve" else list("abcdef")
+            options: Any = {"outputs": {0: "mean"}, "name": "x", "target": "y", "ax": ax}
+            drawn = getattr(plot, name)(at, found, **options)
+            return drawn
+        case "importance":
+            loss = np.array([[0.4, 0.5], [0.1, 0.0], [0.0, 0.1]])
+            return plot.importance(Importance(("a", "b", "c"), loss, loss, 50, 3), ax=ax)
         case "weight_posterior":
             return plot.weight_posterior(model.posterior_, ax=ax)
         case "reliability" | "roc_curve":
-            drawn: Axes = getattr(plot, name)(CLASSES, PROBA, ax=ax)
+            drawn = getattr(plot, name)(CLASSES, PROBA, ax=ax)
             return drawn
         case "candidate_curves":
             return plot.candidate_curves(CVChoice(tuple(CURVES), 2, 20), ax=ax)
@@ -372,7 +359,7 @@ class TestEveryPlot:
         fig, ax = plt.subplots(figsize=size, layout="constrained")
         draw(name, ax)
         fig.canvas.draw()
-        if name == "confusion_matrix":  # whose cells say it all
+        if name in ("confusion_matrix", "importance"):  # whose labels say it all
             assert ax.get_legend() is None
             return
         (legend,) = [axes.get_legend() for axes in fig.axes if axes.get_legend()]

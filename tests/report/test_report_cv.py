@@ -86,6 +86,17 @@ def test_a_race_of_one_and_candidates_that_were_left_out() -> None:
     assert choice_in_words(alone).endswith("; the only setting")
 
 
+def test_why_it_ended() -> None:
+    model = small().fit(X[:40], Y[:40])
+    assert model.choice_.ended == "the race was over"
+    assert "Training ended" not in sections("values", model)[CHOICE].text
+    model.choice_ = replace(model.choice_, ended="out of time")
+    assert (
+        "trained again. Training ended: out of time. In the"
+        in sections("values", model)[CHOICE].text
+    )
+
+
 def test_the_calibration_of_error_bars() -> None:
     model = fitted("values")
     found = model.calibration_
@@ -118,7 +129,7 @@ def test_a_calibration_in_an_interpreter() -> None:
     ("gain", "words", "line"),
     [
         (-0.02, "gained nothing on rows it had not seen (−0.020 ± 0.010", "the same everywhere"),
-        (np.nan, "too few rows to learn where the noise is larger", "too few rows to learn"),
+        (np.nan, "too few rows, or too few seconds, to learn where", "too few rows or seconds"),
     ],
 )
 def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
-from probprop import metrics
+from probprop import PBPRegressor, metrics
 from probprop.predictive.gaussian import Predictive
+from probprop.report import regression_sections
 from probprop.report.regression import _coverage_sentence, _quality
 
 
@@ -20,6 +24,31 @@ def test_the_verdict_does_not_contradict_the_chart() -> None:
     assert "The error bars are not honest" in section.text
     assert "too wide (" in section.text
     assert "no reason to doubt" not in section.text
+
+
+def test_a_skewed_table_is_told_where_its_error_bars_are_not_honest() -> None:
+    """Prices whose errors grow with them, and plain PBP, whose noise is the same everywhere."""
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((1_600, 3))
+    price = 1e5 * np.exp(0.8 * X[:, 0] + 0.4 * X[:, 1] + 0.35 * rng.standard_normal(1_600))
+    model = PBPRegressor(random_state=0).fit(X[:1000], price[:1000])
+    options: Any = {"feature_names": ["area", "place", "age"], "target": "price", "held_out": True}
+    text = regression_sections(model, X[1000:], price[1000:], **options)[0].text
+    assert "The error bars are not honest" in text
+    narrow = (
+        r"here predictions are above ([\d,]+) they are too narrow \(95 % intervals hold ([\d.]+)"
+    )
+    wide = r"here predictions are below ([\d,]+) they are too wide \(50 % intervals hold ([\d.]+)"
+    [(above, held)], [(below, inside)] = re.findall(narrow, text), re.findall(wide, text)
+    p = model.predict_distribution(X[1000:])
+    for end, share, level, side in ((above, held, 0.95, 1), (below, inside, 0.5, -1)):
+        limit = float(end.replace(",", ""))
+        rows = side * (p.mean - limit) > 0.01 * limit  # the end is written with three digits
+        low, high = p.interval(level)
+        found = ((low <= price[1000:]) & (price[1000:] <= high))[rows].mean()
+        assert 100.0 * found == pytest.approx(float(share), abs=3.0)
+    assert float(held) < 90.0
+    assert float(inside) > 60.0
 
 
 @pytest.mark.parametrize("coverage", [0.95, 0.8, 1.0])

@@ -34,7 +34,7 @@ from probprop.cli.recipes import (
     takes_one_network,
 )
 from probprop.cli.scores import show
-from probprop.cli.tables import Na, na_texts, note_file, note_gaps, usable_columns
+from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
 from probprop.table.seed import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ def active(
     table = _without_marks(read_table(pool, na=na_texts(na)))
     columns = [str(name) for name in table.columns]
     wanted = column_names(features, columns) if features else None
-    chosen = choose_features(table, [target], wanted, column_names(drop or [], columns))
+    unwanted = [*column_names(drop or [], columns), *nameless(table, wanted, terminal)]
+    chosen = choose_features(table, [target], wanted, unwanted)
     measured = table[target].notna().to_numpy()
     _check_both(pool, target, measured)
     y = target_of(table[measured], target)

@@ -16,9 +16,12 @@ from probprop._version import __version__
 from probprop.cli import (
     active,
     judging,
+    playing,
     prediction,
+    reporting,
     showing,
     training,
+    updating,
 )
 from probprop.cli.console import Terminal, make_terminal
 
@@ -32,6 +35,7 @@ A table in (CSV, TSV, Parquet), predictions with error bars out.
 \b
 Examples:
   probprop demo
+  probprop play
   probprop fit houses.csv --target price -o houses.pbp
   probprop predict houses.pbp new.csv -o predicted.csv
   probprop evaluate houses.pbp sold.csv
@@ -44,10 +48,12 @@ app = typer.Typer(
     help=_HELP, rich_markup_mode=None, invoke_without_command=True, pretty_exceptions_enable=False
 )
 app.command(epilog=showing.DEMO_EXAMPLES)(showing.demo)
+app.command(epilog=playing.PLAY_EXAMPLES)(playing.play)
 app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
-app.command(epilog=training.UPDATE_EXAMPLES)(training.update)
+app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
+app.command(epilog=updating.UPDATE_EXAMPLES)(updating.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
@@ -85,6 +91,7 @@ def start(
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0, 1 for data, 2 for usage, 130 for Ctrl-C."""
     arguments = _move_to_front(arguments)
+    _occupy_standard_streams()
     _write_any_character()
     debug = "--debug" in arguments
     terminal = make_terminal(
@@ -119,6 +126,18 @@ def _discard_output() -> None:
     """Send what is still to be written nowhere: Python would complain of the pipe at its end."""
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _occupy_standard_streams() -> None:
+    """Open what the caller has closed: else the next file would take that number.
+
+    A library that prints would then write into it. Python's own streams stay None.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
 def _write_any_character() -> None:

@@ -19,6 +19,13 @@ Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
 ]
 Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write.")]
+Static = Annotated[
+    bool, typer.Option("--static", help="A report of pictures only, without the what-if page.")
+]
+NoRows = Annotated[
+    bool,
+    typer.Option("--no-rows", help="A report without rows of the table or counts of them."),
+]
 
 _FROM = "Columns to predict from."
 Features = Annotated[
@@ -52,6 +59,23 @@ Budget = Annotated[
     typer.Option(
         metavar="fast|good|best|SECONDS",
         help="How much to compare; or seconds of processor time.  [default: good]",
+    ),
+]
+
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Share the work on a Dask cluster: its scheduler's address, or local. DATA is the "
+        "path or a quoted pattern of Parquet files.",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="One network: keep its state here; after a break the same command goes on.",
     ),
 ]
 

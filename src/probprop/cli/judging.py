@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,9 @@ from probprop.cli.arguments import Data, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
-from probprop.cli.scores import judge, show_scores, write_model_report
+from probprop.cli.reporting import plan_report
+from probprop.cli.scores import as_json as in_json
+from probprop.cli.scores import judge, show_scores
 from probprop.cli.tables import note_table, with_targets
 
 if TYPE_CHECKING:
@@ -61,13 +62,11 @@ def evaluate(
     note_table(terminal, read, frame, table_model.targets)
     judged = judge(table_model, frame)
     if report is not None:
-        write_model_report(report, table_model, frame, held_out=None)
+        plan_report(table_model, frame, held_out=None).write(report, table_model)
         terminal.say(f"wrote {report}")
     if as_json:
-        each = {
-            target: {k: v if math.isfinite(v) else None for k, v in one.scores.items()}
-            for target, one in zip(table_model.targets, judged, strict=True)
-        }
+        of_targets = zip(table_model.targets, judged, strict=True)
+        each = {target: in_json(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
         terminal.result(json.dumps({"rows": len(frame), **of_all}, indent=2, allow_nan=False))
     else:

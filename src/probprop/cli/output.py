@@ -75,6 +75,8 @@ def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
     With a decimal comma the cells of CSV are separated by semicolons.
     """
     if path is None:
+        if sys.stdout is None:  # `>&-`
+            raise ValueError("standard output is closed: open it, or give -o FILE")
         sys.stdout.flush()
         yield _csv_writer(sys.stdout.buffer, ";" if decimal == "," else ",", decimal)
         sys.stdout.buffer.flush()

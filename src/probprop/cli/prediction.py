@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
-from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop.cli.arguments import Data, Model, column_names
+from probprop.cli.arguments import Dask, Data, Model
+from probprop.cli.cluster import predict_on_cluster
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_table_extension, holds_types, table_writer
+from probprop.cli.predicted import (
+    added_columns,
+    check_not_there,
+    chosen_columns,
+    listed_names,
+    predictions,
+    rounded,
+)
 from probprop.cli.tables import note_file
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from probprop._types import FloatArray
-    from probprop.table import TableModel
+    pass
 
 PREDICT_EXAMPLES = """\b
 Examples:
@@ -56,6 +60,7 @@ def predict(
             metavar="A,B,...", help="Columns to write, of the table or predicted.  [default: all]"
         ),
     ] = None,
+    dask: Dask = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
@@ -69,6 +74,9 @@ def predict(
     Columns are matched by name, in any order. Files larger than memory are fine. Cells of text
     files are written as they were; predictions have as many digits as their std supports, and all
     of them in Parquet. --columns id,mean,std writes only those.
+
+    With --dask the workers of a cluster predict the rows of many Parquet files, a few pieces ahead
+    of the one that is written.
     """
     if level is not None and not 0.0 < level < 1.0:
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
@@ -87,21 +95,24 @@ def predict(
         raise typer.BadParameter(
             f"{model} predicts classes, which have no interval", param_hint="--level"
         )
+    if dask is not None:
+        predict_on_cluster(
+            terminal, dask, table_model, data, output, 0.95 if level is None else level, columns
+        )
+        return
     n_rows, chunk_rows = _plan(data)
     chunks = iter_table(data, chunk_rows=chunk_rows)
     first = next(chunks)
-    added = _added(table_model)
-    if taken := [name for name in added if name in first.columns]:
-        raise ValueError(
-            f"{data} already has a column {taken[0]!r}, which the predictions would overwrite: "
-            "rename or remove it"
-        )
-    written = _chosen(columns, [*map(str, first.columns), *added])
+    added = added_columns(table_model)
+    check_not_there(data, added, first.columns)
+    written = chosen_columns(columns, [*map(str, first.columns), *added])
     note_file(terminal, first)
     kept = {*written}
     ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
-        terminal.note(f"columns the model does not use are kept as they are: {_listed(ignored)}")
+        terminal.note(
+            f"columns the model does not use are kept as they are: {listed_names(ignored)}"
+        )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
     cells = first
     with (
@@ -110,7 +121,7 @@ def predict(
     ):
         for cells in chain([first], chunks):
             frame = with_numbers(cells, table_model.kinds, decimal, table_model.na)
-            predicted = _predictions(frame, table_model, 0.95 if level is None else level)
+            predicted = predictions(frame, table_model, 0.95 if level is None else level)
             if holds_types(output):
                 write(pd.concat([frame, predicted], axis=1)[written])
             else:
@@ -131,87 +142,6 @@ def predict(
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
-
-
-def _added(model: TableModel) -> list[str]:
-    """Return the names of the columns that predictions add."""
-    if model.classes is None:
-        from probprop.predictive.protocol import frame_columns
-
-        return frame_columns(model.targets)
-    return ["predicted_class", *(f"p_{name}" for name in model.classes)]
-
-
-def _chosen(asked: list[str] | None, there: Sequence[str]) -> list[str]:
-    """Return the columns to write: those asked for, in that order, or all."""
-    if asked is None:
-        return list(there)
-    names = list(dict.fromkeys(column_names(asked, there)))
-    if absent := [name for name in names if name not in there]:
-        raise typer.BadParameter(
-            f"there is no column {absent[0]!r} in the table or among the predictions: they have "
-            f"{_listed(list(there), 20)}",
-            param_hint="--columns",
-        )
-    return names
-
-
-def _predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
-    import pandas as pd
-
-    from probprop.table import UnknownCategoryWarning
-
-    with warnings.catch_warnings():  # the rows are counted over all chunks
-        warnings.simplefilter("ignore", UnknownCategoryWarning)
-        predicted: Any = model.predict_distribution(frame)
-    if model.classes is None:
-        added = predicted.to_frame(model.targets, level=level)
-    else:
-        values = [predicted.most_probable(model.classes), *predicted.proba.T]
-        added = pd.DataFrame(dict(zip(_added(model), values, strict=True)))
-    return added.set_axis(frame.index)
-
-
-def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
-    """Return predictions with the digits that mean something.
-
-    A standard deviation and a probability have four significant digits; means and ends of
-    intervals have as many decimals as their standard deviation.
-    """
-    import pandas as pd
-
-    if model.classes is not None:
-        places = {k: predicted[k].to_numpy() for k in predicted if predicted[k].dtype.kind == "f"}
-    else:
-        n = len(predicted.columns) // len(model.targets)
-        of = {k: predicted.columns[n * (i // n) + 1] for i, k in enumerate(predicted)}  # its std
-        own = ("std", "std_model", "std_noise")
-        places = {
-            k: predicted[k if k.endswith(own) else of[k]].to_numpy() for k in predicted.columns
-        }
-    columns = {
-        k: _to_place(predicted[k].to_numpy(), places[k]) if k in places else predicted[k].to_numpy()
-        for k in predicted
-    }
-    return pd.DataFrame(columns, index=predicted.index)
-
-
-def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
-    """Round to the place of the fourth digit of `scale`, (n,).
-
-    >>> import numpy as np
-    >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
-    [12345.6789, 12340.0, 1.5]
-    """
-    import numpy as np
-
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        decimals = 3.0 - np.floor(np.log10(scale))
-        power = 10.0 ** np.abs(decimals)
-        up = np.round(values * power) / power
-        down = np.round(values / power) * power
-        result = np.where(decimals >= 0.0, up, down)
-    return np.where(np.isfinite(result) & np.isfinite(decimals), result, values)
 
 
 def _plan(path: str) -> tuple[int | None, int]:
@@ -243,8 +173,3 @@ def _plan_parquet(path: str) -> tuple[int | None, int]:
         return None, _CHUNK_ROWS
     at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
     return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
-
-
-def _listed(names: list[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

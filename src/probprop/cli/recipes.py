@@ -267,6 +267,16 @@ def check_no_budget(reasons: Sequence[str], *, fast: bool, budget: str | None) -
         )
 
 
+def check_resumes_one(checkpoint: str | None, ensemble: int | None) -> None:
+    """Refuse a checkpoint of several networks that are fitted at the same time."""
+    if checkpoint is not None and ensemble not in (None, 1):
+        raise typer.BadParameter(
+            "the state of one network is kept, but --ensemble fits several at the same time: leave "
+            "one of the two out",
+            param_hint="--checkpoint",
+        )
+
+
 def takes_one_network(
     terminal: Terminal, reasons: Sequence[str], *, fast: bool, budget: str | None
 ) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
-from probprop.cli.output import naming
-from probprop.table.names import in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop.metrics.class_verdict import ClassVerdict
+    from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
 
 LABELS = {
@@ -42,35 +43,46 @@ class Judged:
         Every metric.
     alone : dict or None
         The same without features: of the mean, or of the shares of the classes, alone.
-    verdict : str
+    verdict : Verdict or ClassVerdict
         Whether the error bars, or the probabilities, are honest.
     """
 
     scores: dict[str, float]
     alone: dict[str, float] | None
-    verdict: str
+    verdict: Verdict | ClassVerdict
 
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
     from probprop import metrics
     from probprop.metrics.alone import mean_alone, shares_alone
+    from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.classes import class_summary
-    from probprop.metrics.verdict import class_verdict, verdict
+    from probprop.metrics.verdict import verdict
 
     X, y = model.split(frame)
     predictive: Any = model.estimator.predict_distribution(X)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
-        words = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
+        found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
         alone = shares_alone(index, len(model.classes))
-        return [Judged(class_summary(index, predictive), alone, words)]
+        return [Judged(class_summary(index, predictive), alone, found)]
     columns = y.reshape(len(y), -1).T
     each = zip(columns, predictive.targets(), strict=True)
     return [
-        Judged(metrics.summary(column, one), mean_alone(column), str(verdict(column, one)))
+        Judged(metrics.summary(column, one), mean_alone(column), verdict(column, one))
         for column, one in each
     ]
+
+
+def as_json(judged: Judged) -> dict[str, Any]:
+    """Return the scores, those without features, and the verdict, in values of JSON."""
+    alone = None if judged.alone is None else _finite(judged.alone)
+    return {**_finite(judged.scores), "alone": alone, "verdict": judged.verdict.as_dict()}
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float | None]:
+    return {k: v if math.isfinite(v) else None for k, v in scores.items()}
 
 
 def score_table(
@@ -80,7 +92,9 @@ def score_table(
 
     Examples
     --------
-    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, "")], of_classes=False)
+    >>> from probprop.metrics.verdict import Honesty, Verdict
+    >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
+    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)], of_classes=False)
     (['measure', 'value', 'mean alone'], [['RMSE', '0.5', '1.25']])
     """
     alone = "shares alone" if of_classes else "mean alone"
@@ -105,7 +119,7 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
     """Print the scores on standard output, and the verdicts beside it."""
     terminal.table(*score_table(model.targets, judged, of_classes=model.classes is not None))
     for target, one in zip(model.targets, judged, strict=True):
-        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else one.verdict)
+        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else str(one.verdict))
 
 
 def show(name: str, value: float) -> str:
@@ -119,22 +133,3 @@ def show(name: str, value: float) -> str:
     if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
         return f"{100 * value:.1f} %"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def write_model_report(
-    path: str, model: TableModel, frame: DataFrame, *, held_out: bool | None
-) -> None:
-    """Write the HTML report of a model on the rows of a frame."""
-    from probprop.report import classification_sections, regression_sections, write_report
-
-    X, y = model.split(frame)
-    known: Any = {"feature_names": model.encoded_names, "target": model.target}
-    if model.classes is None:
-        sections = regression_sections(model.estimator, X, y, **known, held_out=held_out)
-    else:
-        numbers = frame.index + 1  # rows of the file
-        sections = classification_sections(
-            model.estimator, X, y, **known, held_out=held_out, row_numbers=numbers
-        )
-    with naming(path):
-        write_report(path, f"Predicting {in_words(model.targets)}", sections)

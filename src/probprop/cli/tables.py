@@ -41,6 +41,8 @@ def note_file(terminal: Terminal, frame: DataFrame) -> None:
     """Say what was found out about a file, where it is not plain CSV in UTF-8."""
     if noted := frame.attrs.get("noted"):
         terminal.note(f"read {noted}")
+    for name, (cell, value) in frame.attrs.get("amounts", {}).items():
+        terminal.note(f"numbers in {name!r}, such as {cell!r}, are read as {value!r}")
 
 
 def note_table(
@@ -87,27 +89,53 @@ def with_targets(
 def usable_columns(
     frame: DataFrame, chosen: Sequence[str], *, asked_for: bool, terminal: Terminal
 ) -> list[str]:
-    """Return the features without those that have no value, and say what becomes of dates.
+    """Return the features without those that say nothing, and say what becomes of dates.
 
-    What no model can use, such as too many categories, is refused here: before the work.
+    Left out are columns without any value, and texts that name the rows. What no model can use,
+    such as too many categories, is refused here: before the work.
     """
-    from probprop.table.columns import kinds_of
+    from probprop.table.columns import kinds_of, names_rows
+    from probprop.table.encoding import month_first
 
-    without = frame[list(chosen)].isna().to_numpy().all(axis=0)
-    empty = [] if asked_for else [k for k, gone in zip(chosen, without, strict=True) if gone]
-    if empty and len(empty) < len(chosen):
-        names = ", ".join(repr(name) for name in empty[:6])
-        more = f" and {len(empty) - 6:,} more" if len(empty) > 6 else ""
-        terminal.note(f"without a value in any row, and left out: {names}{more}")
-        left_out = {*empty}
-        chosen = [name for name in chosen if name not in left_out]
+    if not asked_for:
+        without = frame[list(chosen)].isna().to_numpy().all(axis=0)
+        empty = [k for k, gone in zip(chosen, without, strict=True) if gone]
+        chosen = _left(chosen, empty, "without a value in any row, and left out", terminal)
+        texts = frame[list(chosen)].select_dtypes(["object", "string"])
+        names = [str(k) for k in texts if names_rows(texts[k])]
+        what = "texts that name the rows, and left out"
+        chosen = _left(chosen, names, what, terminal)
     kinds: Mapping[str, str] = kinds_of(frame[list(chosen)])
     if dates := [name for name, kind in kinds.items() if kind == "date"]:
         terminal.note(
             f"dates in {', '.join(repr(name) for name in dates)}: taken as year, month, day of the "
             "year, weekday and seconds of the day, where they differ"
         )
+    for name in month_first({name: frame[name].dropna() for name in dates}):
+        terminal.note(f"the month comes first in {name!r}, as in 3/14/2024")
     return list(chosen)
+
+
+def _left(
+    chosen: Sequence[str], gone: Sequence[str], what: str, terminal: Terminal
+) -> Sequence[str]:
+    """Return the columns that are left, and name the others, unless none would be left."""
+    if not gone or len(gone) == len(chosen):
+        return chosen
+    names = ", ".join(repr(name) for name in gone[:6])
+    more = f" and {len(gone) - 6:,} more" if len(gone) > 6 else ""
+    terminal.note(f"{what}: {names}{more}")
+    left_out = {*gone}
+    return [name for name in chosen if name not in left_out]
+
+
+def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal) -> list[str]:
+    """Return the columns without a name, often the number of the row, and say that they go."""
+    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
+    if wanted is not None or not names:
+        return []
+    terminal.note(f"{plural(len(names), 'column')} without a name left out")
+    return names
 
 
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`probprop fit` and `probprop update`: from a table to a model file."""
+"""`probprop fit`: from a table to a model file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probprop.cli import cluster
 from probprop.cli.arguments import (
     Budget,
+    Checkpoint,
+    Dask,
     Data,
     Drop,
     Epochs,
@@ -17,14 +20,16 @@ from probprop.cli.arguments import (
     Features,
     Hidden,
     Memory,
-    Model,
+    NoRows,
     Report,
+    Static,
     check_range,
     column_names,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.destinations import check_destinations, check_replaces_model
-from probprop.cli.models import load_table_model, save_model
+from probprop.cli.holding_out import hold_out
+from probprop.cli.models import save_model
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -35,12 +40,15 @@ from probprop.cli.recipes import (
     TailOption,
     budget_of,
     check_no_budget,
+    check_resumes_one,
     takes_one_network,
 )
-from probprop.cli.scores import judge, show, show_scores, write_model_report
+from probprop.cli.reporting import check_page_options, plan_report
+from probprop.cli.scores import judge, show_scores
 from probprop.cli.tables import (
     Na,
     na_texts,
+    nameless,
     note_gaps,
     note_table,
     usable_columns,
@@ -51,7 +59,6 @@ from probprop.table.seed import DEFAULT_SEED
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import Array
     from probprop.table import TableModel
     from probprop.table.target import Task
 
@@ -65,11 +72,8 @@ Examples:
   probprop fit patients.xlsx --target dose --na NA,-999 -o dose.pbp
   probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
+  probprop fit 'houses/*.parquet' --target price --dask tcp://10.0.0.5:8786 -o houses.pbp
   cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
-"""
-UPDATE_EXAMPLES = """\b
-Example:
-  probprop update houses.pbp sold-today.csv
 """
 
 
@@ -161,6 +165,10 @@ def fit(
         bool, typer.Option("--no-refit", help="Keep the model that was judged.")
     ] = False,
     report: Report = None,
+    static: Static = False,
+    no_rows: NoRows = False,
+    checkpoint: Checkpoint = None,
+    dask: Dask = None,
 ) -> None:
     """Fit a model to a table and save it.
 
@@ -197,12 +205,17 @@ def fit(
     features; predictions do not need them. Rows that are held out are judged, and new ones
     predicted, as if they had weight 1 and no known error.
 
+    With --dask the rows of many Parquet files are shared by the workers of a cluster. One network,
+    or --ensemble, is fitted on all rows, none is held out, and a worker that dies changes nothing.
+
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
     """
+    check_page_options(report, static=static, no_rows=no_rows)
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
     reasons = [*options.given, *(["--error"] if error else [])]
+    reasons += ["--checkpoint"] if checkpoint is not None else []
     check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
     check_range("--seed", seed, 0, 2**32 - 1)
@@ -210,8 +223,16 @@ def fit(
         raise typer.BadParameter(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    check_destinations({"-o": output, "--report": report}, {"DATA": data})
+    outputs = {"-o": output, "--report": report, "--checkpoint": checkpoint}
+    check_destinations(outputs, {"DATA": data})
     check_replaces_model(output)
+    if dask is not None:
+        left_out = {"--budget": budget, "--weight": weight, "--error": error, "--na": na}
+        cluster.check_options(left_out | {"--report": report})
+        asked = cluster.Asked(data, target, features, drop, task.value, missing.value, seed)
+        cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
+        return
+    check_resumes_one(checkpoint, ensemble)
     from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
@@ -224,7 +245,7 @@ def fit(
     frame = read_table(data, na=texts)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
-    unwanted = column_names(drop or [], columns)
+    unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     targets = list(dict.fromkeys(column_names(target, columns)))
     read, frame = frame, with_targets(frame, targets)
     counting = Counting(weight, tuple(column_names(error or [], columns)))
@@ -250,7 +271,9 @@ def fit(
     if takes_one_network(terminal, reasons, fast=fast, budget=budget):
         recipe = OneNetwork(options, of_classes, seed, missing.value)
 
-    def fitted(rows: DataFrame, text: str, estimator: Any) -> TableModel:
+    def fitted(
+        rows: DataFrame, text: str, estimator: Any, kept: str | None = checkpoint
+    ) -> TableModel:
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,
@@ -261,11 +284,14 @@ def fit(
                 weight=counting.weight,
                 error=counting.error,
                 na=texts,
+                checkpoint=kept,
             )
 
-    train, test = _split(frame, test_fraction, seed, labels)
+    train, test = hold_out(frame, test_fraction, seed, labels)
     refit = len(test) > 0 and not no_refit
-    model = fitted(train, "fitting", recipe.first(again=refit))
+    # Of the two fits the one whose model is kept has the path that was given.
+    judged = f"{checkpoint}.judged" if refit and checkpoint is not None else checkpoint
+    model = fitted(train, "fitting", recipe.first(again=refit), judged)
     for line in recipe.choice(model.estimator).splitlines():
         terminal.say(line)
     if len(test):
@@ -275,11 +301,15 @@ def fit(
         if not terminal.quiet:
             show_scores(terminal, model, judge(model, test))
     if report is not None:
-        held_out = len(test) > 0
-        write_model_report(report, model, test if held_out else train, held_out=held_out)
+        rows, held_out = (test, True) if len(test) else (train, False)
+        options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}
+        planned = plan_report(model, rows, held_out=held_out, **options_of_page)
+        planned.write(report, model)
         terminal.say(f"wrote {report}")
     if refit:
         model = fitted(frame, "fitting again on all", recipe.again(model.estimator))
+        if report is not None and not static:
+            planned.write(report, model)  # what `predict` will say
     save_model(model, output)
     facts = [
         plural(model.estimator.n_samples_seen_, "row"),
@@ -293,58 +323,6 @@ def fit(
     if networks := members(model.estimator):
         facts.append(f"{len(networks):,} networks")
     terminal.say(f"wrote {output}: {', '.join(facts)}")
-
-
-def update(context: typer.Context, model: Model, data: Data) -> None:
-    """Learn from new rows: one more pass, over these rows only.
-
-    Give each row once: rows seen twice count twice. A model that was fitted with --weight or
-    --error needs those columns. Networks of a cross-validation learn all new rows but those of
-    their fold, on which the error bars are calibrated. The old model file stays until the new one
-    is complete.
-    """
-    check_destinations({"MODEL": model}, {"DATA": data})
-    from probprop._atomic import updating
-    from probprop.estimators.kind import first_network
-    from probprop.table import read_table
-
-    terminal = terminal_of(context)
-
-    def waits() -> None:
-        terminal.say(f"waiting for another process that updates {model}")
-
-    with updating(model, waits) as check_unchanged:
-        old = load_table_model(model)
-        kinds = old.kinds_to_learn
-        frame = read_table(data, columns=list(kinds), kinds=kinds, na=old.na)
-        rows = with_targets(frame, old.targets, old)
-        note_table(terminal, frame, rows, old.targets)
-        new = old.update(rows)
-        check_unchanged()
-        save_model(new, model)
-    n_before, n_seen = (m.estimator.n_samples_seen_ for m in (old, new))
-    terminal.say(
-        f"updated {model} with {plural(n_seen - n_before, 'row')}: {n_seen:,} rows seen in "
-        f"{first_network(new.estimator).n_iter_:,} passes{_state(new)}"
-    )
-
-
-def _state(model: TableModel) -> str:
-    """Say how large the noise is now, or how the error bars are calibrated."""
-    from probprop.estimators.kind import first_network, is_cross_validated
-
-    if is_cross_validated(model.estimator):
-        from probprop.report import calibration_in_words  # slow to import
-
-        return f"; {calibration_in_words(model.estimator)}"
-    if model.classes is not None:
-        return ""
-    network = first_network(model.estimator)
-    stds = [show("noise std", std) for std in network.history_[-1].noise_std]
-    if len(stds) > 1:
-        stds = [f"{std} ({target})" for std, target in zip(stds, model.targets, strict=True)]
-    varies = network.posterior_.noise_network is not None
-    return f"; {'level of the noise' if varies else 'noise'} std {', '.join(stds)}"
 
 
 def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:
@@ -361,29 +339,3 @@ def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: 
     if len(targets) == 1 and (decided == "classification" or "--task" in words):
         terminal.say(f"{targets[0]!r} holds {words}")
     return decided
-
-
-def _split(
-    frame: DataFrame, fraction: float, seed: int, labels: Array | None
-) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows, at least one unless the share is 0.
-
-    The training rows keep at least one row of every class: the model cannot learn a class that
-    it does not see.
-    """
-    import numpy as np
-
-    n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
-    if n_test >= len(frame):
-        raise ValueError(
-            f"the table has {plural(len(frame), 'row')}, too few to hold out a share of "
-            f"{fraction:g}: give more rows or --test-fraction 0"
-        )
-    order = np.random.RandomState(seed).permutation(len(frame))
-    if labels is not None and n_test:
-        _, last = np.unique(labels[order][::-1], return_index=True)
-        last = len(order) - 1 - last  # the last row of each class, in this order
-        order = np.concatenate([np.delete(order, last), order[last]])
-        n_test = min(n_test, len(order) - len(last))
-    # In the order of the file, so that the fit depends on the seed in one way only.
-    return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]

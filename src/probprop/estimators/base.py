@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Literal, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -16,15 +17,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop.estimators.alone import alone
+from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
 from probprop.estimators.data import Given, TrainingData, begin_from, read_inputs
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
-from probprop.inference.history import warn_of_counts
+from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive
+from probprop.inference.rounds.local import train_by_rounds
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
@@ -48,6 +51,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     dtype: Literal["float64", "float32"]
     engine: Literal["native", "reference"]
     random_state: int | RandomState | None
+    n_jobs: int | None
     verbose: int
     noise: Literal["constant", "input"] = "constant"
     noise_layer_sizes: int | Sequence[int] = ()
@@ -79,6 +83,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Start afresh and make `n_epochs` passes over the data.
 
@@ -96,6 +101,10 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature; or what
             broadcasts to that shape. None: the entries are known.
+        checkpoint : str or path-like, default=None
+            A file for the state of the training, written after an epoch, at most once a second,
+            and on Ctrl-C. The same call goes on from it, to the same bits as without the break;
+            other data, other parameters or another version of probprop are refused.
 
         Returns
         -------
@@ -106,17 +115,22 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Ctrl-C stops within half a second and leaves the estimator as it was after the last
         whole epoch; when there was none, as it was before the call.
         """
-        self._start_afresh(Given(X, y, sample_weight, X_std), callback)
+        self._start_afresh(Given(X, y, sample_weight, X_std), callback, checkpoint)
         warn_of_counts(self.history_, self.posterior_)
         return self
 
-    def _start_afresh(self, given: Given, callback: Callback | None) -> None:
+    def _start_afresh(
+        self,
+        given: Given,
+        callback: Callback | None,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> None:
         """Do what `fit` does, but for the warning, which names the caller's line."""
         check_parameters(self)
         with alone(self):
             before = vars(self).copy()
             try:
-                fit_network(self, self._read(given, stream=False), callback)
+                fit_network(self, self._read(given, stream=False), callback, checkpoint)
             except BaseException:  # Ctrl-C too
                 if vars(self).get("history_") is before.get("history_"):  # not one whole epoch
                     self.__dict__ = before
@@ -199,7 +213,12 @@ def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
     return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 
-def fit_network(model: PBPEstimator, data: TrainingData, callback: Callback | None = None) -> None:
+def fit_network(
+    model: PBPEstimator,
+    data: TrainingData,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> None:
     """Train a model from the beginning and publish what the last whole epoch left.
 
     Also on Ctrl-C: an epoch is whole or was not made.
@@ -208,12 +227,15 @@ def fit_network(model: PBPEstimator, data: TrainingData, callback: Callback | No
     if model.verbose:
         show_noise = data.likelihood.learns_noise
         callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
-    run = _begin(model, data)
-    steps = repeat(1, model.n_epochs) if callbacks else _steps(run, model)
-    history: list[Epoch] = []
+    run, history = _begin(model, data), list[Epoch]()
+    file = None if checkpoint is None else checkpoint_file(checkpoint, model, run)
+    if file is not None and (found := file.read()) is not None:
+        run, history = resumed(run, found)
     try:
-        for run in training.train(run, steps):  # noqa: B020
+        for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made
+            if file is not None:
+                file.offer(checkpoint_of(run, history))
             if any([c(epoch) for epoch in run.made for c in callbacks]):  # every one is called
                 break
     finally:
@@ -221,6 +243,17 @@ def fit_network(model: PBPEstimator, data: TrainingData, callback: Callback | No
             if run.fitted.epoch.n_iter > len(history):  # Ctrl-C came between the two
                 history += run.made
             _publish_fit(model, data, run, history)
+        if file is not None:
+            file.flush()
+
+
+def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]:
+    """Make the epochs that are left: in one piece, or by rounds in threads."""
+    left = model.n_epochs - run.fitted.epoch.n_iter
+    if model.n_jobs is not None:
+        return train_by_rounds(run, int(effective_n_jobs(model.n_jobs)))
+    steps = repeat(1, left) if one_by_one else _steps(run, model)
+    return training.train(run, steps)
 
 
 def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
@@ -246,7 +279,8 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
     plan = plan_of(model, data.likelihood)
     random_state = check_random_state(model.random_state)
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    before = training.start(plan, data.X, data.y, random_state, standardizer)
+    once = model.n_epochs == 1
+    before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
     return begin_from(plan, before, data, random_state, model.n_epochs)
 
 
@@ -255,6 +289,7 @@ def _steps(run: Run, model: PBPEstimator) -> list[int]:
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
+    check_learned(history)
     model.likelihood_ = data.likelihood
     publish(model, run.fitted, history)
 
@@ -265,7 +300,7 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     plan = plan_of(model, data.likelihood)
     if first:
         random_state = check_random_state(model.random_state)
-        before = training.start(plan, data.X, data.y, random_state)
+        before = training.start(plan, data.X, data.y, random_state, once=True)
     else:
         before = state_of(model)
     (run,) = training.train(begin_from(plan, before, data), [1])

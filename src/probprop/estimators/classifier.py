@@ -30,7 +30,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`.
+        Passes over the data made by `fit`. A single one is made as `partial_fit` makes it.
     memory : float or None, default=10.0
         The most evidence the posterior holds, in passes over the data, at least 1. With None,
         no bound, probabilities grow over-confident with every epoch. For `partial_fit` a pass is
@@ -53,6 +53,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         The compiled kernel, or the same algorithm in NumPy, made to be read.
     random_state : int, RandomState instance or None, default=None
         Draws the initial means of the weights, then the order of the points in each epoch.
+    n_jobs : int, default=None
+        None is one thread, which takes one row after the other. A number, or -1 for all
+        processors, lets that many threads, of which eight can be of use, share the passes of one
+        `fit` in rounds: for a hundred thousand rows or more. The result differs from that of None
+        a little, but does not depend on the number of threads. `partial_fit` and predictions
+        ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
@@ -111,6 +117,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -124,6 +131,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     # ---- Training

@@ -141,8 +141,15 @@ def fit_members(
     stop: Event,
     n_threads: int,
 ) -> None:
-    """Fit all members in threads: those of the kernel, or our own where a callback looks on."""
-    if callback is None:
+    """Fit all members in threads: those of the kernel, or our own where a callback looks on.
+
+    Members with threads of their own are fitted one after the other.
+    """
+    if members[0].n_jobs is not None:
+        report = one_at_a_time(callback or (lambda epoch: None), stop)
+        for member in members:
+            fit_network(member, data, report)
+    elif callback is None:
         fit_networks(members, data, n_threads)
     else:
         report = one_at_a_time(callback, stop)

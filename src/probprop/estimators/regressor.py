@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, overload
@@ -43,7 +44,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`; 40 is the protocol of [PBP15].
+        Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
+        as `partial_fit` makes it.
     memory : float or None, default=None
         The most evidence the posterior holds, in passes over the data, at least 1: some is
         given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
@@ -80,6 +82,11 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         The compiled kernel, or the same algorithm in NumPy, made to be read.
     random_state : int, RandomState instance or None, default=None
         Draws the initial means of the weights, then the order of the points in each epoch.
+    n_jobs : int, default=None
+        None is one thread and the algorithm of [PBP15]. A number, or -1 for all processors, lets
+        that many threads, of which eight can be of use, share the passes of one `fit` in rounds:
+        for a hundred thousand rows or more. The result differs from that of None a little, but
+        does not depend on the number of threads. `partial_fit` and predictions ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
@@ -152,6 +159,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -170,6 +178,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     # ---- Training
@@ -183,6 +192,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
         y_std: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Start afresh and make `n_epochs` passes over the data.
 
@@ -203,6 +213,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Known standard deviations of the errors of y, in target units. Their squares add to
             the noise variance, which is learned without them.
+        checkpoint : str or path-like, default=None
+            A file for the state of the training, written after an epoch, at most once a second,
+            and on Ctrl-C. The same call goes on from it, to the same bits as without the break;
+            other data, other parameters or another version of probprop are refused.
 
         Returns
         -------
@@ -215,7 +229,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Ctrl-C stops within half a second and leaves the estimator as it was after the last
         whole epoch; when there was none, as it was before the call.
         """
-        self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback)
+        self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback, checkpoint)
         warn_of_counts(self.history_, self.posterior_)
         return self
 
@@ -253,11 +267,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
     @overload
     def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[False] = ...,
-        *,
-        X_std: ArrayLike | None = ...,
+        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
     ) -> FloatArray: ...
     @overload
     def predict(
@@ -378,11 +388,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             )
 
     def _read(
-        self,
-        given: Given,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         noise_prior = self.noise_shape, self.noise_rate

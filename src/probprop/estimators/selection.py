@@ -234,7 +234,7 @@ def evidence_of_blocks(model: Any, X: Array, y: Array, seed: int) -> float:
 
 
 def evidence_of_first_pass(model: PBPRegressor, X: Array, y: Array, seed: int) -> float:
-    """Return `log_evidence_`, which only the first epoch adds to: no other is made.
+    """Return `log_evidence_` of a fit, which only its first epoch adds to: no other is made.
 
     Nothing is given back during it, whatever the `memory` of the model.
 
@@ -247,8 +247,8 @@ def evidence_of_first_pass(model: PBPRegressor, X: Array, y: Array, seed: int) -
     seed : int
         Seed of the initial weights and the order of the rows.
     """
-    once: PBPRegressor = clone(model).set_params(random_state=seed, n_epochs=1, memory=None)
-    return once.fit(X, y).log_evidence_
+    fitted: PBPRegressor = clone(model).set_params(random_state=seed, memory=None)
+    return fitted.fit(X, y, callback=lambda _: True).log_evidence_  # stops after the first epoch
 
 
 EVIDENCES: dict[str, Callable[[Any, Array, Array, int], float]] = {

@@ -238,6 +238,15 @@ def check_above(name: str, value: Any, lowest: float) -> None:
         raise ValueError(f"{name} == {value}, must be finite.")
 
 
+def check_gamma(name: str, value: Any, lowest: float) -> None:
+    """Raise unless the value is a shape or rate of a Gamma with moments that floats can hold."""
+    check_above(name, value, lowest)
+    if not max(lowest, 1e-100) <= float(value) <= 1e100:  # as a Python float: it may be a single
+        raise ValueError(
+            f"{name} must be in the range [{max(lowest, 1e-100):g}, 1e+100]. Got {value} instead."
+        )
+
+
 def check_share(name: str, value: Any) -> None:
     """Raise unless a number is between 0 and 1, both included."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
@@ -316,12 +325,12 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
     "n_epochs": check_n_epochs,
     "memory": check_memory,
-    "prior_shape": lambda value: check_above("prior_shape", value, 1.0),
-    "prior_rate": lambda value: check_above("prior_rate", value, 0.0),
+    "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
+    "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
     "noise": lambda value: check_option("noise", value, ["constant", "input"]),
     "noise_layer_sizes": lambda value: check_layer_sizes(value, "noise_layer_sizes"),
-    "noise_shape": lambda value: check_above("noise_shape", value, 1.0),
-    "noise_rate": lambda value: check_above("noise_rate", value, 0.0),
+    "noise_shape": lambda value: check_gamma("noise_shape", value, 1.0),
+    "noise_rate": lambda value: check_gamma("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
     "refine_every": check_refine_every,
     "standardize": lambda value: check_flag("standardize", value),
@@ -349,8 +358,21 @@ def check_parameters(estimator: Any) -> None:
     _CHECKED.pop(estimator, None)
     for name, value in zip(names, values, strict=True):
         _CHECKS[name](value)
+    if "prior_rate" in names:
+        _check_prior(estimator)
     if all(isinstance(value, int | float | str | tuple | None) for value in values):
         _CHECKED[estimator] = values
+
+
+def _check_prior(estimator: Any) -> None:
+    """Refuse a prior whose variance the weights, in single precision, could not hold."""
+    variance = float(estimator.prior_rate) / (float(estimator.prior_shape) - 1.0)
+    if estimator.dtype == "float32" and not 1e-30 <= variance <= 1e30:
+        raise ValueError(
+            "prior_rate / (prior_shape - 1), the variance of the weights' prior, must be in the "
+            f"range [1e-30, 1e+30] with dtype='float32'. Got {variance:g} instead: change them, or "
+            "use dtype='float64'."
+        )
 
 
 @cache

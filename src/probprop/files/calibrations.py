@@ -21,6 +21,7 @@ from probprop.inference.noise import noise_network
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.box_cox import BoxCox
 
+_LARGEST_SQUARE = 1e100  # of errors, in units of the variances that were predicted
 _RANGE = ("low", "high", "scale")
 _WEIGHTS = ("m_w", "v_w")  # the rest of a noise network never changes
 _OF_CLASSES = [field.name for field in fields(ClassCalibration)]
@@ -87,7 +88,7 @@ def _rebuild_transformation(header: dict[str, Any]) -> BoxCox | None:
 def _rebuild_squares(header: dict[str, Any]) -> Squares:
     error, between, n_rows = (_read_number(header, k) for k in ("error", "between", "n_rows"))
     n_pooled, n_members = (field(header, k, int) for k in ("n_pooled", "n_members"))
-    if min(error, between) < 0.0 or not n_rows > 0.0:
+    if not (0.0 <= error < _LARGEST_SQUARE and 0.0 <= between < _LARGEST_SQUARE and n_rows > 0.0):
         raise ValueError("the squares of calibration_ are none that a model has")
     return Squares(error, between, n_rows, n_pooled, n_members)
 

@@ -25,7 +25,7 @@ from probprop.files.calibrations import (
     rebuild_class_calibration,
 )
 from probprop.files.ensembles import check_same_classes, members_in
-from probprop.files.fields import Parts, feature_names, field, joined, parted
+from probprop.files.fields import Parts, feature_names, field, joined, n_samples_seen, parted
 from probprop.files.networks import describe_network, plain, rebuild_network
 from probprop.files.races import (
     describe_candidates,
@@ -33,6 +33,7 @@ from probprop.files.races import (
     rebuild_candidates,
     rebuild_race,
 )
+from probprop.files.trial import check_scales
 
 
 class _Kind(NamedTuple):
@@ -101,16 +102,17 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     encoding, calibration = own["encoding"], own["calibration"]
     model.choice_ = rebuild_race(field(header, "choice_", dict))
     model.encoding_ = from_arrays(encoding) if encoding else None
+    if (state := model.encoding_) is not None:
+        check_scales("X", state.mean, state.scale)
     model.estimators_ = [
         rebuild_network(member, own[i]) for member, i in zip(members, numbers, strict=True)
     ]
     _check_members(model)
     check_same_classes(members)
-    state, first = model.encoding_, model.estimators_[0]
+    first = model.estimators_[0]
     model.n_features_in_ = first.n_features_in_ if state is None else len(state.mean)
     model.likelihood_ = first.likelihood_
-    model.n_samples_seen_ = field(header, "n_samples_seen_", int)
-    check_int("n_samples_seen_", model.n_samples_seen_, 1)
+    model.n_samples_seen_ = n_samples_seen(header)
     model.n_partitions_ = field(header, "n_partitions_", int)
     check_int("n_partitions_", model.n_partitions_, 1)
     if len(members) % model.n_partitions_:
@@ -121,9 +123,18 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     g = transformation_of(model)
     if model.choice_.candidate.power != (None if g is None else g.power):
         raise ValueError("the transformation is not that of the candidate that was chosen")
+    if model.choice_.candidate.noise not in _possible_noise(model.calibration_):
+        raise ValueError("the noise is not that of the candidate that was chosen")
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
+
+
+def _possible_noise(calibration: Any) -> set[str]:
+    """Return what a candidate may have asked for that was calibrated like this."""
+    if not hasattr(calibration, "noise"):  # of labels
+        return {"auto"}
+    return {"auto", "constant" if calibration.noise is None else "input"}
 
 
 def _check_members(model: Any) -> None:

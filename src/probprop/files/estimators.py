@@ -14,6 +14,7 @@ from probprop.files.cross_validated import (
 from probprop.files.ensembles import describe_ensemble, rebuild_ensemble
 from probprop.files.fields import Parts, field
 from probprop.files.networks import KINDS, describe_network, rebuild_network
+from probprop.files.trial import check_answers
 
 _DESCRIBE: dict[str, Callable[[Any], Parts]] = {
     **dict.fromkeys(KINDS, describe_network),
@@ -42,4 +43,6 @@ def rebuild_estimator(header: dict[str, Any], arrays: dict[str, Array]) -> Any:
     name = field(header, "class", str)
     if name not in _REBUILD:
         raise ValueError("a part of the model has a class that it cannot have")
-    return _REBUILD[name](header, arrays)
+    model = _REBUILD[name](header, arrays)
+    check_answers(model)
+    return model

@@ -10,11 +10,23 @@ Parts = tuple[dict[str, Any], dict[str, Array]]
 """The JSON header and the arrays of a model."""
 
 
+MOST_SAMPLES = 2**53
+"""More rows, or passes over them, than any model has seen: counts are exact as floats."""
+
+
 def field(mapping: dict[str, Any], key: str, kind: type) -> Any:
     """Return an entry of exactly this type (a bool is no int)."""
     if type(mapping.get(key)) is not kind:
         raise ValueError(f"{key} in the header is missing or not of type {kind.__name__}")
     return mapping[key]
+
+
+def n_samples_seen(header: dict[str, Any]) -> int:
+    """Return how many rows a model has seen."""
+    n: int = field(header, "n_samples_seen_", int)
+    if not 1 <= n <= MOST_SAMPLES:
+        raise ValueError(f"n_samples_seen_ is {str(n)[:30]}")
+    return n
 
 
 def feature_names(header: dict[str, Any], n_features: int) -> list[str]:

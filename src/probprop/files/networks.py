@@ -21,7 +21,14 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.choices import settled
-from probprop.files.fields import Parts, feature_names, field
+from probprop.files.fields import (
+    MOST_SAMPLES,
+    Parts,
+    feature_names,
+    field,
+    n_samples_seen,
+)
+from probprop.files.trial import check_scales
 from probprop.inference.likelihoods import (
     NOISE_TAILS,
     Gaussian,
@@ -31,7 +38,7 @@ from probprop.inference.likelihoods import (
 )
 from probprop.inference.noise import noise_network
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.standardize import Standardizer
+from probprop.inference.standardize import Standardizer, check_target_scale
 from probprop.inference.training import Fitted
 from probprop.reference.likelihoods.heavy import LARGEST_TAIL
 
@@ -43,6 +50,8 @@ _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _OF_NOISE = ("m_w", "v_w")  # of the network of the noise; the rest of it never changes
 _ABOVE = {"alpha_noise": 1.0, "beta_noise": 0.0, "alpha_prior": 1.0, "beta_prior": 0.0}
 _ABOVE |= {"y_mean": -math.inf, "y_scale": 0.0, "log_evidence_": -math.inf}
+# No data bring a Gamma this far, and beyond the squares of its moments leave the floats.
+_BELOW = dict.fromkeys(("alpha_noise", "beta_noise", "alpha_prior", "beta_prior"), 1e110)
 # A list each if there are several targets.
 _OF_TARGETS = ("alpha_noise", "beta_noise", "y_mean", "y_scale", "tail", "noise_tail_")
 _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
@@ -200,14 +209,14 @@ def _rebuild_fitted(
     q: dict[str, Any] = {}
     for k, lowest in _ABOVE.items():
         q[k] = _of_each_target(header, k, n_outputs if several else 1)
-        if not np.all((q[k] > lowest) & (q[k] < math.inf)):
+        if not np.all((q[k] > lowest) & (q[k] < _BELOW.get(k, math.inf))):
             raise ValueError(f"{k} is {_number_or_list(q[k])}")
     if likelihood.learns_tail:
         q["tail"] = _rebuild_tail(header, "tail", n_outputs)
     found = tuple(_number_or_list(q[k]) for k in _OF_TARGETS[:4])
     if not likelihood.learns_noise and found != (*likelihood.noise_prior, 0.0, 1.0):
         raise ValueError("the noise or the scale of the labels is not that of a classifier")
-    n_iter, n_seen = field(header, "n_iter_", int), field(header, "n_samples_seen_", int)
+    n_iter, n_seen = field(header, "n_iter_", int), n_samples_seen(header)
     sizes, weights = field(header, "layer_sizes", list), field(header, "weights_dtype", str)
     if not 2 <= len(sizes) <= len(arrays) or sizes[-1] != n_outputs or weights == "int64":
         raise ValueError(f"the layers are not those of a {likelihood.task} network")
@@ -231,6 +240,9 @@ def _rebuild_fitted(
     standardizer = Standardizer(
         arrays["x_mean"], arrays["x_scale"], **scale, missing_variance=missing_variance
     )
+    check_target_scale(standardizer.y_scale)
+    check_scales("X", standardizer.x_mean, standardizer.x_scale)
+    check_scales("y", standardizer.y_mean, standardizer.y_scale)
     columns = {k: arrays[f"history_{k}"].tolist() for k in _HISTORY}
     if several:
         columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
@@ -282,8 +294,14 @@ def _check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
         raise ValueError("the shapes or dtypes of the arrays do not fit together")
     variance = arrays.get("missing_variance")
     for k, a in arrays.items():
-        lowest = 0.0 if k.startswith(("v_w", "noise_v_w", "x_scale")) else -math.inf
+        if a.dtype.kind == "i" and not ((a >= 0) & (a <= MOST_SAMPLES)).all():
+            raise ValueError(f"{k} has values that no fitted model has")
+        lowest = 0.0 if k.startswith("x_scale") else -math.inf
+        if k.startswith(("v_w", "noise_v_w")):
+            lowest = 0.99 * float(np.finfo(a.dtype).tiny)
         usual = np.isfinite(a)
+        if k.startswith("v_hat_nat"):  # a precision, in units of the weights
+            usual = np.abs(a) < 1.0 / np.finfo(expected["m_w_0"][0]).tiny
         if k == "x_scale" and variance is not None:  # a column without any value has no scale
             usual |= (a == math.inf) & (variance == 0.0)
         if a.size == 0 or not (usual & (a > lowest)).all():

@@ -32,24 +32,27 @@ def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "hidden": list(candidate.layers),
         "memory": None if memory is None else float(memory),
         "power": None if power is None else float(power),
+        "noise": candidate.noise,
     }
 
 
 def _rebuild_candidate(described: Any) -> Candidate:
-    names = {"n_bins", "hidden", "memory", "power"}
-    if type(described) is not dict or described.keys() != names:
+    names = {"n_bins", "hidden", "memory", "power", "noise"}
+    if type(described) is not dict or {"noise", *described} != names:
         raise ValueError("a candidate is not described")
     hidden = field(described, "hidden", list)
     for n_units in hidden:  # before they are laid out as an array
         check_int("hidden of a candidate", n_units, 1)
     power = None if described["power"] is None else field(described, "power", float)
-    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power)
+    noise = described.get("noise", "auto")  # files from before it was a setting
+    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power, noise)
 
 
 def describe_race(choice: CVChoice) -> dict[str, Any]:
     """Return what was compared and what was chosen, as JSON holds it."""
     curves = [_describe_curve(curve) for curve in choice.curves]
-    return {"best": choice.best, "n_epochs": choice.n_epochs, "curves": curves}
+    how = {"best": choice.best, "n_epochs": choice.n_epochs, "ended": choice.ended}
+    return {**how, "curves": curves}
 
 
 def rebuild_race(described: dict[str, Any]) -> CVChoice:
@@ -58,7 +61,8 @@ def rebuild_race(described: dict[str, Any]) -> CVChoice:
     best, n_epochs = field(described, "best", int), field(described, "n_epochs", int)
     if not 0 <= best < len(curves) or n_epochs not in curves[best].n_epochs:
         raise ValueError("the best of choice_ is none of its candidates")
-    return CVChoice(curves, best, n_epochs)
+    ended = field({"ended": "", **described}, "ended", str)  # older files do not say
+    return CVChoice(curves, best, n_epochs, ended)
 
 
 def _describe_curve(curve: CandidateCurve) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from probprop.files.estimators import describe_estimator, rebuild_estimator
 from probprop.files.fields import Parts, field
 from probprop.table import TableModel
 from probprop.table.counting import Counting
-from probprop.table.dates import PARTS, Part
+from probprop.table.dates import PARTS, Order, Part
 from probprop.table.encoding import Encoder
 from probprop.table.names import target_names
 
@@ -33,6 +33,7 @@ def _describe_column(encoder: Encoder, name: str) -> dict[str, Any]:
         column["categories"] = list(encoder.categories[name])
     if kind == "date":
         column["parts"] = list(encoder.parts[name])
+        column |= {"first": encoder.orders[name]} if name in encoder.orders else {}
     return column
 
 
@@ -55,7 +56,7 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
     for known in categories.values():
         if not known or any(type(c) is not str for c in known) or len({*known}) < len(known):
             raise ValueError("categories are not different texts")
-    encoder = Encoder(kinds, categories, _parts(columns))
+    encoder = Encoder(kinds, categories, _parts(columns), _orders(columns))
     if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
     counting = _counting(header, list(kinds), target_names(target))
@@ -69,6 +70,14 @@ def _parts(columns: list[dict[str, Any]]) -> dict[str, list[Part]]:
         if not some or some != [part for part in PARTS if part in some]:
             raise ValueError("the parts of a date are not those that dates have")
     return parts
+
+
+def _orders(columns: list[dict[str, Any]]) -> dict[str, Order]:
+    """Return the dates whose month comes first; files from before do not have any."""
+    orders = {c["name"]: c["first"] for c in columns if c["kind"] == "date" and "first" in c}
+    if any(first != "month" for first in orders.values()):
+        raise ValueError("the order of a date is none that dates have")
+    return orders
 
 
 def _missing_texts(header: dict[str, Any]) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ from probprop import reference
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
-from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
+from probprop.inference.task import Task, Trained
 from probprop.reference.likelihoods import SCALE
 from probprop.reference.likelihoods.heavy import learned_tail
 
@@ -87,7 +87,7 @@ def _epoch(
             )
         passes.append(passed)
         if refine:
-            posterior, swept = reference.refine_prior(posterior, INFORMATIVE_RATIO)
+            posterior, swept = reference.refine_prior(posterior, task.informative_ratio)
             sweeps.append(swept)
     return posterior, passes, sweeps, of_noise
 

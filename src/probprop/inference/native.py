@@ -156,7 +156,7 @@ def _job(task: Task) -> Any:
         posterior.beta_noise,
         posterior.alpha_prior,
         posterior.beta_prior,
-        INFORMATIVE_RATIO,
+        task.informative_ratio,
         rows.X,
         y if y.ndim == 2 else y[:, np.newaxis],
         task.likelihood.name,
@@ -214,7 +214,9 @@ def _trained(task: Task, job: Any) -> Trained:
         noise_network=_noise_network(task, job),
     )
     _WHOLE[posterior] = whole
-    return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
+    if n_epochs < len(task.refine):  # Ctrl-C
+        records = [record[:n_epochs] for record in records]
+    return Trained(posterior, Records(*records))
 
 
 def _noise_network(task: Task, job: Any) -> Posterior | None:

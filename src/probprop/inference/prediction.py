@@ -42,9 +42,22 @@ def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, 
 def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
+    _check_finite(plan, mean, variance)
     noise = noise_at(plan, posterior, standardizer, X)
     engine = ENGINES[plan.engine]
     return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
+
+
+def _check_finite(plan: Plan, *moments: FloatArray) -> None:
+    """Refuse outputs that overflowed, as those of a very wide prior or of many layers may."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = all(np.isfinite(m.sum()) or np.isfinite(m).all() for m in moments)
+    if not finite:
+        raise ValueError(
+            f"The outputs of the network are beyond the range of dtype {plan.dtype}: its weights "
+            "have too large a variance. Fit it with a smaller prior_rate or fewer layers, on "
+            "features that are standardised (standardize=True), or with dtype='float64'."
+        )
 
 
 def noise_at(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Noise:

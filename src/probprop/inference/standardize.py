@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -120,12 +121,7 @@ def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     >>> s.x_mean, s.x_scale, s.y_scale
     (array([2., 7.]), array([1., 1.]), array([2.]))
     """
-    x_mean, x_scale, x_constant = _moments(X)
-    missing_variance = np.where(x_constant, 0.0, 1.0)
-    if y is None:
-        return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
-    y_mean, y_scale, _ = _moments(y.reshape(len(y), -1))
-    return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+    return standardizer_of(measure(X), None if y is None else measure(y.reshape(len(y), -1)))
 
 
 def check_magnitude(name: str, largest: float, dtype: np.dtype[Any]) -> None:
@@ -153,33 +149,102 @@ def _row_blocks(X: Array) -> list[slice]:
     return [slice(i, i + step) for i in range(0, X.shape[0], step)]
 
 
-def _moments(X: Array) -> tuple[FloatArray, FloatArray, Array]:
-    """Mean and scale per column and whether it is constant, in two passes over blocks of rows.
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What is known of columns of numbers: enough to standardise them, and to merge with others.
 
-    The columns are divided by their largest magnitude first: values at 1e150 would
-    overflow when squared, and values at 1e-200 would vanish. A block is summed in C order
-    whatever the order of X, so that a frame and its array give the same bits.
+    Parameters
+    ----------
+    n : ndarray of shape (n_columns,)
+        Values that are there.
+    low, high : ndarray of shape (n_columns,)
+        The least and the largest; 0 where there is none.
+    mean, variance : ndarray of shape (n_columns,)
+        In units of the largest magnitude, `unit`: values at 1e150 would overflow when squared,
+        and values at 1e-200 would vanish.
+    """
+
+    n: FloatArray
+    low: FloatArray
+    high: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+
+    @cached_property
+    def unit(self) -> FloatArray:
+        """The largest magnitude, (n_columns,); 1 in a column of zeros."""
+        size = np.maximum(np.abs(self.low), np.abs(self.high))
+        return np.where(size > 0.0, size, 1.0)
+
+
+def measure(X: Array) -> Moments:
+    """Measure columns in two passes over blocks of rows, (n, n_columns), NaN where one is missing.
+
+    A block is summed in C order whatever the order of X, so that a frame and its array give the
+    same bits.
     """
     n: Any = X.shape[0]  # or of each column
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-    total, empty = np.sum, np.zeros(X.shape[1], bool)
+    total, counts = np.sum, np.full(X.shape[1], n)
     if np.isnan(low).any():  # entries are missing: the moments are those of the others
-        total, n = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
-        empty = n == 0
-        n = np.maximum(1, n)
-        low, high = (np.where(empty, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
-    size = np.maximum(np.abs(low), np.abs(high))
-    unit = np.where(size > 0.0, size, 1.0)
+        total, counts = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
+        n = np.maximum(1, counts)
+        low, high = (np.where(counts == 0, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
+    zero = np.zeros(X.shape[1])
+    unit = Moments(counts, low, high, zero, zero).unit
     mean = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
         mean += total(np.ascontiguousarray(X[rows]) / unit, axis=0) / n
     variance = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
         variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
-    spread = np.sqrt(variance)
+    return Moments(counts, low, high, mean, variance)
+
+
+def merged(parts: Sequence[Moments]) -> Moments:
+    """Return the moments of all rows of several parts, which are summed in this order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0], [2.0], [6.0]])
+    >>> both = merged([measure(X[:1]), measure(X[1:])])
+    >>> bool(np.allclose(both.variance * both.unit**2, X.var()))
+    True
+    """
+    there = [part.n > 0 for part in parts]
+    low = np.min([np.where(t, p.low, np.inf) for t, p in zip(there, parts, strict=True)], axis=0)
+    high = np.max([np.where(t, p.high, -np.inf) for t, p in zip(there, parts, strict=True)], axis=0)
+    n = np.sum([part.n for part in parts], axis=0)
+    low, high = (np.where(n == 0, 0.0, end) for end in (low, high))
+    mean, variance = np.zeros(len(n)), np.zeros(len(n))
+    unit = Moments(n, low, high, mean, variance).unit
+    shares = [part.n / np.maximum(1, n) for part in parts]
+    for share, part in zip(shares, parts, strict=True):
+        mean += share * (part.mean * (part.unit / unit))
+    for share, part in zip(shares, parts, strict=True):
+        ratio = part.unit / unit
+        variance += share * (part.variance * ratio**2 + (part.mean * ratio - mean) ** 2)
+    return Moments(n, low, high, mean, variance)
+
+
+def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
+    """Return the standardiser of columns with these moments; see `fit_standardizer`."""
+    x_mean, x_scale, x_constant = _scales(x)
+    missing_variance = np.where(x_constant, 0.0, 1.0)
+    if y is None:
+        return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
+    y_mean, y_scale, _ = _scales(y)
+    return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+
+
+def _scales(moments: Moments) -> tuple[FloatArray, FloatArray, Array]:
+    """Mean and scale per column and whether it is constant."""
+    unit, spread = moments.unit, np.sqrt(moments.variance)
     constant = spread < _CONSTANT
     # What is left of a constant column is rounding, about 1e-16 of its size: scale 1 keeps
     # that negligible up to a size of 1e12, and a scale of 1e-12 of the size does beyond.
     scale = np.where(constant, np.maximum(1.0, _CONSTANT * unit), spread * unit)
-    scale[empty] = np.inf  # a column without any value says nothing, whatever it has later
-    return np.where(low == high, low, mean * unit), scale, constant
+    scale[moments.n == 0] = np.inf  # a column without any value says nothing, whatever it has later
+    mean = np.where(moments.low == moments.high, moments.low, moments.mean * unit)
+    return mean, scale, constant

@@ -16,6 +16,9 @@ from probprop.reference.likelihoods import PointLikelihood
 INFORMATIVE_RATIO = 8.0
 """A prior factor is refined only if v_cav is below this many times beta_cav/(alpha_cav - 1)."""
 
+ONCE_INFORMATIVE_RATIO = 1.0
+"""The same where every row is absorbed once: the data must say as much of a weight as its prior."""
+
 
 class Watch(NamedTuple):
     """How the network of the noise learns from the residuals of that of the mean.
@@ -69,6 +72,8 @@ class Task:
         How far each epoch moves the tails of the noise, from 0 to 1; None: they stay.
     power : float
         Multiplies the weights that are powers; a likelihood whose weights divide the noise has 1.
+    informative_ratio : float
+        Which prior factors are refined, as in `refine_prior`.
     """
 
     posterior: Posterior
@@ -86,6 +91,7 @@ class Task:
     y_var: FloatArray | None = None
     power: float = 1.0
     tail_rate: FloatArray | None = None
+    informative_ratio: float = INFORMATIVE_RATIO
 
     def order(self) -> Array:
         """Return the order of the next epoch, (n,)."""

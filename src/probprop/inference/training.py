@@ -19,7 +19,7 @@ from probprop.inference.history import summarize
 from probprop.inference.inputs import Inputs
 from probprop.inference.noise import start_noise_network, watch, with_first_tails
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior
+from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior, near_a_draw
 from probprop.inference.prediction import features
 from probprop.inference.standardize import (
     Standardizer,
@@ -28,7 +28,12 @@ from probprop.inference.standardize import (
     fit_standardizer,
     identity_standardizer,
 )
-from probprop.inference.task import Task, Trained
+from probprop.inference.task import (
+    INFORMATIVE_RATIO,
+    ONCE_INFORMATIVE_RATIO,
+    Task,
+    Trained,
+)
 
 _MOST_EPOCHS, _MOST_BLOCKS = 1000, 100_000  # of a step without callbacks
 
@@ -81,6 +86,8 @@ class Run(NamedTuple):
     y_var : ndarray of shape (n, K), or None
     power : float
         How the rows count, as in a `Task`.
+    velocity : tuple of ndarray
+        Of the means of the weights, where rounds train them; see `probprop.inference.rounds`.
     """
 
     plan: Plan
@@ -95,6 +102,12 @@ class Run(NamedTuple):
     weights: FloatArray | None = None
     y_var: FloatArray | None = None
     power: float = 1.0
+    velocity: tuple[FloatArray, ...] = ()
+
+    @property
+    def once(self) -> bool:
+        """Whether every row is absorbed once: in a stream, and in the only epoch of a training."""
+        return self.random_state is None or self.n_epochs == 1
 
 
 def start(
@@ -103,6 +116,8 @@ def start(
     y: Array,
     random_state: RandomState,
     standardizer: Standardizer | None = None,
+    *,
+    once: bool = False,
 ) -> Fitted:
     """Return the state before any point: the prior absorbed, the data measured.
 
@@ -116,6 +131,8 @@ def start(
         Draws the initial means of the weights.
     standardizer : Standardizer, default=None
         That of the same rows, if it was measured before.
+    once : bool, default=False
+        Whether every row will be absorbed once: in a stream, or in a single epoch.
     """
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
@@ -134,6 +151,8 @@ def start(
         random_state=random_state,
         dtype=plan.dtype,
     )
+    if once and plan.hidden:
+        posterior = near_a_draw(posterior)
     if standardizer is not None:
         pass
     elif plan.standardize:
@@ -312,6 +331,7 @@ def _task(run: Run, n_epochs: int) -> Task:
         y_var=run.y_var,
         power=run.power,
         tail_rate=_tail_rate(run, first, n_epochs),
+        informative_ratio=ONCE_INFORMATIVE_RATIO if run.once else INFORMATIVE_RATIO,
     )
 
 

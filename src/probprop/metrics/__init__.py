@@ -2,6 +2,8 @@
 
 from probprop.metrics.classes import class_summary
 from probprop.metrics.columns import check_columns
+from probprop.metrics.dependence import Dependence, average_prediction
+from probprop.metrics.importance import Importance, permutation_importance
 from probprop.metrics.regression import (
     LEVELS,
     calibration_curve,
@@ -20,6 +22,9 @@ from probprop.metrics.regression import (
 
 __all__ = [
     "LEVELS",
+    "Dependence",
+    "Importance",
+    "average_prediction",
     "calibration_curve",
     "calibration_error",
     "check_columns",
@@ -30,6 +35,7 @@ __all__ = [
     "log_likelihood",
     "log_likelihood_scorer",
     "mae",
+    "permutation_importance",
     "predictive_coverage",
     "rmse",
     "sharpness",

@@ -2,18 +2,22 @@
 
 The share of the targets inside their interval is compared with every level at once: the largest
 distance, in its standard deviations, is set against those of honest error bars on as many rows.
-The same test then judges thirds of the rows, by size of the prediction and of its standard
+The same test then judges parts of the rows, by size of the prediction and of its standard
 deviation, since error bars can be right on average and wrong everywhere.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import chi2
 
 from probprop._types import Array, FloatArray
 from probprop.metrics.columns import check_columns
@@ -24,8 +28,44 @@ SIGNIFICANCE = 0.05
 """The share of honest models that the test doubts."""
 
 _N_DRAWS = 10_000
-_FEWEST = 20  # rows of a third that is judged on its own
-_THIRDS = ("smallest", "middle", "largest")
+_FEWEST, _MANY = 20, 100  # rows of a part that is judged: of thirds, and of fifths
+_QUOTED = {"wide": (0.5, 0.8, 0.9, 0.95), "narrow": (0.95, 0.9, 0.8, 0.5)}  # levels people know
+
+By = Literal["prediction", "standard deviation"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows whose prediction, or its standard deviation, is of some size.
+
+    Parameters
+    ----------
+    by : "prediction" or "standard deviation"
+    low, high : float or None
+        Ends, in target units; None where there is none.
+    digits : int, default=3
+        Significant digits that tell the ends of neighbours apart.
+
+    Examples
+    --------
+    >>> str(Part("prediction", 300_000.0, None)), str(Part("standard deviation", 1.5, 2.25))
+    ('where predictions are above 300,000', 'where predicted stds are between 1.5 and 2.25')
+    """
+
+    by: By
+    low: float | None
+    high: float | None
+    digits: int = 3
+
+    def __str__(self) -> str:
+        """Say which rows these are."""
+        what = "predictions" if self.by == "prediction" else "predicted stds"
+        ends = [_size(end, self.digits) for end in (self.low, self.high) if end is not None]
+        if self.low is None:
+            return f"where {what} are below {ends[0]}"
+        if self.high is None:
+            return f"where {what} are above {ends[0]}"
+        return f"where {what} are between {ends[0]} and {ends[1]}"
 
 
 @dataclass(frozen=True)
@@ -34,18 +74,18 @@ class Honesty:
 
     Parameters
     ----------
-    where : str
-        Which rows these are; empty for all.
+    part : Part or None
+        Which rows these are; None for all.
     n : int
         Their number.
     p_value : float
         Share of honest error bars that are further off on as many rows.
     wide, narrow : tuple of (float, float), or None
-        The level that is furthest off, and the share of the targets inside, where intervals
-        hold more, or fewer, than chance explains.
+        A level, and the share of the targets inside, where intervals hold more, or fewer, than
+        chance explains: 50, 80, 90 or 95 % if one of these does, else the level furthest off.
     """
 
-    where: str
+    part: Part | None
     n: int
     p_value: float
     wide: tuple[float, float] | None
@@ -62,25 +102,39 @@ class Honesty:
         return self.wide is not None, self.narrow is not None
 
     @property
-    def fault(self) -> str:
+    def faults(self) -> list[tuple[str, float, float]]:
+        """What is wrong: "too wide" or "too narrow", a level, and the share inside."""
+        sides = (("too wide", self.wide), ("too narrow", self.narrow))
+        return [(word, *found) for word, found in sides if found is not None]
+
+    @property
+    def words(self) -> str:
         """What is wrong, such as "too wide (50 % intervals hold 76.7 %)"."""
-        sides = ((self.wide, "too wide"), (self.narrow, "too narrow"))
         return " and ".join(
-            f"{word} ({100 * found[0]:.0f} % intervals hold {100 * found[1]:.1f} %)"
-            for found, word in sides
-            if found is not None
+            f"{word} ({100 * level:.0f} % intervals hold {100 * inside:.1f} %)"
+            for word, level, inside in self.faults
         )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in values of JSON."""
+        of = self.part
+        part = {} if of is None else {"by": of.by, "low": of.low, "high": of.high}
+        faults = [
+            {"error_bars": word, "level": level, "inside": inside}
+            for word, level, inside in self.faults
+        ]
+        return {**part, "rows": self.n, "p_value": self.p_value, "faults": faults}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on all rows, and on the thirds that are not honest.
+    """The judgement on all rows, and on the parts of them that are not honest.
 
     Parameters
     ----------
     all_rows : Honesty
     doubtful : tuple of Honesty
-        Thirds of the rows whose error bars chance does not explain.
+        Parts of the rows whose error bars chance does not explain.
     """
 
     all_rows: Honesty
@@ -88,29 +142,52 @@ class Verdict:
 
     @property
     def honest(self) -> bool:
-        """Whether neither all rows nor a third of them give a reason to doubt."""
+        """Whether neither all rows nor a part of them give a reason to doubt."""
         return self.all_rows.honest and not self.doubtful
 
     def __str__(self) -> str:
-        """Say it in one or two sentences."""
+        """Say it in a few sentences."""
         if self.all_rows.honest:
             text = "Judged by one test over all levels, these rows give no reason to doubt the "
             text += f"error bars: {_of_honest(self.all_rows.p_value)} would be further off."
             if self.doubtful:
                 text = text.replace("these rows give", "all rows together give", 1)
+                text += " But they are not honest everywhere."
         else:
             text = "The error bars are not honest: judged by one test over all levels, they are "
-            text += f"{self.all_rows.fault}; {_of_honest(self.all_rows.p_value)} would be "
+            text += f"{self.all_rows.words}; {_of_honest(self.all_rows.p_value)} would be "
             text += "further off by chance."
         if self.doubtful:
-            text += (" But they" if self.all_rows.honest else " They") + " are "
-            text += "; ".join(f"{each.fault} {each.where}" for each in self.doubtful) + "."
+            each = "; ".join(f"{found.part} they are {found.words}" for found in self.doubtful)
+            text += f" W{each[1:]}."
         return text
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in values of JSON: whether it is honest, in words, and where it is not."""
+        return {
+            "honest": self.honest,
+            "words": str(self),
+            "all_rows": self.all_rows.as_dict(),
+            "parts": [each.as_dict() for each in self.doubtful],
+        }
 
 
 def _of_honest(p_value: float) -> str:
     share = "fewer than 1" if p_value < 1e-3 else f"{1000 * p_value:.0f}"
     return f"{share} of 1,000 honest models"
+
+
+def _size(value: float, digits: int) -> str:
+    """Write an end with so many significant digits.
+
+    >>> _size(471_983.2, 3), _size(0.012345, 3), _size(-12.0, 3), _size(2011.3, 5)
+    ('472,000', '0.0123', '−12', '2,011.3')
+    """
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded) or 1.0)))
+    plain = 1e3 <= abs(rounded) < 1e15
+    text = f"{rounded:,.{decimals}f}" if plain else f"{rounded:.{digits}g}"
+    return text.replace("-", "−")
 
 
 def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
@@ -126,7 +203,8 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     Returns
     -------
     Verdict
-        ``str`` of it says it in words.
+        ``str`` of it says it in words. Parts are fifths of the rows, by size of the prediction and
+        of its standard deviation; thirds below 500 rows, and none below 60.
 
     Examples
     --------
@@ -139,45 +217,84 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     'The error bars are not honest: ju'
     """
     y, mean, std = check_columns(y=y, mean=predictive.mean, std=predictive.std)
-    groups = [_thirds(mean, "predictions"), _thirds(std, "standard deviations")]
+    groups = [_parts(mean, "prediction"), _parts(std, "standard deviation")]
     allowed = SIGNIFICANCE / max(1, sum(map(len, groups)))  # all of them together err as seldom
-    all_rows = _judge(y, predictive, "", SIGNIFICANCE)
+    all_rows = _judge(y, predictive, None, SIGNIFICANCE)
+    _, inside = predictive_coverage(y, predictive)
     doubtful: list[Honesty] = []
-    for thirds in groups:
-        judged = [_judge(y[rows], predictive[rows], where, allowed) for where, rows in thirds]
-        if any(each.sides != all_rows.sides for each in judged):  # else it is so everywhere
-            doubtful += [each for each in judged if not each.honest]
+    for parts in groups:
+        judged = [_judge(y[rows], predictive[rows], part, allowed) for part, rows in parts]
+        shares = [predictive_coverage(y[rows], predictive[rows])[1] for _, rows in parts]
+        if not (all_rows.honest or _differ(shares, [each.n for each in judged], inside)):
+            continue
+        runs = groupby(zip(judged, parts, strict=True), lambda pair: pair[0].sides)
+        for sides, run in runs:
+            found = list(run)
+            if not any(sides):
+                continue
+            if len(found) == len(parts):  # wrong everywhere, but not to the same degree
+                doubtful += judged
+                continue
+            part, rows = _together([part for _, part in found])
+            merged = _judge(y[rows], predictive[rows], part, allowed)
+            doubtful += [merged] if not merged.honest else [each for each, _ in found]
     return Verdict(all_rows, tuple(doubtful))
 
 
-def _judge(y: FloatArray, predictive: TargetDistribution, where: str, allowed: float) -> Honesty:
+def _together(parts: Sequence[tuple[Part, Array]]) -> tuple[Part, Array]:
+    """Return neighbouring parts as one."""
+    (first, _), (last, _) = parts[0], parts[-1]
+    return replace(first, high=last.high), np.concatenate([rows for _, rows in parts])
+
+
+def _differ(shares: Sequence[FloatArray], n: Sequence[int], inside: FloatArray) -> bool:
+    """Whether the share inside 50 or 95 % intervals differs between parts by more than chance.
+
+    Otherwise error bars that are wrong are so everywhere, and there is no place to name.
+    """
+    if not shares:
+        return False
+    at = [int(np.abs(LEVELS - level).argmin()) for level in (0.5, 0.95)]
+    pooled = inside[at].clip(1e-6, 1.0 - 1e-6)
+    distance = (np.stack(shares)[:, at] - pooled) ** 2 / (pooled * (1.0 - pooled))
+    statistic = (np.array(n)[:, np.newaxis] * distance).sum(axis=0)  # chi squared, by level
+    return bool(chi2.sf(statistic, len(n) - 1).min() < SIGNIFICANCE / len(at))
+
+
+def _judge(
+    y: FloatArray, predictive: TargetDistribution, part: Part | None, allowed: float
+) -> Honesty:
     expected, observed = predictive_coverage(y, predictive)
     n = len(y)
     distance = (observed - expected) / coverage_std(expected, n)
     p_value = float(np.mean(_by_chance(n) >= np.abs(distance).max() - 1e-9))
     limit = largest_by_chance(n, allowed)
 
-    def furthest(signed: FloatArray) -> tuple[float, float] | None:
-        worst = int(signed.argmax())
-        beyond = signed[worst] > limit + 1e-9
-        return (float(expected[worst]), float(observed[worst])) if beyond else None
+    def beyond(signed: FloatArray, side: str) -> tuple[float, float] | None:
+        known = [int(np.abs(expected - level).argmin()) for level in _QUOTED[side]]
+        for i in (*known, int(signed.argmax())):
+            if signed[i] > limit + 1e-9:
+                return float(expected[i]), float(observed[i])
+        return None
 
-    return Honesty(where, n, p_value, furthest(distance), furthest(-distance))
+    return Honesty(part, n, p_value, beyond(distance, "wide"), beyond(-distance, "narrow"))
 
 
-def _thirds(size: FloatArray, name: str) -> list[tuple[str, Array]]:
-    """Return the rows of each third by size, (n / 3,), and where that is; none if too few."""
+def _parts(size: FloatArray, by: By) -> list[tuple[Part, Array]]:
+    """Return parts of the rows by size, (n / 3,) or (n / 5,); none if there are too few."""
+    n_parts = 5 if len(size) >= 5 * _MANY else 3
     order = np.argsort(size, kind="stable")
-    parts = np.array_split(order, 3)
-    low, high = size[parts[0][-1:]], size[parts[2][:1]]
-    # Standard deviations that are all the same, but for rounding, have no order.
-    if len(size) < 3 * _FEWEST or not (high - low > 1e-6 * np.abs(size).max()).all():
+    parts = np.array_split(order, n_parts)
+    if len(size) < n_parts * _FEWEST:
         return []
-    limits = (f"below {low[0]:.3g}", "", f"above {high[0]:.3g}")
-    return [
-        (f"in the third of the rows with the {third} {name}" + f" ({limit})" * bool(limit), rows)
-        for third, limit, rows in zip(_THIRDS, limits, parts, strict=True)
-    ]
+    ends = [float(size[rows[-1]]) for rows in parts[:-1]]
+    # Standard deviations that are nearly the same everywhere are no place to name.
+    least = 0.05 * ends[0] if by == "standard deviation" else 1e-6 * np.abs(size).max()
+    if ends[-1] - ends[0] <= least:
+        return []
+    digits = next((n for n in range(3, 12) if len({_size(e, n) for e in ends}) == len(ends)), 12)
+    lows, highs = [None, *ends], [*ends, None]
+    return [(Part(by, a, b, digits), rows) for a, b, rows in zip(lows, highs, parts, strict=True)]
 
 
 # ---- What chance does to honest error bars
@@ -213,31 +330,3 @@ def _by_chance(n: int) -> FloatArray:
     inside = np.cumsum(counts, axis=1)[:, :-1] / n
     drawn: FloatArray = np.abs((inside - LEVELS) / coverage_std(LEVELS, n)).max(axis=1)
     return drawn
-
-
-# ---- Classes
-
-
-def class_verdict(n_right: int, confidence: FloatArray) -> str:
-    """Say whether chance explains the difference between confidence and accuracy.
-
-    Parameters
-    ----------
-    n_right : int
-        Rows whose most probable class is right.
-    confidence : ndarray of shape (n,)
-        Its probability in each row.
-    """
-    expected = float(confidence.sum())
-    by_chance = 1.96 * math.sqrt(float((confidence * (1.0 - confidence)).clip(0.0).sum()))
-    low = max(0, math.floor(expected - by_chance))
-    high = min(len(confidence), math.ceil(expected + by_chance))
-    sentence = (
-        f"The predicted classes have a probability of {100 * confidence.mean():.1f} % on "
-        f"average. Give or take chance, honest probabilities are right in {low:,} to {high:,}"
-    )
-    if n_right < low:
-        return sentence + ": they are too sure here. A smaller memory or more rows usually help."
-    if n_right > high:
-        return sentence + ": they are more cautious here than they need be."
-    return sentence + ": these rows give no reason to doubt them."

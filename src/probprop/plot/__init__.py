@@ -24,12 +24,14 @@ except ModuleNotFoundError as error:
     ) from error
 
 from probprop.plot.classes import confusion_matrix, reliability, roc_curve
-from probprop.plot.model import (
+from probprop.plot.dependence import (
+    dependence_curve,
+    dependence_marks,
+    importance,
     important_features,
     partial_dependence,
-    training_curve,
-    weight_posterior,
 )
+from probprop.plot.model import training_curve, weight_posterior
 from probprop.plot.predictions import (
     calibration,
     predicted_against_observed,
@@ -42,6 +44,9 @@ __all__ = [
     "calibration",
     "candidate_curves",
     "confusion_matrix",
+    "dependence_curve",
+    "dependence_marks",
+    "importance",
     "important_features",
     "partial_dependence",
     "predicted_against_observed",

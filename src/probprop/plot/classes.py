@@ -103,7 +103,8 @@ def confusion_matrix(
     np.add.at(counts, (index, p.argmax(axis=1)), 1)
     share = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
     ax = axes(ax)
-    ax.imshow(share, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    ax.pcolormesh(np.arange(n), np.arange(n), share, cmap="Blues", vmin=0.0, vmax=1.0)
+    ax.invert_yaxis()
     if n <= _MAX_NUMBERS:
         for (i, j), count in np.ndenumerate(counts):
             colour = "white" if share[i, j] > 0.5 else "black"
@@ -158,7 +159,7 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0))
     ax.set(xlabel=f"other rows taken for {_short(name)}", ylabel=f"rows of {_short(name)} found")
-    ax.legend(loc="lower right", fontsize=8, handlelength=1.5, frameon=False)
+    ax.legend(loc="lower right", fontsize=9, handlelength=1.5, frameon=False)
     return ax
 
 

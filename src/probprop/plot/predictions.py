@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
-from probprop.metrics import check_columns, predictive_coverage, sharpness
+from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.verdict import coverage_std, largest_by_chance
 from probprop.plot.parts import (
     BLUE,
@@ -152,7 +153,7 @@ def calibration(
 
     Below the diagonal the error bars are too small, above it too large. The shade is where
     a calibrated model's curve lies, at each level, in 95 of 100 cases with so few rows. The
-    legend has the calibration error and the sharpness.
+    legend has the calibration error.
 
     Parameters
     ----------
@@ -189,12 +190,13 @@ def calibration(
     ax.plot(ends, ends, color="black", lw=1, ls="--", label="calibrated")
     error = np.abs(expected - observed).mean()
     ax.plot(expected, observed, "o-", color=BLUE, ms=4, label=f"observed, error {error:.3f}")
-    ax.plot([], [], " ", label=f"sharpness (mean std) {sharpness(predictive.std):.3g}")
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0))
     ax.set(xlabel="expected coverage", ylabel=f"observed coverage of {target}")
-    ax.legend(loc="best", fontsize=8, handlelength=1.5, frameon=False)
+    # The larger corner: below the diagonal of a model that is too cautious, above of the others.
+    corner: Any = "lower right" if (observed - expected).mean() >= 0.0 else "upper left"
+    ax.legend(loc=corner, fontsize=9, handlelength=1.5, frameon=False)
     return ax
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _COLOURS = [*LAYERS, (SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
+_NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
 _GREY = "#777777"
 _BELOW = 4.0  # times the distance of the median from the best is what the axis shows
 
@@ -25,10 +26,10 @@ _BELOW = 4.0  # times the distance of the median from the best is what the axis 
 def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     """Draw the calibrated log-likelihood of rows held out against the epochs, for every candidate.
 
-    Colours and markers tell encodings, layers and powers of the target apart, line styles tell
-    memories; "32 ramps, 50 + 50, logarithm" has 32 ramps beside each column and two layers of 50
-    units, and predicts the logarithm of the target. A ring is what was chosen. Curves far below
-    the others are cut off by the axis.
+    Colours and markers tell encodings, layers, powers of the target and kinds of noise that were
+    asked for apart, line styles tell memories; "32 ramps, 50 + 50, logarithm" has 32 ramps beside
+    each column and two layers of 50 units, and predicts the logarithm of the target. A ring is
+    what was chosen. Curves far below the others are cut off by the axis.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
 
 
 def candidate_in_words(candidate: Candidate) -> str:
-    """Return a candidate in a few words: encoding, units of its layers, power, memory.
+    """Return a candidate in a few words: encoding, units of its layers, power, noise, memory.
 
     Examples
     --------
@@ -87,6 +88,8 @@ def candidate_in_words(candidate: Candidate) -> str:
     ('32 ramps, 50 + 50, memory 10', 'raw, 50, no bound')
     >>> candidate_in_words(Candidate(power=0.5))
     'raw, 50, square root, no bound'
+    >>> candidate_in_words(Candidate(noise="constant"))
+    'raw, 50, constant noise, no bound'
     """
     return f"{_form_in_words(candidate)}, {_memory_in_words(candidate.memory)}"
 
@@ -95,7 +98,7 @@ def _form_in_words(candidate: Candidate) -> str:
     encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} ramps"
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {_power_in_words(candidate.power)}"
-    return f"{encoding}, {layers}{power}"
+    return f"{encoding}, {layers}{power}{_NOISE[candidate.noise]}"
 
 
 def _power_in_words(power: float) -> str:

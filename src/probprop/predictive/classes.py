@@ -224,7 +224,7 @@ def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
         In nats, at least 0.
     """
     n, K = mean.shape
-    normal = ndtri(qmc.Sobol(K, seed=0).random(_N_DRAWS))
+    normal = normal_draws(K)
     information = np.empty(n)
     step = max(1, _BLOCK_ENTRIES // (_N_DRAWS * K * len(_WINNER)))
     for rows in (slice(i, i + step) for i in range(0, n, step)):
@@ -232,6 +232,12 @@ def drawn_information(mean: FloatArray, std: FloatArray) -> FloatArray:
         spread = entr(p.mean(axis=1)).sum(axis=-1) - entr(p).sum(axis=-1).mean(axis=1)
         information[rows] = np.maximum(0.0, spread)
     return information
+
+
+def normal_draws(n_outputs: int) -> FloatArray:
+    """Return the standard normal draws of the outputs, (128, n_outputs): Sobol points."""
+    normal: FloatArray = ndtri(qmc.Sobol(n_outputs, seed=0).random(_N_DRAWS))
+    return normal
 
 
 def known_probabilities(f: FloatArray) -> FloatArray:

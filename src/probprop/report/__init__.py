@@ -12,11 +12,12 @@ True
 
 from probprop.report.choice_words import calibration_in_words, choice_in_words
 from probprop.report.classification import classification_sections
-from probprop.report.document import Picture, Section, Table, figure, render, write_report
+from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
 from probprop.report.facts import model_facts
 from probprop.report.regression import regression_sections
 
 __all__ = [
+    "Live",
     "Picture",
     "Section",
     "Table",

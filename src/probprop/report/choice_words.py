@@ -86,30 +86,30 @@ def calibration_in_words(model: Any) -> str:
     >>> x = np.random.RandomState(0).standard_normal((15, 1))
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
     >>> calibration_in_words(model)
-    'error bars times 0.27; too few rows to learn where the noise is larger'
+    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
     """
-    return _in_words(model.calibration_)
+    return _in_words(model.calibration_, model.choice_.candidate)
 
 
 @singledispatch
-def _in_words(calibration: Any) -> str:
+def _in_words(calibration: Any, candidate: Candidate) -> str:
     raise TypeError(f"{type(calibration).__name__} has no words")
 
 
 @_in_words.register
-def _(calibration: Calibration) -> str:
+def _(calibration: Calibration, candidate: Candidate) -> str:
     noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
     if calibration.noise is None:
         g = calibration.transformation
         of = "" if g is None else f" of {power_in_words(g.power)}"
         noise = f"the noise{of} is the same everywhere"
-        if math.isnan(calibration.gain):
-            noise = "too few rows to learn where the noise is larger"
+        if math.isnan(calibration.gain) and candidate.noise == "auto":
+            noise = "too few rows or seconds to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
 
 
 @_in_words.register
-def _(calibration: ClassCalibration) -> str:
+def _(calibration: ClassCalibration, candidate: Candidate) -> str:
     losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
     return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
 

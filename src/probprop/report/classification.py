@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.special import entr
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import plot
@@ -17,10 +16,13 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
+from probprop.metrics.alone import shares_alone
+from probprop.metrics.class_verdict import class_verdict
 from probprop.metrics.classes import class_summary
-from probprop.metrics.verdict import class_verdict
 from probprop.predictive.protocol import ClassDistribution
+from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
+from probprop.report.dependence import depending
 from probprop.report.document import Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
@@ -31,8 +33,8 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
-
-_LEAST_CERTAIN = 10  # rows shown
+from probprop.report.rows import uncertain_section
+from probprop.table.encoding import Encoder
 
 
 def classification_sections(
@@ -44,6 +46,8 @@ def classification_sections(
     target: str,
     held_out: bool | None,
     row_numbers: Sequence[int] | None = None,
+    table: pd.DataFrame | None = None,
+    encoder: Encoder | None = None,
 ) -> list[Section]:
     """Judge a fitted classifier on rows whose classes are known.
 
@@ -64,13 +68,17 @@ def classification_sections(
         known. The report says so.
     row_numbers : sequence of int, default=None
         What to call the rows; None counts them from 1.
+    table : DataFrame of shape (n, n_columns), default=None
+        The table of which X was made: its columns have panels and cells. None: X is the table.
+    encoder : Encoder, default=None
+        How X was made of `table`, such as ``encoder`` of a `TableModel`.
 
     Returns
     -------
     list of Section
         The numbers that matter, reliability, confusion matrix, for two classes the ROC curve,
-        training, weights, the least
-        certain rows, facts.
+        the least certain rows, which columns matter, what the predictions depend on, training,
+        weights, facts.
 
     Examples
     --------
@@ -87,23 +95,24 @@ def classification_sections(
     check_is_fitted(model)
     if model.multilabel_:
         raise ValueError("The report is on classes. Got a model of several labels instead.")
-    rows, names = check_rows(X, y, feature_names)
+    encoded, names = check_rows(X, y, feature_names)
+    rows = rows_of(encoded, names, row_numbers, table, encoder)
     observed = np.asarray(y)
     if not np.isin(observed, model.classes_).all():
         raise ValueError("y must hold classes of the model only. Leave out the other rows.")
     index = np.searchsorted(model.classes_, observed)
-    numbers = np.arange(1, len(rows) + 1) if row_numbers is None else np.asarray(row_numbers)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(ClassDistribution, model.predict_distribution(rows))
-    uncertain = np.argsort(-predictive.entropy, kind="stable")[:_LEAST_CERTAIN]
+        predictive = cast(ClassDistribution, model.predict_distribution(encoded))
+    [columns] = depending(model, rows, observed, [target], held_out)
     return [
         _quality(index, predictive, model.classes_, held_out),
         *_pictures(index, predictive.proba, model.classes_),
+        uncertain_section(index, predictive, model.classes_, rows, columns.names),
+        *columns.sections,
         training_section(model, target),
         *cross_validation_sections(model, target),
         weights_section(model),
-        _uncertain(numbers[uncertain], index[uncertain], predictive[uncertain], model.classes_),
         Section("The model", table=([], model_facts(model, names, target))),
     ]
 
@@ -118,7 +127,8 @@ def _quality(
     held_out: bool | None,
 ) -> Section:
     """The numbers that matter, in two paragraphs and a small table."""
-    scores, proba, n = class_summary(index, predictive), predictive.proba, len(index)
+    scores, alone = class_summary(index, predictive), shares_alone(index, len(classes))
+    proba, n = predictive.proba, len(index)
     n_right = round(scores["accuracy"] * n)
     shares = np.bincount(index, minlength=len(classes)) / n
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
@@ -133,36 +143,40 @@ def _quality(
         False: " The model was fitted on these rows; on new ones expect more errors.",
         None: "",
     }[held_out]
-    text += "\n\n" + class_verdict(n_right, proba.max(axis=1))
+    text += f"\n\n{class_verdict(n_right, proba.max(axis=1))}"
     table = [
         [
             "Accuracy",
             percent(scores["accuracy"]),
-            "Share of the rows whose most probable class is right; without features "
-            f"{percent(shares.max())}.",
+            percent(alone["accuracy"]),
+            "Share of the rows whose most probable class is right.",
         ],
         [
             "Log-loss",
             number(scores["log_loss"]),
+            number(alone["log_loss"]),
             "Mean negative log of the probability of what was observed. Lower is better: it "
-            "rewards right predictions and honest probabilities. Without features it is "
-            f"{number(float(entr(shares).sum()))}.",
+            "rewards right predictions and honest probabilities.",
         ],
         [
             "Brier score",
             number(scores["brier"]),
-            "Mean squared distance of the probabilities from what was observed. Lower is better; "
-            f"without features {number(float(1.0 - (shares**2).sum()))}.",
+            number(alone["brier"]),
+            "Mean squared distance of the probabilities from what was observed. Lower is better.",
         ],
         [
             "Calibration error",
             percent(scores["calibration_error"]),
+            percent(alone["calibration_error"]),
             "Mean distance between the probability of the predicted class and the share that is "
             "right. 0 % is ideal; with few rows chance alone keeps it above.",
         ],
     ]
-    text += "\n\nWithout features: what the shares of the classes alone would give."
-    return Section("How good the predictions are", text, (SCORE_HEADER, table))
+    text += "\n\nShares alone: what the same score is without features, for the shares of the "
+    text += "classes in these rows as probabilities."
+    measure, value, words = SCORE_HEADER
+    header = [measure, value, "Shares alone", words]
+    return Section("How good the predictions are", text, (header, table))
 
 
 # ---- Pictures
@@ -213,30 +227,3 @@ def _pictures(index: Array, proba: FloatArray, classes: Array) -> list[Section]:
             )
         )
     return sections
-
-
-# ---- Rows
-
-
-def _uncertain(
-    row_numbers: Array, index: Array, predictive: ClassDistribution, classes: Array
-) -> Section:
-    """The rows with the least certain class, and how much of that more data could settle."""
-    guessed = predictive.proba.argmax(axis=1)
-    table = [
-        [
-            str(row_numbers[i]),
-            str(classes[index[i]]),
-            f"{classes[guessed[i]]}, {percent(float(predictive.proba[i, guessed[i]]))}",
-            number(float(predictive.entropy[i])),
-            percent(float(predictive.entropy_model[i] / max(predictive.entropy[i], 1e-300))),
-        ]
-        for i in range(len(index))
-    ]
-    return Section(
-        "The least certain rows",
-        "Rows of the largest entropy, in nats: 0 is certain, "
-        f"{number(math.log(len(classes)))} all classes alike. The last column is the part of it "
-        "that more data could remove; the rest is classes that overlap.",
-        (["Row", "Observed", "Predicted", "Entropy", "Not known"], table),
-    )

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from probprop import plot
 from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.out_of_fold import Squares
-from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+from probprop.estimators.cv.runners import RACE_WAS_OVER, CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members, transformation_of
 from probprop.plot.race import candidate_in_words
 from probprop.report.choice_words import (
@@ -23,6 +24,11 @@ from probprop.report.document import Section
 from probprop.report.facts import number
 from probprop.report.parts import SCORE_HEADER, picture
 
+_USED = {
+    "auto": "It is used where the gain is above 0.",
+    "constant": "None was tried, as the setting asks.",
+    "input": "It is used whatever it gains, as the setting asks.",
+}
 _RACE_HEADER = ["Setting", "Epochs", "Log-likelihood", "Not calibrated", "Why it went no further"]
 
 
@@ -53,7 +59,7 @@ def _choice_section(model: Any, target: str) -> Section:
         "held out, after calibration; higher is better. Chosen: "
         f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
         f"{_why(choice)}{_about_power(model, target)}\n\n"
-        f"{_networks(model)} predict together, and none was trained again. In "
+        f"{_networks(model)} predict together, and none was trained again.{_about_end(choice)} In "
         'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
         "beside each feature, which let a network bend there, two layers of 50 units, and the "
         f"evidence of at most ten passes over the data.{_legend_of_powers(choice, target)}"
@@ -74,6 +80,11 @@ def _networks(model: Any) -> str:
     return (
         f"The rows were parted into {n // k:,} folds {k:,} times; the {n:,} networks of all folds"
     )
+
+
+def _about_end(choice: CVChoice) -> str:
+    """Say why nothing more was trained, where a budget of seconds or Ctrl-C had a part in it."""
+    return "" if choice.ended in ("", RACE_WAS_OVER) else f" Training ended: {choice.ended}."
 
 
 class _Best(NamedTuple):
@@ -149,18 +160,18 @@ def _score(value: float) -> str:
 
 
 def _calibration_section(model: Any, target: str) -> Section:
-    text, rows = _in_detail(model.calibration_, target)
+    text, rows = _in_detail(model.calibration_, model.choice_.candidate, target)
     return Section("How it was calibrated", text, (SCORE_HEADER, rows))
 
 
 @singledispatch
-def _in_detail(calibration: Any, target: str) -> tuple[str, list[list[str]]]:
+def _in_detail(calibration: Any, candidate: Candidate, target: str) -> tuple[str, list[list[str]]]:
     """Return the text and the table of the section."""
     raise TypeError(f"{type(calibration).__name__} has no words")
 
 
 @_in_detail.register
-def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
+def _(calibration: Calibration, candidate: Candidate, target: str) -> tuple[str, list[list[str]]]:
     factor, slope = math.sqrt(calibration.factor), calibration.range.slope
     units, of_scale = f"in units of {target}", ""
     if (g := calibration.transformation) is not None:
@@ -171,7 +182,7 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
         )
     text = (
         f"{_about_errors(calibration.squares)} "
-        f"{_about_noise(calibration)}{of_scale}\n\n"
+        f"{_about_noise(calibration, candidate)}{of_scale}\n\n"
         "Beyond the range of the training rows there are no errors to learn from; there the error "
         "bars grow with the distance."
     )
@@ -184,8 +195,8 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
         [
             "Gain of the noise network",
             "–" if math.isnan(calibration.gain) else gain_in_words(calibration),
-            "Log density per row, on rows held out from it, with the standard error. It is used "
-            "where the gain is above 0.",
+            "Log density per row, on rows held out from it, with the standard error. "
+            f"{_USED[candidate.noise]}",
         ],
         [
             "Slope beyond the range",
@@ -197,7 +208,9 @@ def _(calibration: Calibration, target: str) -> tuple[str, list[list[str]]]:
 
 
 @_in_detail.register
-def _(calibration: ClassCalibration, target: str) -> tuple[str, list[list[str]]]:
+def _(
+    calibration: ClassCalibration, candidate: Candidate, target: str
+) -> tuple[str, list[list[str]]]:
     T = calibration.temperature
     how = "too sure" if T > 1.0 else "less sure than they could be"
     moved = "closer to each other" if T > 1.0 else "further apart"
@@ -239,16 +252,21 @@ def _about_errors(squares: Squares) -> str:
     )
 
 
-def _about_noise(calibration: Calibration) -> str:
+def _about_noise(calibration: Calibration, candidate: Candidate) -> str:
+    asked = candidate.noise != "auto"
     if calibration.noise is not None:
+        so = ". It is used, as the setting asks" if asked else ", so it is used"
         return (
             "A small second network has learned from these errors where the noise is larger and "
             "where it is smaller. On rows it had not seen this gains "
-            f"{gain_in_words(calibration)} in log density per row, so it is used."
+            f"{gain_in_words(calibration)} in log density per row{so}."
         )
+    if asked:
+        return "The noise is taken to be the same everywhere, as the setting asks."
     if math.isnan(calibration.gain):
         return (
-            "There were too few rows to learn where the noise is larger: it is taken as constant."
+            "There were too few rows, or too few seconds, to learn where the noise is larger: it "
+            "is taken as constant."
         )
     return (
         "A second network that learned where the noise is larger and where it is smaller gained "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,12 +16,14 @@ from functools import cache
 from importlib import resources
 from itertools import groupby
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
 try:
     import jinja2
     import matplotlib
+    from markupsafe import Markup
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.collections import Collection
@@ -32,6 +35,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from probprop._atomic import replacing
+from probprop.report.svg import declarations, inline
 
 Table = tuple[list[str], list[list[str]]]
 """A header, empty for none, and rows of as many cells."""
@@ -43,7 +47,9 @@ _DPI = 200  # of rasterised layers; sharp in print at half a page's width
 _VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as pixels
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
 _VALUE = r"[-−+]?(\d[\d,]*(\.\d*)?([eE][-−+]?\d+)?|inf|nan)"
-_NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?)?")  # a number may be missing
+_NUMBER = re.compile(rf"({_VALUE}( ± {_VALUE})?( ?(%|ms|s))?|–)?")  # a number may be missing
+_FEW = 5  # columns whose first may be wide
+_SHORT = 14  # letters of cells that stay on one line
 
 
 @dataclass(frozen=True)
@@ -54,22 +60,25 @@ class Section:
     ----------
     title : str
     text : str, default=""
-        Paragraphs, separated by blank lines; the caption of figures without a table.
+        Paragraphs, separated by blank lines; the caption of a single figure without a table.
     table : (header, rows), default=None
         Lists of strings; an empty header is left out.
     figures : sequence of (bytes, str), default=()
         What `figure` returns: an SVG or PNG file, and its alternative text.
+    names_rows : bool, default=False
+        Whether it has cells of single rows of someone's table.
     """
 
     title: str
     text: str = ""
     table: Table | None = None
     figures: Sequence[Picture] = ()
+    names_rows: bool = False
 
     @property
     def captioned(self) -> bool:
-        """Whether the text is the caption of the figures."""
-        return bool(self.figures) and self.table is None
+        """Whether the text is the caption of a figure."""
+        return len(self.figures) == 1 and self.table is None
 
     @property
     def paragraphs(self) -> list[str]:
@@ -86,11 +95,54 @@ class Section:
             any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in columns
         ]
 
+    @property
+    def classes(self) -> list[str]:
+        """How the cells of each column are set: as numbers, on one line, or neither."""
+        if self.table is None:
+            return []
+        columns = zip(*self.table[1], strict=True)
+        return [
+            "number" if numeric else "short" if max(map(len, column)) <= _SHORT else ""
+            for numeric, column in zip(self.numeric, columns, strict=True)
+        ]
 
-def figure(drawing: Axes | Figure, alt: str) -> Picture:
+    @property
+    def layout(self) -> str:
+        """Whether the table has few columns or many, and explains itself in the last of them."""
+        classes = self.classes
+        if len(classes) > _FEW:
+            return "many"
+        explains = len(classes) > 2 and not classes[-1] and all(classes[1:-1])
+        return "few explains" if explains else "few"
+
+
+@dataclass(frozen=True)
+class Live:
+    """A part of a report that a script fills. Where scripts do not run, it is not shown.
+
+    Parameters
+    ----------
+    key : str
+        The id of its section, which stands before all others.
+    title : str
+    style, script : str
+        CSS and JavaScript of probprop itself; nothing of a user may be in them.
+    data : mapping of str to str
+        Texts without a ``<`` that the script reads, by the ids of their elements.
+    """
+
+    key: str
+    title: str
+    style: str
+    script: str
+    data: Mapping[str, str]
+
+
+def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
     """Turn a drawing into an SVG file for a `Section`.
 
-    Layers of more than a thousand marks go in as pixels. The drawing itself is left as it was.
+    In the page it has the page's font, and on a dark page light lines on a dark ground. Layers of
+    more than a thousand marks go in as pixels. The drawing itself is left as it was.
 
     Parameters
     ----------
@@ -98,6 +150,8 @@ def figure(drawing: Axes | Figure, alt: str) -> Picture:
         An Axes stands for its whole figure.
     alt : str
         What the picture shows, for readers who cannot see it.
+    description : str, default=""
+        What can be read off it, for them too.
 
     Returns
     -------
@@ -123,7 +177,12 @@ def figure(drawing: Axes | Figure, alt: str) -> Picture:
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
         whole.savefig(file, format="svg", dpi=_DPI, metadata=no_metadata)
     svg = _NOT_XML.sub(b"", file.getvalue())
-    return svg[svg.index(b"<svg") :], alt  # without the XML prologue, which names a web address
+    svg = svg[svg.index(b"<svg") :]  # without the XML prologue, which names a web address
+    if description:
+        start = svg.index(b">") + 1
+        words = _NOT_XML.sub(b"", escape(description).encode("utf-8", "replace"))
+        svg = svg[:start] + b"<desc>" + words + b"</desc>" + svg[start:]
+    return svg, alt
 
 
 @contextmanager
@@ -148,8 +207,10 @@ def _n_marks(layer: Artist) -> int:
     return np.size(layer.get_xdata()) if isinstance(layer, Line2D) else 0
 
 
-def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
-    """Lay out sections as one HTML document without scripts or external parts.
+def render(
+    title: str, sections: Sequence[Section], *, footer: str, live: Live | None = None
+) -> str:
+    """Lay out sections as one HTML document without external parts.
 
     Parameters
     ----------
@@ -157,6 +218,8 @@ def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
     sections : sequence of Section
     footer : str
         A line at the end, such as what wrote the report and when.
+    live : Live, default=None
+        A part with a script, the only one that the document runs; None: it runs none.
 
     Returns
     -------
@@ -169,8 +232,41 @@ def render(title: str, sections: Sequence[Section], *, footer: str) -> str:
     >>> "Is a &lt; b?" in html
     True
     """
-    placed = list(zip(sections, _placement(sections), strict=True))
-    return _template().render(title=title, placed=placed, footer=footer)
+    placed, colours, n_pictures = [], set[str](), 0
+    for section, place in zip(sections, _placement(sections), strict=True):
+        drawn = []
+        for image, alt in section.figures:
+            n_pictures += 1
+            markup, used = _element(image, alt, f"p{n_pictures}")
+            drawn.append(markup)
+            colours |= used
+        placed.append((section, place, drawn))
+    return _template().render(
+        title=title,
+        placed=placed,
+        footer=footer,
+        light=declarations(colours, dark=False),
+        dark=declarations(colours, dark=True),
+        live=live,
+        script_policy=_script_policy(live),
+    )
+
+
+def _script_policy(live: Live | None) -> str:
+    """Return what a document says of its scripts: that one, to the letter, may run, or none."""
+    if live is None:
+        return ""
+    digest = base64.b64encode(hashlib.sha256(live.script.encode()).digest()).decode()
+    return f"script-src 'wasm-unsafe-eval' 'sha256-{digest}'; "
+
+
+def _element(image: bytes, alt: str, key: str) -> tuple[Markup, frozenset[str]]:
+    """Return a picture as an element of the page, and the colours that it has variables of."""
+    if image.startswith(b"\x89PNG"):
+        uri = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+        return Markup('<img src="{}" alt="{}">').format(uri, alt), frozenset()
+    drawn = inline(image, alt, key)
+    return Markup(drawn.markup), drawn.colours  # written anew: shapes and escaped text only
 
 
 def _placement(sections: Sequence[Section]) -> list[str]:
@@ -192,19 +288,18 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["data_uri"] = _data_uri
     environment.filters["unparted"] = lambda text: re.sub(
         r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text
     )
     return environment.from_string(source.read_text(encoding="utf-8"))
 
 
-def _data_uri(image: bytes) -> str:
-    kind = "png" if image.startswith(b"\x89PNG") else "svg+xml"
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
-
-
-def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+def write_report(
+    path: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    live: Live | None = None,
+) -> None:
     """Write a report, signed with version and date, to one HTML file.
 
     The file appears whole or not at all; one that was there is replaced.
@@ -214,12 +309,14 @@ def write_report(path: str | os.PathLike[str], title: str, sections: Sequence[Se
     path : str or path-like
     title : str
     sections : sequence of Section
+    live : Live, default=None
+        As for `render`.
     """
     from probprop._version import __version__
 
     now = datetime.now(UTC)
     footer = f"Written by probprop {__version__} on {now:%Y-%m-%d at %H:%M} UTC."
-    document = render(title, sections, footer=footer).encode("utf-8", "replace")
+    document = render(title, sections, footer=footer, live=live).encode("utf-8", "replace")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(

@@ -25,6 +25,7 @@ from probprop.estimators.kind import (
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.posterior import Epoch
+from probprop.plot.parts import counted_in, plain_numbers
 from probprop.report.choice_words import power_in_words
 from probprop.report.document import Picture, Section, figure
 from probprop.report.facts import number
@@ -34,7 +35,7 @@ Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassif
 
 SCORE_HEADER = ["Measure", "Value", "How to read it"]
 
-_SIZE = (5.0, 3.75)  # inches, of every picture
+_SIZE = (4.0, 3.2)  # inches, of every picture: its text is as large as the page's
 
 
 def check_rows(
@@ -54,13 +55,19 @@ def check_rows(
     return rows, names
 
 
-def picture(draw: Callable[[Axes], object], alt: str) -> Picture:
+def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> Picture:
     """Draw on a figure of its own, which pyplot does not keep."""
-    ax = Figure(figsize=_SIZE, layout="constrained").subplots()
+    whole = Figure(figsize=_SIZE, layout="constrained")
+    ax = whole.subplots()
     draw(ax)
     if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
-        locator.set_params(nbins=6)  # labels such as −0.075 would touch
-    return figure(ax, alt)
+        locator.set_params(nbins=5)  # labels such as 300,000 would touch
+    plain_numbers(*whole.axes)
+    for axis in (axis for each in whole.axes for axis in (each.xaxis, each.yaxis)):
+        if unit := counted_in(axis):  # a word that belongs to what is counted
+            axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
+            axis.get_offset_text().set_visible(False)
+    return figure(ax, alt, description)
 
 
 def axis_label(name: str) -> str:

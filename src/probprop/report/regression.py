@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from probprop import metrics, plot
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import is_cross_validated
@@ -21,8 +22,10 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.metrics.alone import mean_alone
 from probprop.metrics.verdict import Verdict, verdict
 from probprop.predictive.protocol import TargetDistribution
+from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
-from probprop.report.document import Picture, Section
+from probprop.report.dependence import depending
+from probprop.report.document import Section
 from probprop.report.facts import model_facts, number
 from probprop.report.parts import (
     SCORE_HEADER,
@@ -33,6 +36,8 @@ from probprop.report.parts import (
     training_section,
     weights_section,
 )
+from probprop.report.rows import worst_section
+from probprop.table.encoding import Encoder
 from probprop.table.names import target_names
 
 
@@ -44,6 +49,9 @@ def regression_sections(
     feature_names: Sequence[str],
     target: str | Sequence[str],
     held_out: bool | None,
+    row_numbers: Sequence[int] | None = None,
+    table: pd.DataFrame | None = None,
+    encoder: Encoder | None = None,
 ) -> list[Section]:
     """Judge a fitted regressor on rows with known targets.
 
@@ -62,14 +70,20 @@ def regression_sections(
     held_out : bool or None
         Whether the rows were kept from the model when it was fitted; None where that is not
         known. The report says so.
+    row_numbers : sequence of int, default=None
+        What to call the rows; None counts them from 1.
+    table : DataFrame of shape (n, n_columns), default=None
+        The table of which X was made: its columns have panels and cells. None: X is the table.
+    encoder : Encoder, default=None
+        How X was made of `table`, such as ``encoder`` of a `TableModel`.
 
     Returns
     -------
     list of Section
-        The numbers that matter, predicted against observed, calibration, residuals, training,
-        partial dependence, weights, more
-        measures, facts. Each of several targets has its own numbers, predicted against
-        observed, calibration and partial dependence; what they have in common follows.
+        The numbers that matter, predicted against observed, calibration, residuals, the rows
+        furthest off, which columns matter, what the predictions depend on, training, weights, more
+        measures, facts. Each of several targets has its own numbers, pictures, rows and
+        columns; what they have in common follows.
 
     Examples
     --------
@@ -90,39 +104,41 @@ def regression_sections(
         raise ValueError(
             f"target must name each target of the model, {n_outputs} in number. Got {targets}."
         )
-    rows, names = check_rows(X, y, feature_names, len(targets))
-    observed = np.asarray(y, np.float64).reshape(len(rows), -1).T  # a row per target
-    calibrated = is_cross_validated(model)
+    encoded, names = check_rows(X, y, feature_names, len(targets))
+    rows = rows_of(encoded, names, row_numbers, table, encoder)
+    observed = np.asarray(y, np.float64).reshape(len(encoded), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(TargetDistribution, model.predict_distribution(rows))
+        predictive = cast(TargetDistribution, model.predict_distribution(encoded))
         each = list(zip(targets, observed, predictive.targets(), strict=True))
-        scores = [metrics.summary(column, one) for _, column, one in each]
-        judged = [
-            [_quality(column, one, name, held_out, calibrated), *_fit_pictures(column, one, name)]
-            for name, column, one in each
+        depends = depending(model, rows, np.asarray(y), targets, held_out)
+        own = [
+            [
+                _quality(column, one, name, held_out, is_cross_validated(model)),
+                *_fit_pictures(column, one, name),
+                _residuals(column, one, name),
+                worst_section(column, one, rows, columns.names),
+                *columns.sections,
+            ]
+            for (name, column, one), columns in zip(each, depends, strict=True)
         ]
-        dependence = [_dependence(model, rows, names, k, name) for k, name in enumerate(targets)]
-        training = [
+        in_common = [
             training_section(model, targets),
             *cross_validation_sections(model, targets[0]),
-        ]
-        if len(targets) == 1:
-            [(name, column, one)] = each
-            first = [*judged[0], _residuals(column, one, name), *training, *dependence]
-        else:
-            first = [
-                replace(section, title=f"{name}: {section.title[0].lower()}{section.title[1:]}")
-                for name, own, depends in zip(targets, judged, dependence, strict=True)
-                for section in (*own, depends)
-            ]
-            first += training
-        return [
-            *first,
             weights_section(model),
-            _more_scores(scores, [mean_alone(column) for column in observed], targets),
+            _more_scores(
+                [metrics.summary(column, one) for _, column, one in each],
+                [mean_alone(column) for column in observed],
+                targets,
+            ),
             Section("The model", table=([], model_facts(model, names, targets))),
         ]
+    if len(targets) > 1:
+        own = [
+            [replace(s, title=f"{name}: {s.title[0].lower()}{s.title[1:]}") for s in sections]
+            for name, sections in zip(targets, own, strict=True)
+        ]
+    return [*(section for sections in own for section in sections), *in_common]
 
 
 # ---- Quality
@@ -317,28 +333,4 @@ def _residuals(y: FloatArray, predictive: TargetDistribution, target: str) -> Se
         "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
         "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
         figures=[drawn],
-    )
-
-
-def _dependence(
-    model: PBPRegressor | PBPRegressorCV | PBPEnsemble,
-    X: Array,
-    names: list[str],
-    output: int,
-    target: str,
-) -> Section:
-    def drawn(feature: int) -> Picture:
-        labels = {"name": axis_label(names[feature]), "target": axis_label(target)}
-        return picture(
-            lambda ax: plot.partial_dependence(model, X, feature, output=output, **labels, ax=ax),
-            f"Predicted {target} for different values of {names[feature]}",
-        )
-
-    return Section(
-        "What the predictions depend on",
-        "The features that move the prediction most. The line is the average prediction when "
-        "that feature alone is set to the value below; the band is two standard deviations of "
-        "the model's own uncertainty, without the noise. It shows what the network learned, not "
-        "what causes what.",
-        figures=[drawn(feature) for feature in plot.important_features(model, X, output=output)],
     )

@@ -11,7 +11,10 @@ from pandas.api import types
 
 from probprop._types import FloatArray
 
-NOT_AVAILABLE = ("NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "#N/A", "-", "?")
+NOT_AVAILABLE = (
+    *("NA", "N/A", "n/a", "na", "n.a.", "N.A.", "NaN", "nan", "<NA>", "NULL", "Null", "null"),
+    *("#N/A", "#NV", "#DIV/0!", "#REF!", "#VALUE!", "-", "?"),
+)
 """Texts that mean a missing cell, in every column."""
 
 NO_NUMBER = (*NOT_AVAILABLE, "None", "none", ".")

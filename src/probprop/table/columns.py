@@ -6,6 +6,7 @@ it, that is the row of the file, even after rows were left out.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +14,9 @@ import pandas as pd
 from pandas.api import types
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import floats
-from probprop.table.dates import ISO, moments
+from probprop.table.amounts import unit_of
+from probprop.table.cells import floats, is_text
+from probprop.table.dates import Order, moments, order_of
 from probprop.table.errors import TableError
 
 Kind = Literal["number", "boolean", "date", "text"]
@@ -74,7 +76,7 @@ form that is not understood for sure: write them as 2024-05-31 or 2024-05-31T12:
         )
     values = column.map(str)
     different = pd.Series(values.unique(), dtype=object)
-    if len(different) and different.str.fullmatch(ISO).all():
+    if len(different) and order_of(different) is not None:
         return "date"
     _check_categories(name, column, values, different)
     return "text"
@@ -112,7 +114,12 @@ def _check_categories(
     if numeric.sum() > _MEASURED and rows.mean() > 0.5 and not rows.all():
         raise _not_numbers(name, column, ~rows.to_numpy())
     n = len(different)
-    if n > _IDENTIFIER and n > 0.5 * len(column):
+    if n > _MEASURED and (unit := unit_of(different)) is not None:
+        raise TableError(
+            f"Column {name!r} holds numbers with a unit, such as {different[0]!r}: write the "
+            f"numbers alone, without {unit!r}."
+        )
+    if _is_identifier(n, len(column)):
         raise TableError(
             f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
             f"{different[0]!r}, as if it named or numbered the rows: drop it (--drop)."
@@ -122,6 +129,31 @@ def _check_categories(
             f"Column {name!r} has {n} different texts, but at most {MOST_CATEGORIES} can be "
             "encoded: put the rare ones together, or drop it (--drop)."
         )
+
+
+def _is_identifier(n_different: int, n_rows: int) -> bool:
+    return n_different > _IDENTIFIER and n_different > 0.5 * n_rows
+
+
+def names_rows(column: pd.Series) -> bool:
+    """Whether a column of text names or numbers the rows: no model can learn from it.
+
+    >>> names_rows(pd.Series([f"house {i}" for i in range(200)]))
+    True
+    >>> names_rows(pd.Series(["red", "blue"] * 100))
+    False
+    """
+    cells = column.dropna()
+    if not is_text(cells.dtype) or types.infer_dtype(cells, skipna=True) != "string":
+        return False
+    n, n_rows = cells.nunique(), len(cells)
+    if not _is_identifier(n, n_rows) and not (n > _MEASURED and n == n_rows):
+        return False
+    different = pd.Series(cells.unique(), dtype=object)
+    if different.str.fullmatch(_DATE).all():
+        return False
+    numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
+    return not bool(numeric.mean() > 0.5)  # numbers, with mistakes
 
 
 def _dates(name: str, value: object) -> TableError:
@@ -199,13 +231,13 @@ def booleans(name: str, column: pd.Series) -> FloatArray:
     return values.to_numpy(np.float64)  # type: ignore[no-any-return]
 
 
-def dates(name: str, column: pd.Series) -> pd.DatetimeIndex:
+def dates(name: str, column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
     """Return a column without missing values as dates, (n,).
 
     >>> dates("sold", pd.Series(["2024-05-31"]))[0].year
     2024
     """
-    when = moments(column)
+    when = moments(column, order)
     if (bad := when.isna()).any():
         raise _wrong_cells(name, "dates such as 2024-05-31", column, bad, "correct it")
     return when
@@ -227,7 +259,10 @@ def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:
     first = str(column.iloc[int(np.argmax(bad))])
     point = first.replace(",", ".", 1)
     decimal = point != first and pd.notna(pd.to_numeric(point, errors="coerce"))
-    advice = f"write decimal points, as in {point}" if decimal else "write a number there"
+    advice = "write a number there, say that it means a missing cell (--na)"
+    if decimal:
+        thousands = f" (or {first.replace(',', '')})" if re.search(r",\d{3}$", first) else ""
+        advice = f"write decimal points, as in {point}{thousands}"
     return _wrong_cells(name, "finite numbers", column, bad, advice)
 
 

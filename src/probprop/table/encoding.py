@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
+from probprop.table.cells import is_text
 from probprop.table.columns import (
     Kind,
     booleans,
@@ -17,7 +18,7 @@ from probprop.table.columns import (
     numbers,
     texts,
 )
-from probprop.table.dates import Part, parts_that_vary, values_of
+from probprop.table.dates import Order, Part, order_of, parts_that_vary, values_of
 
 _ORDER: tuple[Kind, ...] = ("number", "boolean", "date", "text")
 
@@ -37,6 +38,8 @@ class Encoder:
         The known categories of each text.
     parts : mapping of str to sequence of str, default={}
         The parts of each date: ``"year"``, ``"month"`` and so on.
+    orders : mapping of str to str, default={}
+        ``"month"`` for each date that has it first, as in 3/14/2024.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class Encoder:
     kinds: Mapping[str, Kind]
     categories: Mapping[str, Sequence[str]]
     parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    orders: Mapping[str, Order] = field(default_factory=dict)
 
     def of(self, kind: Kind) -> list[str]:
         """Return the columns of a kind."""
@@ -74,6 +78,10 @@ class Encoder:
             case _:
                 return [name]
 
+    def dates_of(self, name: str, cells: pd.Series) -> pd.DatetimeIndex:
+        """Return cells of a date, none of them missing, as moments, (n,)."""
+        return dates(name, cells, self.orders.get(name, "day"))
+
     def encode(self, given: pd.DataFrame, *, unknown_is_missing: bool = False) -> FloatArray:
         """Return X of these columns, (n, len(names)); NaN where a cell is missing.
 
@@ -95,7 +103,7 @@ class Encoder:
             case "boolean":
                 X[there, 0] = booleans(name, cells)
             case "date":
-                when = dates(name, cells)
+                when = self.dates_of(name, cells)
                 X[there] = np.column_stack([values_of(when, part) for part in self.parts[name]])
             case _:
                 X[there] = one_hot(texts(cells), self.categories[name], unknown_is_missing)
@@ -133,6 +141,17 @@ def _all_numbers(given: pd.DataFrame) -> FloatArray:
     return X
 
 
+def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
+    """Return the columns of dates, without missing values, whose month comes first.
+
+    >>> month_first({"sold": pd.Series(["3/14/2024"]), "built": pd.Series(["1999-12-31"])})
+    {'sold': 'month'}
+    """
+    different = {k: pd.Series(c.unique()) for k, c in columns.items() if is_text(c.dtype)}
+    plain = {k: d for k, d in different.items() if all(isinstance(cell, str) for cell in d)}
+    return {k: "month" for k, d in plain.items() if order_of(d) == "month"}
+
+
 def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
     """Return the encoder of all columns of a table, and the encoded rows.
 
@@ -157,6 +176,8 @@ def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
     kinds = kinds_of(given)
     present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
     categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds[k] == "text"}
-    parts = {k: parts_that_vary(dates(k, c)) for k, c in present.items() if kinds[k] == "date"}
-    encoder = Encoder(kinds, categories, parts)
+    of_dates = {k: c for k, c in present.items() if kinds[k] == "date"}
+    orders = month_first(of_dates)
+    parts = {k: parts_that_vary(dates(k, c, orders.get(k, "day"))) for k, c in of_dates.items()}
+    encoder = Encoder(kinds, categories, parts, orders)
     return encoder, encoder.encode(given)

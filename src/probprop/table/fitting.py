@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +40,7 @@ def fit_table_model(
     weight: str | None = None,
     error: str | Sequence[str] = (),
     na: Sequence[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
@@ -74,6 +76,8 @@ def fit_table_model(
     na : sequence of str, default=None
         Texts that mean a missing cell in the tables that the model is given later, as for
         `read_table`.
+    checkpoint : str or path-like, default=None
+        A file for the state of the training, as for `PBPRegressor.fit`.
 
     Returns
     -------
@@ -130,6 +134,13 @@ def fit_table_model(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."
         )
+    if checkpoint is not None:
+        if not has_fit_parameter(new, "checkpoint"):
+            raise ValueError(
+                f"{type(new).__name__} keeps no checkpoint: leave it out, or take PBPRegressor or "
+                "PBPClassifier."
+            )
+        options["checkpoint"] = checkpoint
     options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
     predicted = targets[0] if len(targets) == 1 else targets

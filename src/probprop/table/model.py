@@ -130,7 +130,7 @@ class TableModel:
 
     def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
         """Count the rows whose category is not known, for each column that has such rows."""
-        return self._unknown(self._with_gaps(frame))
+        return self._unknown(self.cells(frame))
 
     def _unknown(self, given: pd.DataFrame) -> dict[str, int]:
         counts = {
@@ -139,8 +139,8 @@ class TableModel:
         }
         return {name: n for name, n in counts.items() if n}
 
-    def _with_gaps(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the features, missing where a text says so and is no known category."""
+    def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the features of a table, missing where a text says so and is no known category."""
         given = select(frame, self.features)
         cells = {str(k): given[k] for k, dtype in given.dtypes.items() if is_text(dtype)}
         left = {
@@ -176,7 +176,7 @@ class TableModel:
         UnknownCategoryWarning
             Once, with each column and the number of rows.
         """
-        given, gaps = self._with_gaps(frame), takes_gaps(self.estimator)
+        given, gaps = self.cells(frame), takes_gaps(self.estimator)
         if not gaps:
             check_no_missing(given, FILL_OR_MARGINALIZE)
         if unknown := self._unknown(given):

@@ -84,6 +84,8 @@ def opened(path: Path) -> Iterator[Opened]:
     label = STANDARD_INPUT if os.fspath(path) == "-" else os.fspath(path)
     try:
         if label == STANDARD_INPUT:
+            if sys.stdin is None:  # `<&-`
+                raise TableError("standard input is closed: open it, or give a file.")
             yield _decompressed(label, sys.stdin.buffer)
         else:
             with open(path, "rb") as file:

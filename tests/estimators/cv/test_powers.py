@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import boxcox_llf
 
 from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedPredictive
-from probprop.estimators.cv import base as base_module
+from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Calibrated
 from probprop.estimators.cv.out_of_fold import OutOfFold
@@ -237,18 +237,28 @@ class TestEstimator:
 
     def test_seconds_are_kept_for_the_power(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seconds: list[Any] = []
-        race = base_module.race
+        held: list[Any] = []
+        race = search_module.race
 
-        def watched(candidates: Any, contest: Any, budget: Any, **options: Any) -> Race:
-            seconds.append(budget.seconds)
-            return race(candidates, contest, budget, **options)
+        def watched(*given: Any, reserve: Any, **options: Any) -> Race:
+            seconds.append(given[2].seconds)
+            if reserve is None:
+                return race(*given, **options)
+            return race(*given, reserve=lambda check: held.append(reserve(check)) or held[-1])
 
-        monkeypatch.setattr(base_module, "race", watched)
+        monkeypatch.setattr(search_module, "race", watched)
         X, y = prices()
         PBPRegressorCV(budget=0.4, random_state=0).fit(X, y)
         assert len(seconds) == 2
-        assert_allclose(seconds[0], 0.32)
+        assert_allclose(seconds[0], 0.4, atol=0.01)
+        assert_allclose(held, 0.08)
         assert seconds[1] < 0.4
-        seconds.clear()
-        PBPRegressorCV(budget=0.2, random_state=0).fit(X, y - 1e4)
-        assert seconds == [0.2]
+        seconds.clear(), held.clear()
+        even = 100.0 + X[:, 0] + np.random.RandomState(0).standard_normal(len(X))
+        PBPRegressorCV(budget=0.4, random_state=0).fit(X, even)
+        assert_allclose(held[0], 0.08)  # before anything is known
+        assert set(held[1:]) == {0.0}
+        assert len(seconds) == 1
+        held.clear()
+        PBPRegressorCV(budget=0.2, random_state=0).fit(X, y - 1e4)  # not all are above 0
+        assert set(held) == {0.0}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from cli_tables import call, homes
 from probprop import PBPRegressor, metrics
@@ -63,9 +64,9 @@ def test_the_highest_log_likelihood_stands_first_and_wins(capfd: Captured) -> No
     out, err = capfd.readouterr()
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][:5] == ["method", "log-likelihood", "behind", "the", "first"]
-    names = [line[0] for line in lines[1:]]
+    names = [line[0] for line in lines[1:-1]]
     assert names[0] == "HistGB"
-    scores = [float(line[1]) for line in lines[1:]]
+    scores = [float(line[1]) for line in lines[1:-1]]
     assert scores == sorted(scores, reverse=True)
     behind = float(lines[2][2])
     assert behind == pytest.approx(scores[0] - scores[1], abs=0.02)
@@ -88,7 +89,25 @@ def test_the_report_has_table_verdict_and_picture(capfd: Captured) -> None:
     assert "wrote r.html" in capfd.readouterr().err
     page = Path("r.html").read_text()
     assert "has the highest log-likelihood" in page
-    assert page.count("<img") == 1
+    assert page.count("<svg") == 1
+
+
+def test_the_last_line_is_the_mean_alone(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--method", "BayesianRidge") == 0
+    header, *lines = capfd.readouterr().out.splitlines()
+    y = homes(200)["price"].to_numpy()
+    parts = [y[own_data.split(200, seed)[1]] for seed in (0, 1)]
+    *words, likelihood, rmse, crps, share, sign = lines[-1].split()
+    assert words == ["mean", "alone"]
+    assert sign == "%"
+    assert float(rmse.replace(",", "")) == pytest.approx(
+        np.mean([p.std() for p in parts]), rel=1e-3
+    )
+    expected = [norm.logpdf(p, p.mean(), p.std()).mean() for p in parts]
+    assert float(likelihood) == pytest.approx(np.mean(expected), abs=0.01)
+    assert 80.0 < float(share) <= 100.0
+    assert header.index("RMSE") < header.index("CRPS")
+    assert crps
 
 
 # ---- What can go wrong
@@ -125,13 +144,26 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
 
 
+def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
+    table = homes(60)
+    table.loc[3:9, "area"] = np.nan
+    table.loc[[0, 5], "price"] = np.nan
+    table.to_csv("homes.csv", index=False)
+    options = "--drop id --jobs 1 --splits 1 --method BayesianRidge,PBP"
+    assert call(f"compare homes.csv --target price {options}") == 0
+    out, err = capfd.readouterr()
+    assert "BayesianRidge" in out
+    assert "note: 2 rows without 'price' left out" in err
+    assert "note: 6 of 58 rows have empty cells, which are filled, for every method," in err
+
+
 @pytest.mark.parametrize(
     ("change", "options", "code", "message"),
     [
         ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
         ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
         ({}, "--target city", 1, "must hold numbers"),
-        ({"area": np.nan}, "--target price", 1, "'area'"),
+        ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
         ({}, "--target price --splits 0", 2, "0 is not at least 1"),
         ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
         ({}, "--target price --report no/r.html", 1, "there is no folder"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +29,10 @@ from probprop.estimators.cv.candidates import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
 from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.progress import RaceBar
-from probprop.estimators.cv.race import Race, race
+from probprop.estimators.cv.progress import progress
+from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import Check, CVChoice
-from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
+from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
 from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
@@ -43,8 +42,6 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Epoch
-
-_SHARE_OF_POWERS = 0.2  # of the seconds, for the best candidate once more
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -190,7 +187,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Race:
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
-        contest = self._contest(given, data, groups, judge, rng)
+        partition = self._partition(given, data, groups, judge, rng)
+        contest = self._contest(data, judge, partition)
         candidates = read_candidates(
             self.candidates,
             self.budget,
@@ -199,9 +197,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             contest.encodings.bins_that_fit,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        found, calibrated = self._attempt(
-            candidates, contest, budget, rng, callback, powers=bool(powers)
-        )
+        with progress(self.verbose, callback) as report:
+            found, calibrated = Search(
+                contest,
+                budget,
+                seed=rng.randint(2**31 - 1),
+                powers=bool(powers),
+                another=partition if self._can_be_drawn_again else None,
+                n_threads=effective_n_jobs(self.n_jobs),
+                report=report,
+            ).best_of(candidates)
         members = [
             self._new_member(found.choice, data.likelihood, check, fold, i)
             for check, folds in zip(found.checks, found.partitions, strict=True)
@@ -220,62 +225,20 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_samples_seen_ = len(data.y)
         return found
 
-    def _attempt(
-        self,
-        candidates: Sequence[Candidate],
-        contest: Contest,
-        budget: Budget,
-        rng: RandomState,
-        callback: Callable[[float], object] | None,
-        *,
-        powers: bool,
-    ) -> Attempt:
-        """Return the best candidate, calibrated; with `powers` those of the targets are tried."""
-        seed, n_threads = rng.randint(2**31 - 1), effective_n_jobs(self.n_jobs)
-        bar = RaceBar() if self.verbose else None
-        told = [tell for tell in (bar, callback) if tell is not None]
-        share = 1.0 - _SHARE_OF_POWERS if powers else 1.0  # of the work, before a power is tried
+    @property
+    def _can_be_drawn_again(self) -> bool:
+        """Whether there is more than one partition of the rows into folds."""
+        return isinstance(self.cv, int | np.integer)
 
-        def attempt(candidates: Sequence[Candidate], budget: Budget, a: float, b: float) -> Attempt:
-            def report(done: float) -> None:
-                for tell in told:
-                    tell(a + (b - a) * done)
-
-            found = race(candidates, contest, budget, n_threads=n_threads, report=report)
-            report(1.0)  # all that was left may have been dropped at once
-            judge = contest.on_scale(found.choice.candidate.power).judge
-            oof, held_out = found.pooled_by(judge), HeldOut(found.partitions[0])
-            n_members = sum(map(len, found.partitions))
-            return Attempt(
-                found,
-                judge.calibrate(oof, held_out, contest.encodings, n_members, seed, n_threads),
-            )
-
-        start = time.process_time()
-        reserve = (1.0 - share) * (budget.seconds or 0.0)
-        found = attempt(candidates, budget.less(reserve), 0.0, share)
-        y, oof = (
-            contest.y[HeldOut(found.race.partitions[0]).rows],
-            found.race.pooled_by(contest.judge),
-        )
-        power = power_of_residuals(y, oof) if powers else None
-        if power is not None and not found.race.interrupted:
-            left = budget.less(time.process_time() - start)
-            found = with_a_power(found, power, y, lambda one: attempt([one], left, share, 1.0))
-        for tell in told:
-            tell(1.0)
-        if bar is not None:
-            bar.close()
-        return found
-
-    def _contest(
+    def _partition(
         self,
         given: Given,
         data: TrainingData,
         groups: ArrayLike | None,
         judge: Judge,
         rng: RandomState,
-    ) -> Contest:
+    ) -> Callable[[], list[Fold]]:
+        """Return what draws a partition of the rows into folds, another with every call."""
         rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
         if counts is not None:  # `cv` and `groups` are about all rows
             rows, targets = np.asarray(given.X), np.asarray(given.y)
@@ -286,8 +249,12 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
             )
 
+        return partition
+
+    def _contest(
+        self, data: TrainingData, judge: Judge, partition: Callable[[], list[Fold]]
+    ) -> Contest:
         folds, n_first = partition(), n_first_folds(len(data.y), judge.usual)
-        can_be_drawn_again = isinstance(self.cv, int | np.integer)
         return Contest(
             Encodings(data.X.X, np.dtype(self.dtype)),
             data.y,
@@ -296,7 +263,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             data.weights,
             marginalize=self.missing == "marginalize",
             n_first=n_first,
-            again=partition() if can_be_drawn_again and n_first is None else (),
+            again=partition() if self._can_be_drawn_again and n_first is None else (),
         )
 
     def _new_member(

@@ -9,10 +9,10 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.cv.beyond import Range, range_of
-from probprop.estimators.cv.candidates import OF_VALUES
+from probprop.estimators.cv.candidates import OF_VALUES, Candidate, Noise
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
-from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise
+from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise, work_of_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
@@ -40,8 +40,8 @@ class Calibration:
         Says where the noise is larger and where smaller; None: the same everywhere.
     gain, gain_error : float
         What the noise network gains in log density per row, on rows that it had not seen, and
-        the standard error; NaN where there were too few rows to try. It is kept where the gain
-        is above 0. `partial_fit` leaves them as they were.
+        the standard error; NaN where none was tried. It is kept where the gain is above 0, or
+        the candidate asked for it. `partial_fit` leaves them as they were.
     transformation : BoxCox or None
         Of the targets, before the networks see them; None: as they are. Factor, range and noise
         are those of transformed targets.
@@ -117,10 +117,13 @@ class ValuesJudge:
     likelihood : Gaussian
     transformation : BoxCox or None, default=None
         Of the targets that the networks were given.
+    noise : {"auto", "constant", "input"}, default="auto"
+        What the noise depends on.
     """
 
     likelihood: Gaussian
     transformation: BoxCox | None = None
+    noise: Noise = "auto"
     usual = OF_VALUES
 
     def stratified(self, y: Array) -> bool:
@@ -147,14 +150,21 @@ class ValuesJudge:
             mean, y - mean, std_model, std_noise, unit, weights, log_jacobian=log_jacobian
         )
 
-    def on_scale(self, power: float, y: Array) -> tuple[Array, ValuesJudge]:
-        """Return transformed targets, and what judges predictions of them."""
-        g = box_cox_of(y, power)
-        return g.forward(y), replace(self, transformation=g)
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
+        """Return targets on the scale of a candidate, and what judges predictions of them."""
+        judge = replace(self, noise=candidate.noise)
+        if candidate.power is None:
+            return y, judge
+        g = box_cox_of(y, candidate.power)
+        return g.forward(y), replace(judge, transformation=g)
 
     def pooled(self, parts: Sequence[OutOfFold]) -> OutOfFold:
         """Return the mean prediction of every row; see `Judge`."""
         return pooled(parts)
+
+    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+        """Return the work of the noise networks; see `Judge`."""
+        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_folds)
 
     def calibrate(
         self,
@@ -166,7 +176,7 @@ class ValuesJudge:
         n_threads: int,
     ) -> Calibrated:
         """Find the factor, and learn and judge a noise network."""
-        found = calibrate(oof, held_out, encodings, n_members, seed, n_threads)
+        found = calibrate(oof, held_out, encodings, n_members, seed, n_threads, self.noise)
         if (g := self.transformation) is None:
             return found
         predictive = TransformedPredictive(found.predictive, g)
@@ -190,6 +200,7 @@ def calibrate(
     n_members: int,
     seed: int,
     n_threads: int,
+    noise: Noise = "auto",
 ) -> Calibrated:
     """Find the factor, and learn and judge a noise network.
 
@@ -207,12 +218,14 @@ def calibrate(
         Of the noise network.
     n_threads : int
         They do not change the result.
+    noise : {"auto", "constant", "input"}, default="auto"
+        Whether a noise network is kept: if it gains anything, never, or always.
     """
     squares, box = oof.squares(n_members), range_of(encodings.X, oof.unit)
     a = np.sqrt(oof.factor)  # of these rows, each predicted by few networks
     std_model, std_noise = a * oof.std_model, a * oof.std_noise
     constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
-    if len(oof.mean) < MIN_ROWS:
+    if noise == "constant" or (noise == "auto" and len(oof.mean) < MIN_ROWS):
         return Calibrated(Calibration(squares, box), constant)
     n_bins = encodings.bins_that_fit(N_BINS)
     judged = learn_noise(
@@ -229,7 +242,7 @@ def calibrate(
     gain_error = standard_error(judged.gain, oof.weights)
     # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
     # helped on test rows seven times in nine, and the other two would have cost 0.01.
-    if not gain > 0.0:
+    if noise == "auto" and not gain > 0.0:
         return Calibrated(Calibration(squares, box, None, gain, gain_error), constant)
     calibration = Calibration(squares, box, judged.network, gain, gain_error)
     return Calibrated(calibration, _heavy(oof.mean, std_model, std_noise, judged.held_out))

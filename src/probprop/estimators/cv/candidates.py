@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,9 @@ VERY_MANY_ROWS = 20_000
 
 _CHECKS = (20, 40, 80, 160, 320)
 
+Noise = Literal["auto", "constant", "input"]
+"""What the noise of a regression depends on."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -43,6 +46,10 @@ class Candidate:
     power : float or None, default=None
         Of the targets of a regression, all above 0, that the networks predict: the power of
         `BoxCox`, between 0, the logarithm, and 1; None: targets as they are.
+    noise : {"auto", "constant", "input"}, default="auto"
+        Of a regression, after calibration: the same everywhere, or larger and smaller with the
+        inputs, as a noise network says that learns from the rows held out. "auto" takes that
+        network where it gains anything on rows that it has not seen.
 
     Examples
     --------
@@ -51,12 +58,15 @@ class Candidate:
     Candidate(n_bins=32, hidden=(20,), memory=None)
     >>> Candidate(power=0.5)
     Candidate(n_bins=None, hidden=(50,), memory=None, power=0.5)
+    >>> Candidate(noise="constant")
+    Candidate(n_bins=None, hidden=(50,), memory=None, noise='constant')
     """
 
     n_bins: int | None = None
     hidden: int | Sequence[int] = (50,)
     memory: float | None = None
     power: float | None = None
+    noise: Noise = "auto"
 
     def __post_init__(self) -> None:
         if self.n_bins is not None:
@@ -70,11 +80,13 @@ class Candidate:
         vars(self)["hidden"] = tuple(sizes)
         if self.power is not None:
             check_share("power of a candidate", self.power)
+        check_option("noise of a candidate", self.noise, list(get_args(Noise)))
 
     def __repr__(self) -> str:
-        power = [] if self.power is None else [f"power={self.power!r}"]
-        parts = [f"{name}={getattr(self, name)!r}" for name in ("n_bins", "hidden", "memory")]
-        return short_repr(self, *parts, *power)
+        usual = {"power": None, "noise": "auto"}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = {k: v for k, v in values.items() if k not in usual or v != usual[k]}
+        return short_repr(self, *(f"{k}={v!r}" for k, v in shown.items()))
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -82,9 +94,9 @@ class Candidate:
         return tuple(check_layer_sizes(self.hidden))
 
     @property
-    def form(self) -> tuple[int | None, tuple[int, ...], float | None]:
-        """Encoding, layers and power: candidates of one form differ in their memory only."""
-        return self.n_bins, self.layers, self.power
+    def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
+        """All but the memory: candidates of one form differ in that only."""
+        return self.n_bins, self.layers, self.power, self.noise
 
 
 @dataclass(frozen=True)
@@ -97,10 +109,13 @@ class Budget:
         Epochs after which the candidates are compared, ascending.
     seconds : float or None, default=None
         Of processor time, that of all threads of the process together; None has no bound.
+    most_after : float, default=inf
+        Seconds that may be left for a noise network, which else is not tried.
     """
 
     checks: tuple[int, ...] = _CHECKS
     seconds: float | None = None
+    most_after: float = np.inf
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
@@ -120,8 +135,8 @@ def read_budget(budget: Any) -> Budget:
 
     Examples
     --------
-    >>> read_budget("fast").checks, read_budget(30).seconds
-    ((20, 40, 80), 30.0)
+    >>> read_budget("fast").checks, read_budget(30).seconds, read_budget(30).most_after
+    ((20, 40, 80), 30.0, 10.0)
     """
     if isinstance(budget, str):
         check_option("budget", budget, list(BUDGETS))
@@ -131,7 +146,7 @@ def read_budget(budget: Any) -> Budget:
             f"budget must be one of {list(BUDGETS)} or seconds of processor time, not bool."
         )
     check_above("budget", budget, 0.0)
-    return Budget(BUDGETS["best"].checks, float(budget))
+    return Budget(BUDGETS["best"].checks, float(budget), budget / 3.0)
 
 
 @dataclass(frozen=True)
@@ -280,6 +295,11 @@ def read_candidates(
         raise ValueError("candidates must have at least one entry. Got none.")
     if len(set(found)) < len(found):
         raise ValueError(f"candidates must differ from each other. Got {found}.")
+    if len({replace(candidate, noise="auto") for candidate in found}) < len(found):
+        raise ValueError(
+            'candidates must differ in more than their noise: they train alike, and noise="auto" '
+            f"judges both kinds of noise on the rows held out. Got {found}."
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.candidates import OF_LABELS
+from probprop.estimators.cv.candidates import OF_LABELS, Candidate
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, weighted_mean
 from probprop.estimators.cv.temperature import LabelsOutOfFold, LogTemperature, tempered
@@ -104,11 +104,19 @@ class LabelsJudge:
         """Return the rows with the mean of all probabilities that each has; see `Judge`."""
         return replace(parts[0], beside=tuple(parts[1:]))
 
-    def on_scale(self, power: float, y: Array) -> tuple[Array, LabelsJudge]:
-        """Refuse to: labels have no scale."""
-        raise ValueError(
-            f"power of a candidate is for the targets of a regression. Got {power} for labels."
-        )
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
+        """Return the labels as they are: they have no scale, and no noise of a size."""
+        for name, usual in (("power", None), ("noise", "auto")):
+            if (value := getattr(candidate, name)) != usual:
+                raise ValueError(
+                    f"{name} of a candidate is for the targets of a regression. "
+                    f"Got {value!r} for labels."
+                )
+        return y, self
+
+    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+        """Return 0: one temperature is found at once."""
+        return 0.0
 
     def calibrate(
         self,

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 
 CHUNK = 10
 """Epochs between two looks at the clock."""
-_SHARE = 0.9  # of the seconds for the race; the rest is for the noise
+_SHARE = 0.1  # of the seconds, at least, for the calibration that follows
+
+
+def work_of_a_row(sizes: Sequence[int]) -> float:
+    """Return the time of a row, in units of that of a weight of the first layer.
+
+    A weight of a later layer takes twice that, and a unit 25 times, as measured.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Units of the layers, inputs and outputs included.
+    """
+    first, *later = ((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
+    return first + 2.0 * sum(later) + 25.0 * sum(sizes[1:])
 
 
 class Timer:
@@ -20,25 +35,68 @@ class Timer:
     seconds : float or None
         None has no bound.
     clock : callable
+    after : float, default=0.0
+        Work that follows, within these seconds, if there is time for it.
+    most_after : float, default=inf
+        The most seconds that it may take.
+    rate : float, default=0.0
+        Seconds per unit of work, as far as it is known.
     """
 
-    def __init__(self, seconds: float | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        seconds: float | None,
+        clock: Callable[[], float],
+        *,
+        after: float = 0.0,
+        most_after: float = np.inf,
+        rate: float = 0.0,
+    ) -> None:
         self._clock = clock
-        self._end = np.inf if seconds is None else clock() + _SHARE * seconds
-        self._rate = 0.0  # seconds per unit of work
+        self._start = clock()
+        self._seconds = seconds
+        self._work_after, self._most_after = after, most_after
+        self._held = 0.0
         self._done = 0.0
+        self.rate = rate
+
+    @property
+    def _end(self) -> float:
+        if self._seconds is None:
+            return np.inf
+        after = max(_SHARE * self._seconds, self._after)
+        return self._start + self._seconds - self._held - after
+
+    @property
+    def _after(self) -> float:
+        return self.rate * self._work_after if self.has_time_after else 0.0
+
+    @property
+    def has_time_after(self) -> bool:
+        """Whether there is time for what follows."""
+        return self.rate * self._work_after <= self._most_after
+
+    def over(self, work: float) -> float:
+        """Return the seconds above those given, or below, after so much work and what follows."""
+        if self._seconds is None:
+            return -np.inf
+        return self._clock() + self.rate * work + self._after - self._start - self._seconds
+
+    def hold_back(self, seconds: float) -> None:
+        """Leave so many seconds, in place of those held back before."""
+        self._held = seconds
 
     @contextmanager
     def measuring(self, work: float) -> Iterator[None]:
         """Measure what the work inside takes."""
         before = self._clock()
         yield
-        self._rate = (self._clock() - before) / work
+        self.rate = (self._clock() - before) / work
         self._done += work
 
     def affords(self, work: float) -> bool:
         """Return whether there is time for so much work."""
-        return self._clock() + self._rate * work <= self._end
+        return self._clock() + self.rate * work <= self._end
 
     def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
         """Return how many epochs to make next, 0 if none; the very first has to be made.
@@ -58,5 +116,5 @@ class Timer:
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:
-        """Return the share of the work that is done, where so much may be left."""
-        return self._done / (self._done + work)
+        """Return the share of the work that is done, where so much is left, and what follows."""
+        return self._done / (self._done + work + self._work_after)

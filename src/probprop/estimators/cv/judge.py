@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.candidates import Usual
+from probprop.estimators.cv.candidates import Candidate, Usual
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.training import Fitted
@@ -84,8 +84,11 @@ class Judge(Protocol):
     def pooled(self, parts: Sequence[Any]) -> Any:
         """Return one `OutOfFoldRows` of several, which have the same rows in the same order."""
 
-    def on_scale(self, power: float, y: Array) -> tuple[Array, Judge]:
-        """Return targets on a Box-Cox scale, and what judges predictions of them."""
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, Judge]:
+        """Return targets as a candidate sees them, and what judges its predictions of them."""
+
+    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+        """Return the work of `calibrate`, in the units of `clock.work_of_a_row`."""
 
     def calibrate(
         self,

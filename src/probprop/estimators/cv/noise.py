@@ -17,7 +17,8 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.cv.folds import encoded
+from probprop.estimators.cv.clock import work_of_a_row
+from probprop.estimators.cv.folds import Encodings, encoded
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
@@ -36,6 +37,7 @@ MIN_ROWS = 20
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
 _NEVER = np.inf  # refined, the prior of a noise network runs away
+_OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
 _N_PARTS = 5  # of the rows of a single fold, to judge the noise network
 
 
@@ -143,6 +145,15 @@ def learn_noise(
     gain = likelihood.log_p(held_out, y) - constant
     network = NoiseNetwork(encoding, whole.posterior, whole.standardizer)
     return Judged(network, held_out, gain)
+
+
+def work_of_noise(encodings: Encodings, n_folds: int) -> float:
+    """Return what `learn_noise` takes of all rows, in the units of `clock.work_of_a_row`."""
+    n_bins = encodings.bins_that_fit(N_BINS)
+    sizes = (encodings.state(n_bins).n_outputs, *_HIDDEN, 1)
+    n_parts = n_folds if n_folds > 1 else _N_PARTS
+    n_rows = n_parts * len(encodings.X)  # once all, and for each part all but that
+    return _OF_QUADRATURE * _N_EPOCHS * n_rows * work_of_a_row(sizes)
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:

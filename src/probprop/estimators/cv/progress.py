@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 _WIDTH = 24
@@ -48,3 +50,24 @@ class RaceBar:
         if self._out.isatty():
             self._out.write("\n")
             self._out.flush()
+
+
+@contextmanager
+def progress(
+    verbose: int, callback: Callable[[float], object] | None
+) -> Iterator[Callable[[float], None]]:
+    """Give what tells a bar, if `verbose`, and a callback of the share done; at the end all is.
+
+    After an error the bar stays where it was.
+    """
+    bar = RaceBar() if verbose else None
+    told = [tell for tell in (bar, callback) if tell is not None]
+
+    def report(share: float) -> None:
+        for tell in told:
+            tell(share)
+
+    yield report
+    report(1.0)
+    if bar is not None:
+        bar.close()

@@ -22,6 +22,7 @@ from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.runners import (
     FIRST_CUT,
+    OUT_OF_TIME,
     Check,
     CVChoice,
     Runner,
@@ -30,6 +31,8 @@ from probprop.estimators.cv.runners import (
     end_all,
 )
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
+
+_NOTHING = 50.0  # times what there is time for, so that it may be made once for nothing
 
 Report = Callable[[float], None]
 
@@ -47,12 +50,15 @@ class Race:
         These partitions: of the first only a part where Ctrl-C left no time for more.
     interrupted : bool
         Whether Ctrl-C ended it.
+    rate : float, default=0.0
+        Seconds per unit of work, as last measured.
     """
 
     choice: CVChoice
     checks: tuple[Check, ...]
     partitions: tuple[Sequence[Fold], ...]
     interrupted: bool
+    rate: float = 0.0
 
     def pooled_by(self, judge: Judge) -> Any:
         """Return the rows held out with all predictions that each of them has."""
@@ -64,6 +70,7 @@ def race(
     contest: Contest,
     budget: Budget,
     *,
+    reserve: Callable[[Check | None], float] | None = None,
     n_threads: int = 1,
     clock: Callable[[], float] = time.process_time,
     report: Report | None = None,
@@ -77,6 +84,8 @@ def race(
     candidates : sequence of Candidate
     contest : Contest
     budget : Budget
+    reserve : callable, default=None
+        Given the best check so far, None before any, returns seconds of the budget to leave.
     n_threads : int, default=1
         They do not change the result.
     clock : callable, default=time.process_time
@@ -84,7 +93,9 @@ def race(
     report : callable, default=None
         Called with the share done, 0 to 1.
     """
-    timer = Timer(budget.seconds, clock)
+    timer = contest.timer(budget, clock)
+    if reserve is not None:
+        timer.hold_back(reserve(None))
     runners = line_up(candidates, contest, contest.first)
     n_later = len(contest.later) / len(contest.first)  # times the work of the race
     if budget.seconds is not None:
@@ -104,8 +115,10 @@ def race(
                     report(timer.share_done(left + n_later * _most(runners) * reached))
             if reached > start:
                 runners = cut(_look(runners, contest), reached)
+                if reserve is not None:
+                    timer.hold_back(reserve(max(runners, key=lambda r: r.score).best))
             if reached < end:
-                runners = end_all(runners, "out of time")
+                runners = end_all(runners, OUT_OF_TIME)
     except KeyboardInterrupt:
         if all(runner.best is None for runner in runners):
             raise
@@ -116,10 +129,14 @@ def race(
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
     choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
-    so_far = Race(choice, (best,), (contest.first,), interrupted)
-    if interrupted or not contest.later:
+    so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate)
+    if interrupted:
         return so_far
     try:
+        if report is not None:  # all that was left may have been dropped at once
+            report(timer.share_done(n_later * runners[winner].work * best.n_epochs))
+        if not contest.later:
+            return so_far
         return _finish(so_far, runners[winner], contest, timer, n_threads, report)
     except KeyboardInterrupt:
         return replace(so_far, interrupted=True)
@@ -142,11 +159,7 @@ def _finish(
     """Let the winner learn the other folds, for as many epochs, and judge each partition."""
     [best] = so_far.checks
     [rest] = line_up([winner.curve.candidate], contest, contest.later)
-    while n_epochs := min(CHUNK, best.n_epochs - len(rest.history[0])):
-        with timer.measuring(rest.work * n_epochs):
-            [rest] = advance([rest], n_epochs, n_threads)
-        if report is not None:
-            report(timer.share_done(rest.work * (best.n_epochs - len(rest.history[0]))))
+    rest = train(rest, best.n_epochs, timer, n_threads, report)
     first = [run._replace(fitted=f) for run, f in zip(winner.runs, best.fitted, strict=True)]
     runs, history = [*first, *rest.runs], [*best.history, *rest.history]
     checks: list[Check] = []
@@ -159,7 +172,20 @@ def _finish(
     if not finite[0]:
         raise FloatingPointError(_NOT_FINITE)
     n = 1 + sum(finite[1:])  # there are at most two
-    return replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
+    so_far = replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
+    return replace(so_far, rate=timer.rate)
+
+
+def train(
+    runner: Runner, n_epochs: int, timer: Timer, n_threads: int, report: Report | None
+) -> Runner:
+    """Train a candidate alone for so many epochs."""
+    while n := min(CHUNK, n_epochs - len(runner.history[0])):
+        with timer.measuring(runner.work * n):
+            [runner] = advance([runner], n, n_threads)
+        if report is not None:
+            report(timer.share_done(runner.work * (n_epochs - len(runner.history[0]))))
+    return runner
 
 
 # ---- Judging
@@ -200,7 +226,8 @@ def _affordable(
     """End the candidates that cost most until the others can reach the first cut in time.
 
     Every form comes with one memory before any comes with another. An epoch of the cheapest
-    candidate, which is then forgotten, shows what work costs here.
+    candidate shows what work costs here, or some more where that is next to nothing: the first is
+    slower than the others. They are then forgotten.
     """
     forms = [runner.curve.candidate.form for runner in runners]
     order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
@@ -208,8 +235,10 @@ def _affordable(
     forgotten = tuple(
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
     )
-    with timer.measuring(cheapest.work):
-        advance([replace(cheapest, runs=forgotten)], 1, n_threads)
+    for n in (1, CHUNK):
+        if n == 1 or timer.affords(_NOTHING * n * cheapest.work):
+            with timer.measuring(n * cheapest.work):
+                advance([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
     works = FIRST_CUT * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]

@@ -54,8 +54,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
         two layers of 100 too. A number is seconds of processor time, all threads together, of the
-        whole process: candidates that cost too much are left out, and the result depends on the
-        speed of the machine.
+        whole process, and the result depends on the speed of the machine: candidates that cost too
+        much are left out, and where the race leaves time the best one learns further partitions
+        of the rows, up to six. ``choice_.ended`` says why it ended.
     missing : {"error", "marginalize"}, default="error"
         How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
         the mean and the variance of its feature in the training data.
@@ -77,12 +78,12 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         and are not calibrated.
     n_partitions_ : int
         How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows,
-        else 1. It is 1 as well where Ctrl-C left no time for the second, or its networks did not
-        make finite predictions.
+        else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as well where Ctrl-C
+        left no time for the second, or its networks did not make finite predictions.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
-        The curves of all candidates, and which was chosen.
+        The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     oof_predictive_ : Mixture, HeavyPredictive or TransformedPredictive

@@ -9,10 +9,14 @@ import numpy as np
 
 from probprop._types import FloatArray
 from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.clock import work_of_a_row
 from probprop.estimators.cv.judge import OutOfFoldRows, standard_error, weighted_mean
 from probprop.inference.posterior import Epoch
 from probprop.inference.training import Fitted, Run
 
+OUT_OF_TIME = "out of time"
+RACE_WAS_OVER = "the race was over"
+"""Why training ends without a budget of seconds."""
 FIRST_CUT = 40
 """Epochs after which one memory of each form is left."""
 _N_ERRORS = 2.0  # standard errors behind the leader at which a candidate is dropped
@@ -110,11 +114,14 @@ class CVChoice:
         The one that was chosen.
     n_epochs : int
         The epochs that its networks made.
+    ended : str, default=""
+        Why nothing more was trained: the race was over, or out of time, for example.
     """
 
     curves: tuple[CandidateCurve, ...]
     best: int
     n_epochs: int
+    ended: str = ""
 
     @property
     def candidate(self) -> Candidate:
@@ -158,21 +165,12 @@ class Runner:
     @property
     def work(self) -> float:
         """What the time of an epoch is proportional to."""
-        return sum(len(run.y) * _work_of_a_row(run) for run in self.runs)
+        sizes = (run.fitted.posterior.layer_sizes for run in self.runs)
+        return sum(len(r.y) * work_of_a_row(s) for r, s in zip(self.runs, sizes, strict=True))
 
     def end(self, outcome: str) -> Runner:
         """Return it with the reason for which it goes no further."""
         return replace(self, curve=replace(self.curve, outcome=outcome))
-
-
-def _work_of_a_row(run: Run) -> float:
-    """Return the time of a row, in units of that of a weight of the first layer.
-
-    A weight of a later layer takes twice that, and a unit 25 times, as measured.
-    """
-    first, *later = (m.size for m in run.fitted.posterior.m_w)
-    n_units = sum(len(m) for m in run.fitted.posterior.m_w)
-    return first + 2.0 * sum(later) + 25.0 * n_units
 
 
 def cut(runners: Sequence[Runner], n_epochs: int) -> list[Runner]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.candidates import Budget, Candidate
+from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
@@ -72,12 +73,15 @@ class Contest:
             dtype=self.encodings.dtype,
         )
 
-    def on_scale(self, power: float | None) -> Contest:
-        """Return the contest with targets as a candidate with that power sees them."""
-        if power is None:
-            return self
-        y, judge = self.judge.on_scale(power, self.y)
+    def seen_by(self, candidate: Candidate) -> Contest:
+        """Return the contest with targets as a candidate sees them, and what judges it there."""
+        y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
+
+    def timer(self, budget: Budget, clock: Callable[[], float], rate: float = 0.0) -> Timer:
+        """Return what measures the seconds of a budget, and leaves those of the calibration."""
+        after = self.judge.work_after(self.encodings, len(self.folds))
+        return Timer(budget.seconds, clock, after=after, most_after=budget.most_after, rate=rate)
 
     def weights_of(self, rows: Array) -> FloatArray | None:
         """Return how much these rows count."""
@@ -93,7 +97,7 @@ def line_up(
     for candidate in candidates:
         scales = candidate.n_bins, candidate.power
         siblings = alike.get(scales, [None] * len(folds))
-        plan, own = contest.plan(candidate), contest.on_scale(candidate.power)
+        plan, own = contest.plan(candidate), contest.seen_by(candidate)
         runs = [
             _begin(plan, candidate, own, fold, sibling)
             for fold, sibling in zip(folds, siblings, strict=True)
@@ -137,7 +141,7 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 
 def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     """Judge the networks of a candidate on the rows that their folds held out."""
-    contest = contest.on_scale(runner.curve.candidate.power)
+    contest = contest.seen_by(runner.curve.candidate)
     A = contest.encodings.rows(runner.curve.candidate.n_bins)
     outputs = [
         fold_outputs(run.plan, run.fitted, A[fold.test])

@@ -105,12 +105,16 @@ def cost(job: Job) -> float:
 
 
 def measure(job: Job) -> Row:
-    """Fit a method on the training part of a split and judge it on the test part.
+    """Fit a method on the training part of a split and judge it on the test part."""
+    estimator = class_methods.KNOWN[job.method].make(job)
+    return judge(estimator, *class_sets.load_split(job.dataset, job.split))
+
+
+def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Row:
+    """Fit a classifier on the training part and return what the tables need of it.
 
     The seconds are processor time of the fit alone. Its warnings are in the row.
     """
-    X_train, y_train, X_test, y_test = class_sets.load_split(job.dataset, job.split)
-    estimator = class_methods.KNOWN[job.method].make(job)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = processor_seconds()

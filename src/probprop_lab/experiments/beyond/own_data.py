@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array
+from probprop.metrics.alone import mean_alone
 from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import field
 from probprop_lab.experiments.harness import benchmark, methods, standings
@@ -136,6 +137,7 @@ def run(X: Array, y: Array, jobs: Sequence[Job], n_jobs: int) -> Iterator[Outcom
     Parameters
     ----------
     X : ndarray of shape (n, d)
+        NaN where an entry is missing: see `filled`.
     y : ndarray of shape (n,)
     jobs : sequence of Job
     n_jobs : int
@@ -154,6 +156,7 @@ def _attempt(X: Array, y: Array, job: Job) -> Outcome:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     train, test = split(len(y), job.seed)
+    X = filled(X, train)
     try:
         with threadpool_limits(1):
             _, row = fit_and_judge(job, X[train], y[train], X[test], y[test])
@@ -161,6 +164,23 @@ def _attempt(X: Array, y: Array, job: Job) -> Outcome:
         reason = f"{type(error).__name__}: {error}"
         return Outcome(job, None, shorten(reason, _REASON_LENGTH, placeholder=" …"))
     return Outcome(job, {**job.fields, **row, "clock": CLOCK})
+
+
+def filled(X: Array, train: Array) -> Array:
+    """Return X with the mean over the training rows, or 0, in place of what is missing.
+
+    Most of the methods take no gaps, so all of them get the same numbers.
+
+    Examples
+    --------
+    >>> filled(np.array([[1.0], [3.0], [np.nan], [9.0]]), train=np.array([0, 1, 2])).ravel()
+    array([1., 3., 2., 9.])
+    """
+    missing = np.isnan(X)
+    if not missing.any():
+        return X
+    n = np.maximum(1, (~missing[train]).sum(axis=0))
+    return np.where(missing, np.nansum(X[train], axis=0) / n, X)
 
 
 def records(rows: Sequence[Row]) -> list[Record]:
@@ -185,6 +205,26 @@ def records(rows: Sequence[Row]) -> list[Record]:
         mean, se, p = none if record is means[0] else standings.lead(gaps, share)
         found.append({**record, **field.gain(record), "behind": mean, "behind_se": se, "p": p})
     return found
+
+
+def alone(y: Array, rows: Sequence[Row]) -> list[str]:
+    """Return the cells of one more line: the mean of the test rows, the same for all of them.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets of the whole table.
+    rows : sequence of dict
+        Of the methods: their splits are taken.
+    """
+    seeds = sorted({row["seed"] for row in rows})
+    found = [mean_alone(y[split(len(y), seed)[1]]) for seed in seeds]
+    scores = [each for each in found if each is not None]  # not all targets are the same
+    if not scores:
+        return ["mean alone", *("" for _ in COLUMNS[1:])]
+    mean = {k: float(np.mean([each[k] for each in scores])) for k in scores[0]}
+    of_methods = {"behind": None, "behind_se": None, "p": None, "seconds": None}
+    return ["mean alone", *(column.show({**mean, **of_methods}) for column in COLUMNS[1:])]
 
 
 def _by_split(rows: Sequence[Row], method: str) -> dict[int, float]:

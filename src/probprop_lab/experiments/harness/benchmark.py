@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from probprop._types import Array
+from probprop_lab.clock import timed_alike
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.columns import Record
 from probprop_lab.experiments.harness.experiment import Selection
@@ -148,21 +149,13 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
     number of epochs.
 
     Standard errors are std(ddof=1)/sqrt(n); None with one split. They stand beside the means
-    as ``rmse_se`` and so on. The gaps are PBP's value minus the other method's.
+    as ``rmse_se`` and so on. The gaps are PBP's value minus the other method's. Seconds are those
+    of rows with processor time, if a record has any.
     """
-    order = {name: i for i, name in enumerate(dataset_names())}
-
-    def key(row: Row) -> tuple[int, str, int, str, int, list[int], int]:
-        name, method, layers = row["dataset"], row["method"], row["hidden"]
-        place = order.get(name, len(order))
-        n_layers, n_epochs = len(layers), row["n_epochs"]
-        return place, name, methods.place(method), method, n_layers, layers, n_epochs
-
     pbp = [row for row in rows if row["method"] == "PBP"]
     records: list[Record] = []
-    for found, group in groupby(sorted(rows, key=key), key):
+    for found, same in _alike(rows):
         _, dataset, _, method, n_layers, hidden, n_epochs = found
-        same = list(group)
         record: Record = {
             "dataset": dataset,
             "method": method,
@@ -175,11 +168,33 @@ def mean_records(rows: Sequence[Row]) -> list[Record]:
             "total_seconds": sum(row["seconds"] for row in same),
         }
         for name in AVERAGED:
-            record[name], record[f"{name}_se"] = mean_and_error([row[name] for row in same])
+            of = timed_alike(same) if name == "seconds" else same
+            record[name], record[f"{name}_se"] = mean_and_error([row[name] for row in of])
         record["n_warned"] = sum(bool(row.get("warnings")) for row in same)
         other = method not in ("PBP", methods.PLAIN)
         records.append({**record, **paired(pbp if other else [], same)})
     return records
+
+
+_Key = tuple[int, str, int, str, int, list[int], int]
+
+
+def _alike(rows: Sequence[Row]) -> list[tuple[_Key, list[Row]]]:
+    """Return rows by set, method, network and number of epochs, in the order of the tables."""
+    order = {name: i for i, name in enumerate(dataset_names())}
+
+    def key(row: Row) -> _Key:
+        name, method, layers = row["dataset"], row["method"], row["hidden"]
+        place = order.get(name, len(order))
+        n_layers, n_epochs = len(layers), row["n_epochs"]
+        return place, name, methods.place(method), method, n_layers, layers, n_epochs
+
+    return [(found, list(group)) for found, group in groupby(sorted(rows, key=key), key)]
+
+
+def timed(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows whose seconds are in the records of `mean_records`."""
+    return [row for _, same in _alike(rows) for row in timed_alike(same)]
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -206,7 +221,9 @@ def paired(first: Sequence[Row], second: Sequence[Row]) -> Record:
         record[f"{name}_gap"], record[f"{name}_gap_se"] = (
             mean_and_error(gaps) if gaps else (None, None)
         )
-    seconds = [sum(row["seconds"] for row in side) for side in zip(*pairs, strict=True)]
+    own = timed_alike([row for _, row in pairs])
+    clocked = [(one, other) for one, other in pairs if other in own]
+    seconds = [sum(row["seconds"] for row in side) for side in zip(*clocked, strict=True)]
     record["slower"] = seconds[1] / seconds[0] if seconds else None
     return record
 

@@ -65,6 +65,8 @@ class Experiment:
         where they are wanted.
     methods : mapping of str to Method
         What its jobs may name, each in the form that this experiment uses.
+    timed : callable
+        From rows to those whose seconds are in the table.
     check : callable or None, default=None
         Refuses jobs that cannot be run here, before any is run; None checks their methods.
     cost : callable or None, default=None
@@ -81,6 +83,7 @@ class Experiment:
     notes: Callable[[Sequence[Record]], list[str]] = lambda records: []
     summaries: Callable[[Sequence[Record]], list[tuple[str, Table]]] = lambda records: []
     figures: Callable[[Sequence[Row]], list[tuple[Figure, str]]] = lambda rows: []
+    timed: Callable[[Sequence[Row]], list[Row]] = list
     methods: Methods = field(default_factory=lambda: KNOWN)
     check: Callable[[Iterable[Job]], None] | None = None
     cost: Callable[[Job], float] | None = None

@@ -34,14 +34,14 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> Table:
         (c.title, cells) for c, cells in zip(experiment.columns, shown, strict=True) if any(cells)
     ]
     lines = zip(*(cells for _, cells in kept), strict=True)
-    clocked = {} if wall_note(rows) else {"seconds": "processor seconds"}
+    clocked = {} if wall_note(experiment.timed(rows)) else {"seconds": "processor seconds"}
     return [clocked.get(title, title) for title, _ in kept], [list(line) for line in lines]
 
 
 def notes(experiment: Experiment, rows: Sequence[Row]) -> list[str]:
     """Return the sentences below the table."""
     timed = any("seconds" in column.title for column in experiment.columns)
-    clock = wall_note(rows) if timed else ""
+    clock = wall_note(experiment.timed(rows)) if timed else ""
     return experiment.notes(experiment.records(rows)) + ([clock] if clock else [])
 
 

@@ -229,7 +229,7 @@ def test_the_tables_are_in_the_markdown_and_the_report(tmp_path: Path) -> None:
     )
     assert "| yacht | chosen | PBPRegressorCV − PBP | 2 | 0.30 ± 0.20 | -0.50 ± 0.50 | 30 |" in text
     report.write_html(tmp_path / "r.html", AUTO, rows)
-    assert (tmp_path / "r.html").read_text().count("<img") == 1
+    assert (tmp_path / "r.html").read_text().count("<svg") == 1
 
 
 def test_the_picture_shows_gains_and_coverages() -> None:

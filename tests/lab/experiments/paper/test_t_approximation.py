@@ -21,7 +21,8 @@ def training_data() -> tuple[np.ndarray, np.ndarray]:
 def test_observed_training_is_that_of_the_regressor(n_epochs: int) -> None:
     X, y = training_data()
     posterior, first, last = t_approx.observe(X, y, (6,), n_epochs, seed=2)
-    model = PBPRegressor(6, n_epochs=n_epochs, random_state=2).fit(X, y)
+    model = PBPRegressor(6, random_state=2)
+    model.fit(X, y, callback=lambda epoch: epoch.n_iter == n_epochs)
     for ours, theirs in zip(posterior.m_w, model.posterior_.m_w, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
     assert posterior.alpha_noise == pytest.approx(model.posterior_.alpha_noise, rel=1e-9)

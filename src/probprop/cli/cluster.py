@@ -1,0 +1,194 @@
+"""`probprop fit --dask` and `probprop predict --dask`: the same work on a cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from probprop.cli.arguments import column_names
+from probprop.cli.console import Terminal, plural
+from probprop.cli.models import save_model
+from probprop.cli.output import holds_types, table_writer
+from probprop.cli.predicted import (
+    added_columns,
+    check_not_there,
+    chosen_columns,
+    predictions,
+    rounded,
+)
+from probprop.cli.recipes import NetworkOptions, OneNetwork
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from probprop.dask.sources import Source
+    from probprop.table import TableModel
+
+LOCAL = "local"
+_AHEAD = 2  # pieces that are predicted ahead of the one being written, for each thread
+
+
+class Asked(NamedTuple):
+    """What `probprop fit` was asked for, as it was given."""
+
+    data: str
+    target: list[str]
+    features: list[str] | None
+    drop: list[str] | None
+    task: str
+    missing: str
+    seed: int
+
+
+def check_options(given: Mapping[str, object]) -> None:
+    """Refuse options that are not for a cluster."""
+    for option, value in given.items():
+        if value:
+            raise typer.BadParameter(
+                "--dask fits one network on all rows, without it: leave one of the two out",
+                param_hint=option,
+            )
+
+
+@contextmanager
+def connected(terminal: Terminal, address: str) -> Iterator[Any]:
+    """Yield a client of the cluster at an address, or of one of this machine."""
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ImportError("--dask needs Dask: pip install 'probprop[dask]'") from error
+
+    options: dict[str, Any] = {"dashboard_address": ":0"} if address == LOCAL else {}
+    try:
+        client = Client(None if address == LOCAL else address, **options)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"there is no Dask scheduler at {address} ({error}): start one with `dask scheduler`, "
+            "or give --dask local"
+        ) from error
+    with client:
+        workers = plural(len(client.nthreads()), "worker")
+        terminal.say(f"Dask cluster at {client.scheduler.address}: {workers}")
+        yield client
+
+
+def fit_on_cluster(
+    terminal: Terminal,
+    address: str,
+    asked: Asked,
+    options: NetworkOptions,
+    output: str,
+    checkpoint: str | None,
+) -> None:
+    """Fit a network, or an ensemble, on Parquet files and save it."""
+    with connected(terminal, address) as client:
+        from probprop.dask.fitting import prepare, table_model, train
+        from probprop.dask.sources import frame_of, source_of
+
+        source, _ = source_of(asked.data, None, asked.target)
+        first = frame_of(source.pieces[0], source.labels[0])
+        columns = [str(name) for name in first.columns]
+        targets = list(dict.fromkeys(column_names(asked.target, columns)))
+        of_classes = _holds_classes(terminal, first, targets, asked.task)
+        if of_classes:
+            options.check_classes(targets[0])
+        recipe = OneNetwork(options, of_classes, asked.seed, asked.missing)
+        estimator = recipe.first(again=False)
+        prepared = prepare(
+            client,
+            estimator,
+            source,
+            targets,
+            features=column_names(asked.features, columns) if asked.features else None,
+            drop=column_names(asked.drop or [], columns),
+        )
+        n_rows = sum(summary.n for summary in prepared.summaries)
+        shards = plural(len(prepared.loaded), "shard")
+        with recipe.progress(terminal, f"fitting {plural(n_rows, 'row')} in {shards}") as callback:
+            fitted = train(prepared, estimator, None, checkpoint, callback)
+    assert prepared.columns is not None  # files have names
+    model = table_model(fitted, prepared.columns)
+    save_model(model, output)
+    facts = f"{plural(n_rows, 'row')}, {plural(len(model.features), 'column')}, {shards}"
+    terminal.say(f"wrote {output}: {facts}; no rows were held out to judge it")
+
+
+def _holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], task: str) -> bool:
+    """Return whether the target is a class, judged by the first rows unless it was said."""
+    if task != "auto":
+        return task == "classification"
+    from probprop.table.columns import check_no_missing
+    from probprop.table.select import select
+    from probprop.table.target import decide_task
+
+    given = select(first, targets)
+    check_no_missing(given)
+    decided, words = decide_task(given, targets)
+    if decided == "classification" or "--task" in words:
+        terminal.say(f"{targets[0]!r} holds {words} (the first rows)")
+    return decided == "classification"
+
+
+def predict_on_cluster(
+    terminal: Terminal,
+    address: str,
+    model: TableModel,
+    data: str,
+    output: str | None,
+    level: float,
+    columns: list[str] | None,
+) -> None:
+    """Predict the rows of Parquet files and write them in their order."""
+    with connected(terminal, address) as client:
+        import pandas as pd
+
+        from probprop.dask.sources import source_of
+
+        source, _ = source_of(data, None, model.targets)
+        added, written, n_done = added_columns(model), None, 0
+        with terminal.rows("predicting", None) as advance, table_writer(output) as write:
+            for frame, predicted in _predicted_pieces(client, source, model, level):
+                if written is None:
+                    check_not_there(data, added, frame.columns)
+                    written = chosen_columns(columns, [*map(str, frame.columns), *added])
+                shown = predicted if holds_types(output) else rounded(predicted, model)
+                write(pd.concat([frame, shown], axis=1)[written])
+                n_done += len(frame)
+                advance(len(frame))
+    if output is not None:
+        terminal.say(f"wrote {output}: {plural(n_done, 'row')}")
+
+
+def _predicted_pieces(
+    client: Any, source: Source, model: TableModel, level: float
+) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """Yield the rows of each piece and their predictions, in order, a few pieces ahead."""
+    from probprop.dask.clients import n_threads
+
+    ahead = _AHEAD * n_threads(client)
+    sent = client.submit(_itself, model, pure=False)  # a task, which can be made again
+    waiting: deque[Any] = deque()
+    for piece, label in zip(source.pieces, source.labels, strict=True):
+        waiting.append(client.submit(_predicted, piece, label, sent, level, pure=False))
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _itself(model: TableModel) -> TableModel:
+    return model
+
+
+def _predicted(
+    piece: Any, label: str, model: TableModel, level: float
+) -> tuple[DataFrame, DataFrame]:
+    """Predict the rows of one piece, on a worker."""
+    from probprop.dask.sources import frame_of
+
+    frame = frame_of(piece, label)
+    return frame, predictions(frame, model, level)

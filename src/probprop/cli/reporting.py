@@ -1,0 +1,141 @@
+"""`probprop report`, and the reports of other commands: one HTML file on a model and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from probprop.cli.arguments import Data, Model, NoRows
+from probprop.cli.console import plural, terminal_of
+from probprop.cli.destinations import check_destinations
+from probprop.cli.models import load_table_model
+from probprop.cli.output import naming
+from probprop.cli.tables import note_table, with_targets
+from probprop.table.names import in_words
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from probprop.report import Section
+    from probprop.table import TableModel
+
+REPORT_EXAMPLES = """\b
+Examples:
+  probprop report houses.pbp sold.csv -o houses.html
+  probprop report houses.pbp sold.csv --no-rows -o for-a-colleague.html
+  probprop report houses.pbp sold.csv --static -o houses.html
+"""
+
+
+def report(
+    context: typer.Context,
+    model: Model,
+    data: Data,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
+    ],
+    live: Annotated[
+        bool, typer.Option("--live/--static", help="With the what-if page, or pictures only.")
+    ] = True,
+    no_rows: NoRows = False,
+) -> None:
+    """Write a report on a model: what it predicts, how well, and what if.
+
+    The report is one HTML file to look at, to print or to send. It begins with the model itself:
+    change a cell of a row, and see what it predicts and how sure it is. It needs no network and
+    asks for nothing; without scripts it is the report below.
+
+    DATA has rows whose target is known, best such that the model has not seen. The report judges
+    the model on them, and up to 300 of them are in the what-if page whole, to begin with. With
+    --no-rows neither they nor counts of their cells are in it, and no section names single rows.
+    """
+    check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    from probprop.table import read_table
+
+    terminal = terminal_of(context)
+    table_model = load_table_model(model)
+    kinds = table_model.all_kinds
+    read = read_table(data, columns=list(kinds), kinds=kinds, na=table_model.na)
+    frame = with_targets(read, table_model.targets, table_model)
+    note_table(terminal, read, frame, table_model.targets)
+    planned = plan_report(table_model, frame, held_out=None, live=live, no_rows=no_rows)
+    planned.write(output, table_model)
+    terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")
+
+
+def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> None:
+    """Refuse options of a report where none is written."""
+    given = [name for name, is_given in (("--static", static), ("--no-rows", no_rows)) if is_given]
+    if given and report is None:
+        raise typer.BadParameter("it is for a report: give --report FILE too", param_hint=given[0])
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedReport:
+    """What a report says, and what its what-if page knows of the rows.
+
+    Parameters
+    ----------
+    judged : TableModel
+        What the sections are about.
+    sections : sequence of Section
+    live : bool
+        Whether there is a what-if page.
+    rows, train : DataFrame or None
+        As for `live_page`.
+    """
+
+    judged: TableModel
+    sections: Sequence[Section]
+    live: bool
+    rows: DataFrame | None
+    train: DataFrame | None
+
+    def write(self, path: str, model: TableModel) -> None:
+        """Write it, with this model in the what-if page."""
+        from probprop.report import Section, write_report
+        from probprop.report.live.page import live_page, refusal
+
+        sections, page = list(self.sections), None
+        if self.live and (words := refusal(model)) is not None:
+            sections.append(Section("What if", words))
+        elif self.live:
+            page = live_page(model, rows=self.rows, judged=self.judged, train=self.train)
+        with naming(path):
+            write_report(path, f"Predicting {in_words(model.targets)}", sections, page)
+
+
+def plan_report(
+    model: TableModel,
+    frame: DataFrame,
+    *,
+    held_out: bool | None,
+    live: bool = True,
+    no_rows: bool = False,
+    train: DataFrame | None = None,
+) -> PlannedReport:
+    """Judge a model on the rows of a frame.
+
+    Parameters
+    ----------
+    model : TableModel
+    frame : DataFrame
+        Rows with their targets.
+    held_out : bool or None
+        Whether the model has not seen them; None: nobody knows.
+    live, no_rows : bool
+        As the command has them.
+    train : DataFrame, default=None
+        The rows that it was fitted on, where they are there.
+    """
+    from probprop.report.of_table import table_model_sections
+
+    sections = table_model_sections(model, frame, held_out=held_out)
+    if no_rows:
+        sections = [section for section in sections if not section.names_rows]
+    # Rows that the model was fitted on are in a page only as summaries.
+    rows = None if no_rows or held_out is False else frame
+    return PlannedReport(model, sections, live, rows, None if no_rows else train)

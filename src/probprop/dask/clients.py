@@ -1,0 +1,53 @@
+"""Whose workers do the work: the client given, the current one, or a local one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Client, default_client
+
+from probprop.inference.rounds.loop import MapShards
+from probprop.inference.rounds.shards import Shard, Work
+
+
+@contextmanager
+def client_or_local(client: Client | None) -> Iterator[Client]:
+    """Yield the client given or the current one; without any, start one, say so, and end it."""
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError:  # there is none
+            with Client(dashboard_address=":0") as local:
+                print(
+                    f"probprop.dask: no Dask client, so a local cluster was started for this "
+                    f"call: {len(local.nthreads())} worker processes, {local.dashboard_link}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                yield local
+            return
+    yield client
+
+
+def n_threads(client: Client) -> int:
+    """Return the threads of all workers."""
+    n: int = sum(client.nthreads().values())
+    return max(1, n)
+
+
+def on_cluster(client: Client, shards: Sequence[Any]) -> MapShards:
+    """Return a map over shards that are futures.
+
+    No task is pinned to a worker: where one dies, others load its shards again from where they
+    came and make its tasks again, to the same bits.
+    """
+
+    def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
+        futures = [client.submit(call, shards[work.part.shard], work, pure=False) for work in works]
+        results: list[Any] = client.gather(futures)
+        return results
+
+    return map_shards

@@ -1,0 +1,163 @@
+"""How much worse predictions get where the cells of a column are shuffled among the rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.kind import classes_of
+from probprop.estimators.validation import check_int
+from probprop.predictive.protocol import ClassDistribution, TargetDistribution
+
+_PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
+_FEWEST, _MOST = 200, 2_000  # rows of X that are used
+_ALL_COLUMNS, _KEPT = 100, 16  # above so many columns, only the best are followed
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """What shuffling each column does to the predictions of one target.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The columns, the most important first.
+    loss : ndarray of shape (n_columns, n_repeats)
+        By how much the mean log-likelihood falls, in nats per row, in each repetition. For classes
+        this is by how much the log-loss rises.
+    error : ndarray of shape (n_columns, n_repeats)
+        By how much the RMSE rises, in target units; for classes, by how much the accuracy falls.
+    n_rows : int
+        Rows that were used.
+    n_columns : int
+        Columns there are. Of more than 100 only some are here: those that were left after groups of
+        columns had been shuffled, and the groups that mattered least set aside.
+    """
+
+    names: tuple[str, ...]
+    loss: FloatArray
+    error: FloatArray
+    n_rows: int
+    n_columns: int
+
+
+def permutation_importance(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    columns: Mapping[str, Sequence[int]] | None = None,
+    *,
+    n_repeats: int = 5,
+    random_state: int = 0,
+) -> list[Importance]:
+    """Rank columns by what is lost when their cells are shuffled among the rows.
+
+    Give rows that the model has not seen. A column that says the same as another is ranked low,
+    since the other is still there.
+
+    Parameters
+    ----------
+    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+        Fitted.
+    X : array-like of shape (n, n_features)
+        A random selection is used where there are many rows: 200 to 2,000 of them, the fewer the
+        more columns there are.
+    y : array-like of shape (n,), or (n, K) for several targets
+        What was observed; for classes the labels, all of them in ``model.classes_``.
+    columns : mapping of str to sequence of int, default=None
+        Columns of X that belong together, such as those of the categories of one text, by name:
+        they are shuffled as one. None takes each column of X alone, named by its number.
+    n_repeats : int, default=5
+        How often each is shuffled.
+    random_state : int, default=0
+
+    Returns
+    -------
+    list of Importance
+        One for each target; one for classes.
+
+    Examples
+    --------
+    >>> from probprop import PBPRegressor
+    >>> X = np.random.RandomState(0).standard_normal((200, 3))
+    >>> y = X[:, 0] + 5 * X[:, 2]
+    >>> model = PBPRegressor(random_state=0).fit(X[:150], y[:150])
+    >>> [found] = permutation_importance(model, X[150:], y[150:])
+    >>> found.names, bool((found.loss[0] > found.loss[1]).all())
+    (('2', '0', '1'), True)
+    """
+    check_int("n_repeats", n_repeats, 1)
+    rows, observed = np.asarray(X), np.asarray(y)
+    groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
+    if not groups or not len(rows):
+        raise ValueError("X must have a row and a column, so that there is something to shuffle.")
+    random = np.random.RandomState(random_state)
+    names = list(groups)
+    n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
+    most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
+    some = np.sort(random.permutation(len(rows))[:most])
+    rows, observed = rows[some], observed[some]
+    before = _scores(model, rows, observed)
+    if len(names) > _ALL_COLUMNS:
+        names = _screened(model, rows[:_FEWEST], observed[:_FEWEST], groups, random)
+
+    def changes(name: str) -> Array:
+        shuffled = [_shuffled(rows, groups[name], random) for _ in range(n_repeats)]
+        return np.stack([_scores(model, moved, observed) - before for moved in shuffled])
+
+    found = np.stack([changes(name) for name in names])  # (n_columns, n_repeats, 2, K)
+    return [_ranked(names, found[..., k], len(rows), len(groups)) for k in range(found.shape[-1])]
+
+
+def _ranked(names: list[str], found: FloatArray, n_rows: int, n_columns: int) -> Importance:
+    order = np.argsort(-found[:, :, 0].mean(axis=1), kind="stable")
+    loss, error = found[order, :, 0], found[order, :, 1]
+    return Importance(tuple(names[i] for i in order), loss, error, n_rows, n_columns)
+
+
+def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:
+    """Return X with some of its columns shuffled, all of them in the same way."""
+    moved = rows.copy()
+    moved[:, place] = rows[random.permutation(len(rows))][:, place]
+    return moved
+
+
+def _scores(model: Any, X: Array, y: Array) -> FloatArray:
+    """Return mean negative log-likelihood and error of each target, (2, K)."""
+    with warnings.catch_warnings():  # a model fitted on a frame expects names
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        predictive = model.predict_distribution(X)
+    if (classes := classes_of(model)) is not None:
+        label = cast(ClassDistribution, predictive)
+        index = np.searchsorted(classes, y)
+        wrong = label.log_proba.argmax(axis=1) != index
+        loss = -label.log_proba[np.arange(len(y)), index]
+        return np.array([[loss.mean()], [wrong.mean()]])
+    targets = cast(TargetDistribution, predictive).targets()
+    each = zip(y.reshape(len(y), -1).T, targets, strict=True)
+    scores = [(-p.logpdf(of).mean(), np.sqrt(np.mean((of - p.mean) ** 2))) for of, p in each]
+    return np.array(scores).T
+
+
+def _screened(
+    model: Any,
+    rows: Array,
+    observed: Array,
+    groups: Mapping[str, Sequence[int]],
+    random: np.random.RandomState,
+) -> list[str]:
+    """Return the columns left after groups of them were shuffled, and the best halved again."""
+    parts = np.array_split(np.array(list(groups), object), 2 * _KEPT)
+    while True:
+        places = [[i for name in part for i in groups[name]] for part in parts]
+        losses = [_scores(model, _shuffled(rows, p, random), observed)[0].sum() for p in places]
+        best = [parts[i] for i in np.argsort(-np.array(losses), kind="stable")[:_KEPT]]
+        if all(len(part) == 1 for part in best):
+            return [str(part[0]) for part in best]
+        parts = [half for part in best for half in np.array_split(part, 2) if len(half)]

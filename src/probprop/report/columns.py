@@ -1,0 +1,256 @@
+"""The columns of a table as a reader knows them, and where each is among a network's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from probprop._types import Array, FloatArray
+from probprop.table.columns import Kind, booleans, numbers, texts
+from probprop.table.encoding import Encoder
+
+_MOST_CATEGORIES = 12  # that have a mark
+_FEW_NUMBERS = 10  # different ones that have a mark each, instead of a curve
+_STEPS = {"number": 50, "date": 40}  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table: what it holds, how far it goes, and its place in X.
+
+    Parameters
+    ----------
+    name : str
+    place : tuple of int
+        Columns of X that it becomes: one, or one for each category or each part of a date.
+    encoder : Encoder
+        Of this column alone.
+    cells : Series
+        Its cells, in the order of the rows of X, as values of its kind; missing ones are left out.
+    n_missing : int
+        How many rows have no cell.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"size": ["S", "L", "S"], "weight": [1.0, 2.5, None]})
+    >>> encoder = Encoder({"size": "text", "weight": "number"}, {"size": ["L", "S"]})
+    >>> size, weight = columns_of_table(encoder, frame)
+    >>> size.kind, size.place, size.typical, size.values
+    ('text', (1, 2), 'S', ['S', 'L'])
+    >>> weight.low, weight.high, weight.typical, weight.n_missing
+    (1.0, 2.5, 1.75, 1)
+    >>> size.encode(["L", "S"])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    name: str
+    place: tuple[int, ...]
+    encoder: Encoder
+    cells: pd.Series
+    n_missing: int
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
+        return self.encoder.kinds[self.name]
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether there is something between two values: not for categories or few numbers."""
+        if self.kind == "number":
+            return int(self.cells.nunique()) > _FEW_NUMBERS
+        return self.kind == "date" and bool(self.low < self.high)
+
+    @property
+    def low(self) -> Any:
+        """The smallest number, or the first date; those of the rows, not of the training."""
+        return self._value(self.cells.min())
+
+    @property
+    def high(self) -> Any:
+        """The largest number, or the last date."""
+        return self._value(self.cells.max())
+
+    @property
+    def typical(self) -> Any:
+        """The median of numbers and dates; the most frequent category, true or false."""
+        if self.kind in ("number", "date"):
+            return self._value(self.cells.median())
+        return self.values[0]
+
+    def _value(self, found: Any) -> Any:
+        """Return a number as a float of Python; a date stays."""
+        return float(found) if self.kind == "number" else found
+
+    @property
+    def values(self) -> list[Any]:
+        """The different cells: categories by how frequent they are, the others in order."""
+        if self.kind == "text":
+            return [str(v) for v in self.cells.value_counts(sort=True).index]
+        return sorted(self.cells.unique().tolist())
+
+    def encode(self, values: Sequence[Any]) -> FloatArray:
+        """Return cells (numbers, true and false, dates or texts) as in X, (n, len(place))."""
+        return self.encoder.encode(pd.DataFrame({self.name: list(values)}), unknown_is_missing=True)
+
+    def marks(self) -> list[Any]:
+        """The values that have a mark each: all, but at most 12 categories, the most frequent."""
+        return self.values[:_MOST_CATEGORIES] if self.kind == "text" else self.values
+
+    def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
+        """Return places along a curve, and what X is set to there, (n_steps, n_rows or 1, m).
+
+        Numbers go from the first to the last percentile. Of a date the year, month, day and hour
+        change together, so each row has a date of its own within half a step.
+        """
+        if self.kind == "number":
+            low, high = np.quantile(self.cells, [0.01, 0.99])
+            if low == high:
+                low, high = self.low, self.high
+            grid = np.linspace(low, high, _STEPS["number"])
+            return grid.tolist(), grid[:, None, None]
+        width = (self.high - self.low) / _STEPS["date"]
+        first = [self.low + i * width for i in range(_STEPS["date"])]
+        offsets = pd.TimedeltaIndex([width * ((j + 0.5) / n_rows) for j in range(n_rows)])
+        each = [self.encode(list(start + offsets)) for start in first]
+        return [start + 0.5 * width for start in first], np.stack(each)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table, as a reader and as a network knows them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        What the network takes.
+    table : DataFrame of shape (n, n_columns)
+        The cells.
+    columns : list of Column
+    numbers : ndarray of shape (n,)
+        What to call the rows.
+    """
+
+    X: Array
+    table: pd.DataFrame
+    columns: list[Column]
+    numbers: Array
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """The columns of X of each column that has any cell."""
+        return {column.name: column.place for column in self.columns if len(column.cells)}
+
+
+def rows_of(
+    X: Array,
+    names: Sequence[str],
+    row_numbers: Sequence[int] | None = None,
+    table: pd.DataFrame | None = None,
+    encoder: Encoder | None = None,
+) -> Rows:
+    """Put together what is known of some rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+    names : sequence of str
+        Of the columns of X.
+    row_numbers : sequence of int, default=None
+        What to call the rows; None counts them from 1.
+    table : DataFrame of shape (n, n_columns), default=None
+        The cells, of which the encoder made X. None: X is the table.
+    encoder : Encoder, default=None
+        For a table that is given.
+    """
+    numbers = np.arange(1, len(X) + 1) if row_numbers is None else np.asarray(row_numbers)
+    if (table is None) != (encoder is None):
+        raise ValueError("table and encoder belong together: give both, or neither.")
+    if table is None or encoder is None:
+        table = pd.DataFrame(np.asarray(X, float), columns=pd.Index(unique(names)))
+        return Rows(X, table, columns_of_array(X, list(table.columns)), numbers)
+    if len(table) != len(X) or len(encoder.names) != X.shape[1]:
+        raise ValueError(
+            f"table must have the {len(X)} rows of X, and the encoder its {X.shape[1]} columns. "
+            f"Got {len(table)} rows and {len(encoder.names)} columns instead."
+        )
+    return Rows(X, table, columns_of_table(encoder, table), numbers)
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are the same.
+
+    >>> unique(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return made
+
+
+def columns_of_array(X: Array, names: Sequence[str]) -> list[Column]:
+    """Return the columns of an array of numbers.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where an entry is missing.
+    names : sequence of str
+    """
+    made = []
+    for i, (name, column) in enumerate(zip(names, np.asarray(X, float).T, strict=True)):
+        cells = pd.Series(column[~np.isnan(column)])
+        encoder = Encoder({name: "number"}, {})
+        made.append(Column(name, (i,), encoder, cells, len(column) - len(cells)))
+    return made
+
+
+def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
+    """Return the columns of a table, in its order.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Of all columns, which turns them into X.
+    table : DataFrame of shape (n, n_columns)
+        It has every column of the encoder; missing cells are NA. A category that the encoder
+        does not know counts as a missing cell.
+    """
+    place: dict[str, tuple[int, ...]] = {}
+    end = 0
+    for name, encoded in encoder.encoded.items():
+        start, end = end, end + len(encoded)
+        place[name] = tuple(range(start, end))
+    made = []
+    for name in (str(name) for name in table.columns if name in encoder.kinds):
+        alone = Encoder(
+            {name: encoder.kinds[name]},
+            {k: v for k, v in encoder.categories.items() if k == name},
+            {k: v for k, v in encoder.parts.items() if k == name},
+            {k: v for k, v in encoder.orders.items() if k == name},
+        )
+        cells = _values(alone, name, table[name].dropna())
+        made.append(Column(name, place[name], alone, cells, len(table) - len(cells)))
+    return made
+
+
+def _values(encoder: Encoder, name: str, there: pd.Series) -> pd.Series:
+    """Return cells that are there as values of their kind."""
+    match encoder.kinds[name]:
+        case "number":
+            return pd.Series(numbers(name, there))
+        case "boolean":
+            return pd.Series(booleans(name, there)).astype(bool)
+        case "date":
+            return pd.Series(encoder.dates_of(name, there))
+        case _:
+            cells = pd.Series(texts(there), dtype=object)
+            return cells[cells.isin(encoder.categories[name])].reset_index(drop=True)

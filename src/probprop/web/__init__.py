@@ -1,0 +1,73 @@
+"""The kernel for pages: cpp/ as WebAssembly, the script that calls it, and pages that hold both.
+
+``kernel.wasm`` is what ``make wasm`` builds from the sources of the compiled kernel;
+``kernel.json`` says from which. ``kernel.js`` begins with its interface.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+__all__ = ["content_security_policy", "kernel_module", "packed_kernel", "text_of"]
+
+
+def text_of(name: str) -> str:
+    """Return the text of a file of this package, such as ``kernel.js``."""
+    return resources.files("probprop.web").joinpath(name).read_text(encoding="utf-8")
+
+
+def kernel_module() -> bytes:
+    """Return the WebAssembly module.
+
+    Examples
+    --------
+    >>> kernel_module()[1:4]
+    b'asm'
+    """
+    return resources.files("probprop.web").joinpath("kernel.wasm").read_bytes()
+
+
+@cache
+def packed_kernel() -> str:
+    """Return the module compressed (gzip) in base64, as ``ProbpropKernel.loadPacked`` takes it.
+
+    Examples
+    --------
+    >>> gzip.decompress(base64.b64decode(packed_kernel())) == kernel_module()
+    True
+    """
+    return base64.b64encode(gzip.compress(kernel_module(), 9, mtime=0)).decode()
+
+
+def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return the policy of a page that runs these texts, and the kernel, and asks for nothing.
+
+    Parameters
+    ----------
+    scripts, styles : sequence of str
+        What stands between the tags, to the letter.
+
+    Examples
+    --------
+    >>> "script-src 'wasm-unsafe-eval' 'sha256-" in content_security_policy(["run()"], [])
+    True
+    """
+    sources = {
+        "default-src": ["'none'"],
+        "img-src": ["data:"],
+        "script-src": ["'wasm-unsafe-eval'", *map(_hash, scripts)],
+        "style-src": [_hash(style) for style in styles] or ["'none'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+    return "; ".join(" ".join([name, *allowed]) for name, allowed in sources.items())
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,333 @@
+"use strict";
+/* The kernel of probprop in a page: cpp/ as WebAssembly (kernel.wasm), and what calls it.
+ *
+ * A classic script without dependencies, which defines ProbpropKernel:
+ *
+ *   kernel = await ProbpropKernel.load(bytes)            // those of kernel.wasm
+ *   kernel = await ProbpropKernel.loadPacked(text)       // the same, gzip and base64, as in a page
+ *
+ * A page needs script-src 'wasm-unsafe-eval'. Names are those of the Python package. Arrays are flat
+ * and row-major, of numbers in standardised units; results are new Float64Arrays.
+ * A network is {sizes, m_w, v_w}: sizes counts the units of each layer, [n_features, ..., K];
+ * m_w and v_w hold the layers one after the other, input to output, each (n_out, n_in + 1) with the
+ * bias last, as in a Posterior.
+ *
+ *   kernel.forward(network, X, X_var = null)   -> {mean, variance}, (n, K) each, without noise;
+ *                                                 X_var: variances of the entries of X
+ *   kernel.gradient(network, X)                -> {mean, variance, dm_dx, dv_dx}, of one output
+ *   kernel.sampled(sizes, w, X)                -> (n,), of one network with weights w, one output
+ *   kernel.classLogProbabilities(mean, variance, n_classes) -> (n, n_classes), multinomial
+ *   kernel.scaleMixtures(d, v, mu, variance)   -> {log_Z, d_mu, d_var, d_m, d_v}, (n,) each: of
+ *                                                 residuals d whose log noise variance is normal
+ *   kernel.normalCdf(z)                        -> (n,)
+ *   kernel.randomState(seed)                   -> numpy.random.RandomState: normals(n), bits(),
+ *                                                 free()
+ *   kernel.train(task)                         -> {posterior, log_Z_sum, counts}
+ *
+ * A task is {posterior, likelihood, X, y, refine} and, if wanted, {X_var, n_blocks, random, memory,
+ * tail_rate, watch, informative_ratio}, as Task in inference/task.py. A posterior is a network with
+ * {v_hat_nat, a_hat_nat, b_hat_nat, alpha_noise, beta_noise, alpha_prior, beta_prior, tail,
+ * noise_network}; memory is {capacity, noise_shape, noise_rate}; watch is {power, capacity or null}.
+ */
+const ProbpropKernel = (() => {
+  const INFORMATIVE_RATIO = 8;
+  const SCALE_GAMMA = [2, 1]; // a scale has no noise of its own
+  const FAILURES = ["", "interrupted", "there is not enough memory", "X contains a value too large"];
+
+  const check = (condition, message) => {
+    if (!condition) throw new RangeError(message);
+  };
+  const countWeights = (sizes) =>
+    sizes.slice(1).reduce((sum, n_out, l) => sum + n_out * (sizes[l] + 1), 0);
+  // Points absorbed between two returns of evidence, as Memory.every.
+  const every = (capacity) => Math.max(1, Math.floor(Math.min(64, capacity / 64)));
+
+  function checkNetwork(network) {
+    const { sizes, m_w, v_w } = network;
+    const fits = sizes.length >= 2 && sizes.every((n) => Number.isInteger(n) && n > 0);
+    check(fits, "sizes must hold an input and an output layer, each of a unit or more");
+    const n = countWeights(sizes);
+    check(m_w.length === n && v_w.length === n, `these sizes need ${n} weights, got ${m_w.length}`);
+  }
+  function countRows(X, sizes) {
+    check(X.length % sizes[0] === 0, `X must have ${sizes[0]} entries in each row`);
+    return X.length / sizes[0];
+  }
+  function succeed(status) {
+    if (status !== 0) throw new Error(`The kernel stopped: ${FAILURES[status]}.`);
+  }
+
+  // Arrays in the module's memory during one call.
+  class Scope {
+    constructor(wasm) {
+      this.wasm = wasm;
+      this.pointers = [];
+    }
+    room(n_bytes) {
+      const pointer = this.wasm.allocate(n_bytes) >>> 0;
+      if (pointer === 0) throw new Error(`The kernel stopped: ${FAILURES[2]}.`);
+      this.pointers.push(pointer);
+      return pointer;
+    }
+    put(Type, values) {
+      const pointer = this.room(values.length * Type.BYTES_PER_ELEMENT);
+      new Type(this.wasm.memory.buffer, pointer, values.length).set(values);
+      return pointer;
+    }
+    numbers(values) {
+      return this.put(Float64Array, values);
+    }
+    optional(values) {
+      return values ? this.numbers(values) : 0;
+    }
+    get(pointer, n) {
+      return new Float64Array(this.wasm.memory.buffer, pointer, n).slice();
+    }
+    text(pointer) {
+      const bytes = new Uint8Array(this.wasm.memory.buffer, pointer);
+      return String.fromCharCode(...bytes.subarray(0, bytes.indexOf(0)));
+    }
+    network(network) {
+      const { sizes, m_w, v_w } = network;
+      const at = [this.put(Int32Array, sizes), sizes.length - 1];
+      return [...at, this.numbers(m_w), this.numbers(v_w)];
+    }
+    free() {
+      for (const pointer of this.pointers) this.wasm.release(pointer);
+    }
+  }
+
+  class RandomState {
+    constructor(wasm, seed) {
+      this.wasm = wasm;
+      this.pointer = wasm.new_random_state(seed >>> 0);
+    }
+    normals(n) {
+      const scope = new Scope(this.wasm);
+      try {
+        const out = scope.room(8 * n);
+        this.wasm.standard_normals(this.pointer, n, out);
+        return scope.get(out, n);
+      } finally {
+        scope.free();
+      }
+    }
+    bits() {
+      return this.wasm.random_bits(this.pointer) >>> 0;
+    }
+    free() {
+      this.wasm.delete_random_state(this.pointer);
+      this.pointer = 0;
+    }
+  }
+
+  class Kernel {
+    constructor(wasm) {
+      this.wasm = wasm;
+      this.likelihoods = this.within((scope) =>
+        Array.from({ length: wasm.n_likelihoods() }, (_, i) => scope.text(wasm.likelihood_name(i))),
+      );
+    }
+    within(use) {
+      const scope = new Scope(this.wasm);
+      try {
+        return use(scope);
+      } finally {
+        scope.free();
+      }
+    }
+    randomState(seed) {
+      return new RandomState(this.wasm, seed);
+    }
+
+    forward(network, X, X_var = null) {
+      checkNetwork(network);
+      const n = countRows(X, network.sizes);
+      const size = n * network.sizes.at(-1);
+      check(!X_var || X_var.length === X.length, "X and X_var must have the same shape");
+      return this.within((scope) => {
+        const [m, v] = [scope.room(8 * size), scope.room(8 * size)];
+        const rows = [scope.numbers(X), scope.optional(X_var), n];
+        succeed(this.wasm.predict(...scope.network(network), ...rows, m, v));
+        return { mean: scope.get(m, size), variance: scope.get(v, size) };
+      });
+    }
+
+    gradient(network, X) {
+      checkNetwork(network);
+      check(network.sizes.at(-1) === 1, "the gradient is that of one output");
+      const n = countRows(X, network.sizes);
+      return this.within((scope) => {
+        const lengths = [n, n, X.length, X.length];
+        const out = lengths.map((length) => scope.room(8 * length));
+        const args = [...scope.network(network), scope.numbers(X), n, ...out];
+        succeed(this.wasm.gradient(...args));
+        const [mean, variance, dm_dx, dv_dx] = out.map((p, i) => scope.get(p, lengths[i]));
+        return { mean, variance, dm_dx, dv_dx };
+      });
+    }
+
+    sampled(sizes, w, X) {
+      checkNetwork({ sizes, m_w: w, v_w: w });
+      check(sizes.at(-1) === 1, "a sampled network has one output");
+      const n = countRows(X, sizes);
+      return this.within((scope) => {
+        const f = scope.room(8 * n);
+        const layers = [scope.put(Int32Array, sizes), sizes.length - 1, scope.numbers(w)];
+        succeed(this.wasm.sampled(...layers, scope.numbers(X), n, f));
+        return scope.get(f, n);
+      });
+    }
+
+    classLogProbabilities(mean, variance, n_classes) {
+      check(mean.length === variance.length, "mean and variance must have the same shape");
+      check(mean.length % n_classes === 0, `mean must have ${n_classes} entries in each row`);
+      return this.within((scope) => {
+        const out = scope.room(8 * mean.length);
+        const moments = [scope.numbers(mean), scope.numbers(variance)];
+        const shape = [mean.length / n_classes, n_classes];
+        succeed(this.wasm.class_log_probabilities(...moments, ...shape, out));
+        return scope.get(out, mean.length);
+      });
+    }
+
+    scaleMixtures(d, v, mu, variance) {
+      const n = d.length;
+      const all = [d, v, mu, variance];
+      check(all.every((a) => a.length === n), "d, v, mu and variance must have the same length");
+      return this.within((scope) => {
+        const out = scope.room(8 * 5 * n);
+        this.wasm.scale_mixtures(...all.map((a) => scope.numbers(a)), n, out);
+        const rows = [0, 1, 2, 3, 4].map((i) => scope.get(out + 8 * i * n, n));
+        const [log_Z, d_mu, d_var, d_m, d_v] = rows;
+        return { log_Z, d_mu, d_var, d_m, d_v };
+      });
+    }
+
+    normalCdf(z) {
+      return this.within((scope) => {
+        const out = scope.room(8 * z.length);
+        this.wasm.normal_cdf(scope.numbers(z), z.length, out);
+        return scope.get(out, z.length);
+      });
+    }
+
+    likelihoodIndex(name) {
+      const index = this.likelihoods.indexOf(name);
+      check(index >= 0, `the likelihood must be one of ${this.likelihoods.join(", ")}, got ${name}`);
+      return index;
+    }
+
+    train(task) {
+      const { posterior } = task;
+      checkNetwork(posterior);
+      const likelihood = this.likelihoodIndex(task.likelihood);
+      return this.within((scope) => {
+        const { sizes } = posterior;
+        const n_weights = countWeights(sizes);
+        const factors = [posterior.v_hat_nat, posterior.a_hat_nat, posterior.b_hat_nat];
+        check(factors.every((f) => f.length === n_weights), "the prior factors do not fit sizes");
+        const K = this.wasm.n_noise(likelihood, sizes.at(-1));
+        check(posterior.alpha_noise.length === K, `there must be ${K} noise precision(s)`);
+        const [p_sizes, n_layers, m_w, v_w] = scope.network(posterior);
+        const p_factors = scope.numbers(factors.flatMap((f) => Array.from(f)));
+        const noise = scope.numbers([...posterior.alpha_noise, ...posterior.beta_noise]);
+        const prior = scope.numbers([posterior.alpha_prior, posterior.beta_prior]);
+        const tail = scope.numbers(posterior.tail);
+        const state = [m_w, v_w, p_factors, noise, prior, tail];
+        const trainer = this.wasm.new_trainer(likelihood, p_sizes, n_layers, ...state);
+        try {
+          const watched = this.tell(trainer, task, scope);
+          const n_epochs = task.refine.length;
+          const n_blocks = task.n_blocks ?? 1;
+          const [log_Z, counts] = [scope.room(8 * n_epochs * n_blocks), scope.room(32 * n_epochs)];
+          succeed(this.wasm.run_trainer(trainer, log_Z, counts));
+          const factor = (i) => scope.get(p_factors + 8 * i * n_weights, n_weights);
+          const [alpha_prior, beta_prior] = scope.get(prior, 2);
+          const after = {
+            sizes,
+            m_w: scope.get(m_w, n_weights),
+            v_w: scope.get(v_w, n_weights),
+            v_hat_nat: factor(0),
+            a_hat_nat: factor(1),
+            b_hat_nat: factor(2),
+            alpha_noise: scope.get(noise, K),
+            beta_noise: scope.get(noise + 8 * K, K),
+            alpha_prior,
+            beta_prior,
+            tail: scope.get(tail, sizes.at(-1)),
+            noise_network: watched ? watched() : posterior.noise_network,
+          };
+          return {
+            posterior: after,
+            log_Z_sum: scope.get(log_Z, n_epochs * n_blocks),
+            counts: scope.get(counts, 4 * n_epochs),
+          };
+        } finally {
+          this.wasm.delete_trainer(trainer);
+        }
+      });
+    }
+
+    // Tell a trainer its rows and epochs; returns what reads the network of the noise, if any.
+    tell(trainer, task, scope) {
+      const { posterior, X, y, memory, watch } = task;
+      const n = countRows(X, posterior.sizes);
+      check(!task.X_var || task.X_var.length === X.length, "X and X_var must have the same shape");
+      const width = this.wasm.n_targets(this.likelihoodIndex(task.likelihood), posterior.sizes.at(-1));
+      check(y.length === n * width, `y must have ${n * width} entries, got ${y.length}`);
+      const rows = [scope.numbers(X), scope.optional(task.X_var), scope.numbers(y), n];
+      const objection = this.wasm.set_rows(trainer, ...rows);
+      if (objection !== 0) throw new RangeError(scope.text(objection));
+      this.wasm.set_epochs(
+        trainer,
+        task.refine.length,
+        task.n_blocks ?? 1,
+        scope.put(Uint8Array, Array.from(task.refine, Number)),
+        task.informative_ratio ?? INFORMATIVE_RATIO,
+        scope.optional(task.tail_rate),
+        task.random ? task.random.pointer : 0,
+      );
+      if (memory) {
+        const { capacity, noise_shape, noise_rate } = memory;
+        this.wasm.set_memory(trainer, capacity, every(capacity), noise_shape, noise_rate);
+      }
+      const network = posterior.noise_network;
+      if (!network || !watch) return null;
+      checkNetwork(network);
+      const [sizes, n_layers, m_w, v_w] = scope.network(network);
+      const tail = scope.numbers(network.tail);
+      const bounded = watch.capacity !== null;
+      this.wasm.set_watcher(
+        trainer,
+        ...[sizes, n_layers, m_w, v_w, tail],
+        scope.numbers(watch.power),
+        scope.room(8 * 3 * n * posterior.sizes.at(-1)),
+        scope.numbers(SCALE_GAMMA),
+        this.likelihoodIndex("scale"),
+        bounded ? scope.numbers(network.v_hat_nat) : 0,
+        ...(bounded ? [watch.capacity, every(watch.capacity)] : [0, 0]),
+      );
+      return () => ({
+        ...network,
+        m_w: scope.get(m_w, network.m_w.length),
+        v_w: scope.get(v_w, network.v_w.length),
+        tail: scope.get(tail, network.tail.length),
+      });
+    }
+  }
+
+  async function load(bytes) {
+    const { instance } = await WebAssembly.instantiate(bytes, {});
+    instance.exports._initialize();
+    return new Kernel(instance.exports);
+  }
+
+  async function loadPacked(text) {
+    const packed = Uint8Array.from(atob(text.trim()), (character) => character.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return load(await new Response(stream).arrayBuffer());
+  }
+
+  return { load, loadPacked, countWeights };
+})();

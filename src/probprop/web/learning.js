@@ -1,0 +1,264 @@
+"use strict";
+/* PBPRegressor and PBPClassifier in a page, for few columns: what inference/training.py decides, given
+ * to the kernel. The same seed gives the numbers of Python. Needs kernel.js and mixtures.js.
+ *
+ *   learning = ProbpropLearning(kernel)
+ *   model = learning.fit(X, y, settings)     X: rows, flat; y: values, or +1 and -1 for classes
+ *   model.predict(X)                         -> {mean, std_model, std_noise, lower, upper}, the last
+ *                                               the ends of 95 % intervals, in target units; of
+ *                                               classes {probability}, that of +1
+ *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
+ *
+ * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, memory: null
+ * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", n_members: 1,
+ * seed: 0}. More members are a PBPEnsemble.
+ */
+const ProbpropLearning = (kernel) => {
+  const DEFAULTS = {
+    classes: false,
+    n_features: 1,
+    hidden: [50],
+    n_epochs: 40,
+    noise: "constant",
+    noise_tail: "gaussian",
+    n_members: 1,
+    seed: 0,
+  };
+  const LEVEL = 0.95; // of the intervals
+  const mixtures = ProbpropMixtures(kernel);
+  const CLASS_MEMORY = 10;
+  const PRIOR = [6, 6]; // shape and rate, of the weights and of the noise
+  const UNIT_NOISE = [2, 1]; // of a class
+  // Of the network of the noise, as in inference/noise.py and plan.py.
+  const NOISE_PRIOR = [6, 3];
+  const NOISE_HIDDEN = [20];
+  const PASSES = 4;
+  const FEW_ROWS = 100;
+  const LEFT_ALONE = 1 / 8;
+  const QUIET_EPOCHS = 20;
+  const FIRST_TAIL = 1;
+  const LARGEST_LOG = 20;
+  const LARGEST_VARIANCE = 4;
+
+  // ---- Before the first row
+
+  function initialPosterior(sizes, [shape, rate], [noise_shape, noise_rate], random) {
+    const n_weights = ProbpropKernel.countWeights(sizes);
+    const m_w = random.normals(n_weights);
+    let at = 0;
+    for (let l = 0; l + 1 < sizes.length; ++l) {
+      const root = Math.sqrt(sizes[l] + 1);
+      for (const end = at + sizes[l + 1] * (sizes[l] + 1); at < end; ++at) m_w[at] /= root;
+    }
+    const v_prior = rate / (shape - 1);
+    const filled = (value) => new Float64Array(n_weights).fill(value);
+    return {
+      sizes,
+      m_w,
+      v_w: filled(v_prior),
+      v_hat_nat: filled(1 / v_prior),
+      a_hat_nat: filled(0),
+      b_hat_nat: filled(0),
+      alpha_noise: [noise_shape],
+      beta_noise: [noise_rate],
+      alpha_prior: shape,
+      beta_prior: rate,
+      tail: [0],
+      noise_network: null,
+    };
+  }
+
+  // The network of the noise: its head is zero. Its seed leaves the other network as it is.
+  function startNoiseNetwork(n_features, seed) {
+    const before = kernel.randomState(seed);
+    const random = kernel.randomState(before.bits() & 0x7fffffff);
+    const network = initialPosterior([n_features, ...NOISE_HIDDEN, 1], NOISE_PRIOR, [2, 1], random);
+    network.m_w.fill(0, network.m_w.length - NOISE_HIDDEN.at(-1) - 1);
+    before.free();
+    random.free();
+    return network;
+  }
+
+  function moments(values, n, stride, offset) {
+    let [mean, variance] = [0, 0];
+    for (let i = 0; i < n; ++i) mean += values[i * stride + offset] / n;
+    for (let i = 0; i < n; ++i) variance += (values[i * stride + offset] - mean) ** 2 / n;
+    return { mean, scale: variance > 0 ? Math.sqrt(variance) : 1 };
+  }
+
+  function standardizer(X, y, { classes, n_features }) {
+    const n = y.length;
+    const columns = Array.from({ length: n_features }, (_, j) => moments(X, n, n_features, j));
+    const target = classes || n === 0 ? { mean: 0, scale: 1 } : moments(y, n, 1, 0);
+    const ofRows = (rows) =>
+      Float64Array.from(rows, (x, i) => {
+        const { mean, scale } = columns[i % n_features];
+        return (x - mean) / scale;
+      });
+    return { target, ofRows, ofTargets: (y) => y.map((v) => (v - target.mean) / target.scale) };
+  }
+
+  // ---- Training
+
+  // How the network of the noise learns in epochs first to last, counted from 1.
+  function watch(first, last, n, { n_epochs, n_features, memory }) {
+    const left_alone = Math.floor(LEFT_ALONE * n_epochs);
+    const passes = PASSES * Math.min(1, n / (FEW_ROWS * Math.min(n_features, 3))) ** 2;
+    const each = Math.min(1, passes / (n_epochs - left_alone));
+    const power = [];
+    for (let epoch = first; epoch <= last; ++epoch) power.push(epoch > left_alone ? each : 0);
+    const bounded = memory !== null && power.some((p) => p > 0);
+    return { power, capacity: bounded ? (memory * n) / each : null };
+  }
+
+  function withFirstTails(posterior) {
+    const noise_network = posterior.noise_network && {
+      ...posterior.noise_network,
+      tail: [FIRST_TAIL],
+    };
+    const [alpha_noise, beta_noise] = [[PRIOR[0]], [PRIOR[1]]];
+    return { ...posterior, alpha_noise, beta_noise, tail: [FIRST_TAIL], noise_network };
+  }
+
+  function fitMember(X, y, settings) {
+    const { classes, n_features, n_epochs, memory, seed } = settings;
+    const heavy = !classes && settings.noise_tail === "heavy";
+    const noise_prior = classes ? UNIT_NOISE : PRIOR;
+    const units = standardizer(X, y, settings);
+    const random = kernel.randomState(seed);
+    const sizes = [n_features, ...settings.hidden, 1];
+    let posterior = initialPosterior(sizes, PRIOR, noise_prior, random);
+    const likelihood = classes ? "probit" : heavy ? "heavy" : "gaussian";
+    if (!classes && settings.noise === "input")
+      posterior.noise_network = startNoiseNetwork(n_features, seed);
+    const n = y.length;
+    const rows = { X: units.ofRows(X), y: units.ofTargets(y), random, likelihood };
+    const bound = { capacity: memory * n, noise_shape: noise_prior[0], noise_rate: noise_prior[1] };
+    const epochs = (first, last, tail_rate) => {
+      if (last < first) return;
+      const refine = Array(last - first + 1).fill(true);
+      ({ posterior } = kernel.train({
+        ...rows,
+        posterior,
+        refine,
+        memory: memory === null ? null : bound,
+        tail_rate: heavy ? refine.map(() => tail_rate) : null,
+        watch: posterior.noise_network && watch(first, last, n, settings),
+      }));
+    };
+    if (n > 0) {
+      const quiet = heavy ? Math.min(QUIET_EPOCHS, Math.floor(n_epochs / 2)) : 0;
+      epochs(1, quiet, 0);
+      if (heavy) posterior = withFirstTails(posterior);
+      epochs(quiet + 1, n_epochs, 1);
+    }
+    random.free();
+    return member(posterior, units, settings);
+  }
+
+  // The seeds of an ensemble, as member_seeds in estimators/members.py.
+  function memberSeeds(seed, n_members) {
+    const random = kernel.randomState(seed);
+    const seeds = [seed];
+    while (seeds.length < n_members) {
+      const drawn = random.bits() & 0x7fffffff;
+      if (drawn < 0x7fffffff) seeds.push(drawn);
+    }
+    random.free();
+    return seeds;
+  }
+
+  function fit(X, y, given = {}) {
+    const settings = { ...DEFAULTS, memory: given.classes ? CLASS_MEMORY : null, ...given };
+    const seeds = memberSeeds(settings.seed, settings.n_members);
+    return ensemble(seeds.map((seed) => fitMember(X, y, { ...settings, seed })));
+  }
+
+  // ---- Predictions
+
+  function member(posterior, units, { classes }) {
+    const level = posterior.beta_noise[0] / (posterior.alpha_noise[0] - 1);
+    const { mean: y_mean, scale: y_scale } = units.target;
+
+    // Moments of the logarithm of the noise variance in units of the level.
+    function logNoise(rows, n) {
+      const network = posterior.noise_network;
+      if (!network)
+        return { m_log: new Float64Array(n), v_log: new Float64Array(n).fill(posterior.tail[0]) };
+      const { mean, variance } = kernel.forward(network, rows);
+      return {
+        m_log: mean.map((m) => Math.max(-LARGEST_LOG, Math.min(LARGEST_LOG, m))),
+        v_log: variance.map((v) => Math.min(LARGEST_VARIANCE, v) + network.tail[0]),
+      };
+    }
+
+    function predict(X) {
+      const rows = units.ofRows(X);
+      const { mean, variance } = kernel.forward(posterior, rows);
+      if (classes) {
+        const z = mean.map((m, i) => m / Math.sqrt(1 + variance[i]));
+        return { probability: kernel.normalCdf(z) };
+      }
+      return {
+        mean: mean.map((m) => m * y_scale + y_mean),
+        v_model: variance.map((v) => v * y_scale ** 2),
+        level: level * y_scale ** 2,
+        ...logNoise(rows, mean.length),
+      };
+    }
+
+    // A function with weights drawn from the posterior, on some rows.
+    function draw(X, random) {
+      const z = random.normals(posterior.m_w.length);
+      const w = posterior.m_w.map((m, i) => m + Math.sqrt(posterior.v_w[i]) * z[i]);
+      const f = kernel.sampled(posterior.sizes, w, units.ofRows(X));
+      return f.map((value) => value * y_scale + y_mean);
+    }
+
+    return { posterior, classes, predict, draw };
+  }
+
+  const average = (arrays) =>
+    arrays[0].map((_, i) => arrays.reduce((sum, a) => sum + a[i], 0) / arrays.length);
+
+  // The equal mixture of the members.
+  function ensemble(members) {
+    function predict(X) {
+      const each = members.map((one) => one.predict(X));
+      if (members[0].classes) return { probability: average(each.map((p) => p.probability)) };
+      const mean = average(each.map((p) => p.mean));
+      const v_model = average(each.map((p) => p.v_model.map((v, i) => v + (p.mean[i] - mean[i]) ** 2)));
+      const v_noise = average(
+        each.map((p) => p.m_log.map((m, i) => p.level * Math.exp(m + 0.5 * p.v_log[i]))),
+      );
+      const components = each.flatMap((p) =>
+        mixtures.withLogNormalNoise(p.mean, p.v_model, p.level, p.m_log, p.v_log),
+      );
+      const upper = mixtures.quantiles(components, 0.5 + LEVEL / 2);
+      return {
+        mean,
+        std_model: v_model.map(Math.sqrt),
+        std_noise: v_noise.map(Math.sqrt),
+        // The mixture of one member is symmetric.
+        lower:
+          members.length === 1
+            ? upper.map((u, i) => 2 * mean[i] - u)
+            : mixtures.quantiles(components, 0.5 - LEVEL / 2),
+        upper,
+      };
+    }
+
+    function draw(X, n_functions, seed) {
+      const random = kernel.randomState(seed);
+      const functions = Array.from({ length: n_functions }, (_, i) =>
+        members[i % members.length].draw(X, random),
+      );
+      random.free();
+      return functions;
+    }
+
+    return { members, predict, draw };
+  }
+
+  return { fit };
+};

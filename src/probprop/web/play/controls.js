@@ -1,0 +1,109 @@
+"use strict";
+/* The settings beside the plot: forms to settings, and settings to forms and to Python.
+ *
+ *   controls = Controls(changed); controls.show(settings); controls.functions()
+ *
+ * changed(settings) is called with what is chosen, with null where the model stays as it is.
+ */
+const PROTOCOLS = {
+  paper: {
+    hidden: [50],
+    n_epochs: 40,
+    memory: null,
+    noise: "constant",
+    noise_tail: "gaussian",
+    n_members: 1,
+  },
+  // What PBPRegressorCV often chooses for few rows; it compares, and calibrates, on rows held out.
+  long: {
+    hidden: [50],
+    n_epochs: 160,
+    memory: null,
+    noise: "input",
+    noise_tail: "gaussian",
+    n_members: 5,
+  },
+};
+
+const Controls = (changed) => {
+  const form = document.querySelector("#controls");
+  const SCALES = {
+    n_epochs: [1, 2, 5, 10, 20, 40, 80, 160, 320],
+    memory: [1, 2, 5, 10, 20, 40, null],
+    width: [2, 5, 10, 20, 50, 100],
+  };
+  const passes = (value) => (value === null ? "no bound" : value === 1 ? "1 pass" : `${value} passes`);
+  const inWordsOf = (name, value) => (name === "memory" ? passes(value) : String(value));
+
+  for (const [name, scale] of Object.entries(SCALES)) form[name].max = scale.length - 1;
+
+  // The nearest place of a value on its scale.
+  function place(name, value) {
+    const size = (entry) => Math.log(entry ?? 1e9);
+    const far = SCALES[name].map((entry) => Math.abs(size(entry) - size(value)));
+    return far.indexOf(Math.min(...far));
+  }
+  const chosen = (name) => SCALES[name][Number(form[name].value)];
+
+  function label() {
+    for (const name of Object.keys(SCALES)) {
+      const text = inWordsOf(name, chosen(name));
+      form.querySelector(`output[for="${name}"]`).value = text;
+      form[name].setAttribute("aria-valuetext", text);
+    }
+  }
+  function show(settings) {
+    form.n_epochs.value = place("n_epochs", settings.n_epochs);
+    form.memory.value = place("memory", settings.memory);
+    form.width.value = place("width", settings.hidden[0]);
+    form.depth.value = String(settings.hidden.length);
+    form.noise.value = settings.noise;
+    form.noise_tail.value = settings.noise_tail;
+    form.n_members.value = String(settings.n_members);
+    label();
+  }
+  const read = () => ({
+    hidden: Array(Number(form.depth.value)).fill(chosen("width")),
+    n_epochs: chosen("n_epochs"),
+    memory: chosen("memory"),
+    noise: form.noise.value,
+    noise_tail: form.noise_tail.value,
+    n_members: Number(form.n_members.value),
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", ({ target }) => {
+    label();
+    changed(target === form.functions ? null : read()); // functions are drawn, not learned
+  });
+
+  return { show, functions: () => form.functions.checked };
+};
+
+// The code that makes the same model.
+function inPython(points, settings, classes) {
+  const list = (values) => `[${values.join(", ")}]`;
+  const X = points.map(({ x, y }) => (classes ? `[${x}, ${y}]` : `[${x}]`));
+  const y = points.map((point) => (classes ? point.label : point.y));
+  const { hidden, n_epochs, memory, noise, noise_tail, n_members, seed } = settings;
+  const name = classes ? "PBPClassifier" : "PBPRegressor";
+  const given = [
+    `(${hidden.join(", ")}${hidden.length === 1 ? "," : ""})`,
+    `n_epochs=${n_epochs}`,
+    `memory=${memory === null ? "None" : memory}`,
+    ...(classes ? [] : [`noise="${noise}"`, `noise_tail="${noise_tail}"`]),
+    ...(n_members === 1 ? [`random_state=${seed}`] : []),
+  ];
+  const network = `${name}(\n    ${given.join(",\n    ")},\n)`;
+  const several = `PBPEnsemble(network, n_members=${n_members}, random_state=${seed})`;
+  const model = n_members === 1 ? `model = ${network}` : `network = ${network}\nmodel = ${several}`;
+  const predict = classes ? "p = model.predict_proba(X)" : "mean, std = model.predict(X, return_std=True)";
+  return [
+    `from probprop import ${n_members === 1 ? name : `PBPEnsemble, ${name}`}`,
+    "",
+    `X = ${list(X)}`,
+    `y = ${list(y)}`,
+    `${model}`,
+    "model.fit(X, y)",
+    predict,
+  ].join("\n");
+}

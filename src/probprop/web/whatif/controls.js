@@ -1,0 +1,206 @@
+// A control for every column of the table.
+
+import { h, linear, svg } from "./drawing.js";
+
+const BEYOND = 0.5; // of the range of the training rows, on either side
+
+// Where the slider of a column of numbers goes, and in which steps.
+export function reach(column) {
+  const width = column.high - column.low || column.scale;
+  const start = column.low - BEYOND * width;
+  const from = column.low >= 0 ? Math.max(0, start) : start; // what is never below 0 stays so
+  const step = column.whole ? 1 : 10 ** Math.floor(Math.log10(width / 200));
+  const snap = (x) => Number((Math.round(x / step) * step).toPrecision(12));
+  return { from: snap(from), to: snap(column.high + BEYOND * width), step, snap };
+}
+
+// Bars of the rows of a column between `low` and `high`, at the foot of a picture.
+export function bars(column, scale, low, high, foot, height) {
+  const counts = column.counts;
+  if (!counts?.length) return [];
+  const most = Math.max(...counts);
+  const width = (high - low) / counts.length;
+  return Array.from(counts, (count, i) => {
+    if (!count) return null;
+    const [left, right] = [scale(low + i * width), scale(low + (i + 1) * width)];
+    const size = Math.max(1.5, (height * count) / most);
+    const box = { x: left, y: foot - size, width: Math.max(1, right - left - 0.5), height: size };
+    return svg("rect", { ...box, class: "wi-rows" });
+  });
+}
+
+// The range of the training rows above a slider, whose thumb is 16 pixels wide.
+function rail(column) {
+  const { from, to } = reach(column);
+  const x = linear([from, to], [0, 1000]);
+  const [low, high] = [x(column.low), x(column.high)];
+  return svg(
+    "svg",
+    {
+      class: "wi-rail",
+      viewBox: "0 0 1000 20",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    },
+    ...bars(column, x, column.low, column.high, 17, 16).filter(Boolean),
+    svg("rect", { x: low, width: Math.max(4, high - low), y: 17, height: 3, class: "wi-range" }),
+  );
+}
+
+export class Controls {
+  // `changed(i, cell)` is called with every change by hand.
+  constructor(columns, takesGaps, changed) {
+    this.columns = columns;
+    this.takesGaps = takesGaps;
+    const make = {
+      number: (...own) => this.#number(...own),
+      boolean: (...own) => this.#boolean(...own),
+      text: (...own) => this.#text(...own),
+      date: (...own) => this.#date(...own),
+    };
+    this.each = columns.map((column, i) =>
+      make[column.kind](column, `wi-${i}`, (cell) => changed(i, cell)),
+    );
+    this.node = h("div", { class: "wi-cells" }, ...this.each.map((control) => control.node));
+  }
+
+  show(cells) {
+    this.each.forEach((control, i) => control.show(cells[i]));
+  }
+
+  #cell(column, id, inputs, below, unknown) {
+    return h(
+      "div",
+      { class: `wi-cell wi-${column.kind}` },
+      h("label", { for: id, title: column.name }, column.name),
+      unknown,
+      ...inputs,
+      below,
+    );
+  }
+
+  // "unknown", where the model can do without the cell.
+  #unknown(column, changed, value) {
+    if (!this.takesGaps) return { node: null, show: () => {} };
+    const box = h("input", {
+      type: "checkbox",
+      "aria-label": `${column.name} is unknown`,
+      onchange: () => changed(box.checked ? null : value()),
+    });
+    const node = h("span", { class: "wi-unknown" }, h("label", {}, box, " unknown"));
+    return { node, show: (cell) => (box.checked = cell === null) };
+  }
+
+  #number(column, id, changed) {
+    const { from, to, step, snap } = reach(column);
+    let last = column.typical;
+    const keep = (value) => {
+      if (!Number.isFinite(value)) return;
+      last = value;
+      changed(value);
+    };
+    const box = h("input", {
+      id,
+      type: "number",
+      step: "any",
+      oninput: () => box.value !== "" && keep(Number(box.value)),
+      onchange: () => box.value === "" && this.takesGaps && changed(null),
+    });
+    const slider = h("input", {
+      type: "range",
+      min: from,
+      max: to,
+      step: column.whole ? step : "any",
+      "aria-label": `${column.name}, slider`,
+      oninput: () => {
+        const value = snap(Number(slider.value));
+        box.value = value;
+        keep(value);
+      },
+    });
+    const unknown = this.#unknown(column, changed, () => last);
+    const below = h("div", { class: "wi-slide" }, rail(column), slider);
+    const node = this.#cell(column, id, [box], below, unknown.node);
+    const show = (cell) => {
+      last = cell ?? last;
+      if (document.activeElement !== box || cell === null) box.value = cell ?? "";
+      slider.value = cell ?? last;
+      slider.setAttribute("aria-valuetext", cell === null ? "unknown" : String(cell));
+      node.classList.toggle("wi-gap", cell === null);
+      node.classList.toggle(
+        "wi-beyond",
+        cell !== null && (cell < column.low || cell > column.high),
+      );
+      unknown.show(cell);
+    };
+    return { node, show, snap };
+  }
+
+  #boolean(column, id, changed) {
+    const box = h("input", {
+      id,
+      type: "checkbox",
+      role: "switch",
+      onchange: () => changed(box.checked),
+    });
+    const unknown = this.#unknown(column, changed, () => box.checked);
+    const node = this.#cell(column, id, [box], null, unknown.node);
+    const show = (cell) => {
+      if (cell !== null) box.checked = cell;
+      box.indeterminate = cell === null;
+      node.classList.toggle("wi-gap", cell === null);
+      unknown.show(cell);
+    };
+    return { node, show };
+  }
+
+  #text(column, id, changed) {
+    const total = column.counts?.reduce((sum, n) => sum + n, 0);
+    const option = (name, k) =>
+      h(
+        "option",
+        { value: k },
+        total ? `${name} (${Math.round((100 * column.counts[k]) / total)} %)` : name,
+      );
+    const none = h("option", { value: "" }, this.takesGaps ? "unknown" : "another");
+    const menu = h(
+      "select",
+      { id, onchange: () => changed(menu.value === "" ? null : column.categories[menu.value]) },
+      ...column.categories.map(option),
+      none,
+    );
+    const node = this.#cell(column, id, [menu], null, null);
+    const show = (cell) => {
+      menu.value = cell === null ? "" : String(column.categories.indexOf(cell));
+      node.classList.toggle("wi-gap", cell === null);
+    };
+    return { node, show };
+  }
+
+  #date(column, id, changed) {
+    let last = column.typical;
+    const box = h("input", {
+      id,
+      type: column.timed ? "datetime-local" : "date",
+      step: column.timed ? 1 : null,
+      oninput: () => {
+        if (box.value === "") return;
+        last = box.value;
+        changed(box.value);
+      },
+    });
+    const unknown = this.#unknown(column, changed, () => last);
+    const range = column.low
+      ? `rows from ${column.low.slice(0, 10)} to ${column.high.slice(0, 10)}`
+      : null;
+    const note = range ? h("small", {}, range) : null;
+    const node = this.#cell(column, id, [box], note, unknown.node);
+    const show = (cell) => {
+      last = cell ?? last;
+      if (document.activeElement !== box) box.value = cell ?? "";
+      node.classList.toggle("wi-gap", cell === null);
+      unknown.show(cell);
+    };
+    return { node, show };
+  }
+}

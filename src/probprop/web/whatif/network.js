@@ -1,0 +1,54 @@
+// From rows to the moments of the outputs of one network, and the noise it gives them:
+// probprop/inference/prediction.py and noise.py. The forward pass is that of the kernel.
+
+const LARGEST_LOG = 20; // bounds on the moments of the logarithm of the noise in predictions
+const LARGEST_VARIANCE = 4;
+
+// Mean and variance of the outputs of every row, standardised: (n, K) each, flat. What is missing in
+// a row has the mean and the variance of its feature.
+export function outputMoments(kernel, network, rows) {
+  const { x_mean: mean, x_scale: scale, missing_variance: variance } = network;
+  const D = mean.length;
+  const X = new Float64Array(rows.length * D);
+  let V = null;
+  rows.forEach((row, i) => {
+    for (let j = 0; j < D; j += 1) {
+      if (Number.isNaN(row[j])) {
+        V ??= new Float64Array(rows.length * D);
+        V[i * D + j] = variance[j];
+      } else {
+        X[i * D + j] = (row[j] - mean[j]) / scale[j];
+      }
+    }
+  });
+  return kernel.forward(network, X, V);
+}
+
+// The logarithm of the noise variance of each row, in units of its level: a Gaussian, within bounds.
+export function logScale(kernel, network, rows) {
+  const { mean, variance } = outputMoments(kernel, network, rows);
+  const K = mean.length / rows.length;
+  return {
+    mean: mean.map((m) => Math.min(Math.max(m, -LARGEST_LOG), LARGEST_LOG)),
+    variance: variance.map((v, i) => Math.min(v, LARGEST_VARIANCE) + network.tail[i % K]),
+  };
+}
+
+// What a network predicts of rows, in target units, (n, K) each, flat: means, standard deviations of
+// the model and of the noise, and the variance of the logarithm of the noise variance.
+export function predictValues(kernel, member, rows) {
+  const { mean, variance } = outputMoments(kernel, member, rows);
+  const K = member.y_scale.length;
+  const scale = (i) => member.y_scale[i % K];
+  const h = member.noise_network ? logScale(kernel, member.noise_network, rows) : null;
+  const tails = h ? h.variance : mean.map((_, i) => member.tail[i % K]);
+  const logFactor = (i) => (h ? h.mean[i] : 0) + 0.5 * tails[i];
+  return {
+    means: mean.map((m, i) => m * scale(i) + member.y_mean[i % K]),
+    stdsModel: variance.map((v, i) => Math.sqrt(v) * scale(i)),
+    stdsNoise: mean.map(
+      (_, i) => Math.sqrt(member.noise_variance[i % K] * Math.exp(logFactor(i))) * scale(i),
+    ),
+    tails,
+  };
+}

@@ -1,0 +1,294 @@
+// The what-if page: what is on it, and what happens when a cell changes.
+
+import { ClassesPanel } from "./classes_panel.js";
+import { Controls } from "./controls.js";
+import { h, points } from "./drawing.js";
+import { Influence, influences } from "./influence.js";
+import { Observed } from "./observed.js";
+import { path, Profile } from "./profile.js";
+import { csv, fromHash, toHash } from "./sharing.js";
+import { ValuesPanel } from "./values_panel.js";
+
+const FRAME = 8; // milliseconds: what takes longer is drawn after the numbers, not with them
+const QUIET = 400; // milliseconds without a change, before it is said aloud and kept in the link
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Where a page may not write to the clipboard, a selection may be copied.
+    const area = h("textarea", {});
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+export class Page {
+  constructor(section, model) {
+    this.section = section;
+    this.model = model;
+    this.columns = model.columns;
+    this.typical = this.columns.map((column) => column.typical);
+    this.cells = this.typical;
+    this.along = 0;
+    this.row = null; // of those of the report, if it is unchanged
+    this.slowly = 0;
+    this.#build();
+    this.restore(location.hash);
+    addEventListener("hashchange", () => this.restore(location.hash));
+  }
+
+  // ---- What is on the page
+
+  #build() {
+    const { model, columns } = this;
+    this.controls = new Controls(columns, model.takes_gaps, (i, cell) => this.change(i, cell));
+    this.said = h("p", { class: "wi-said", role: "status" });
+    this.now = h("p", { class: "wi-stays", "aria-hidden": "true" });
+    this.far = h(
+      "p",
+      { class: "wi-far", hidden: true },
+      "A number is too far from the training rows to compute with: `probprop predict` refuses this row.",
+    );
+    this.menu = h(
+      "select",
+      { id: "wi-along", onchange: () => this.goAlong(Number(this.menu.value)) },
+      ...columns.map((column, i) => h("option", { value: i }, column.name)),
+    );
+    this.targets = model.targets.map((target, k) => this.#target(target, k));
+    this.answers = h(
+      "div",
+      { class: "wi-answers" },
+      this.now,
+      this.far,
+      ...this.targets.map((t) => t.node),
+    );
+    this.left = h(
+      "div",
+      { class: "wi-left" },
+      this.#rowButtons(),
+      this.controls.node,
+      this.#sharing(),
+    );
+    this.section.append(
+      h("p", {}, this.#introduction()),
+      h("div", { class: "wi-sides" }, this.left, this.answers),
+      this.said,
+    );
+    this.section.hidden = false;
+  }
+
+  #introduction() {
+    const whose = {
+      training:
+        "Bars and lines show where the training rows lie; beyond them the model knows less.",
+      rows: "Bars and lines show where the rows of this report lie.",
+      model: "Lines show where most training rows lie; beyond them the model knows less.",
+    };
+    return `This is the model itself: change a cell and see what it predicts. ${whose[this.model.range_of]}`;
+  }
+
+  #target(target, k) {
+    const { model, columns } = this;
+    const range = model.ranges[k];
+    const classes = model.classes;
+    const answer = classes ? new ClassesPanel(target, classes) : new ValuesPanel(target, range);
+    const profile = new Profile(target, range, classes, (cell) =>
+      this.change(this.along, cell, true),
+    );
+    profile.id = k;
+    const influence = new Influence(target, columns, (i) => this.goAlong(i));
+    const rows = model.rows;
+    const observed = rows
+      ? new Observed(target, k, model.targets.length, rows, range, classes, (i) => this.load(i))
+      : null;
+    const box = (title, ...nodes) => h("div", { class: "wi-box" }, h("h3", {}, ...title), ...nodes);
+    const first = box([target], answer.node);
+    first.classList.add("wi-first");
+    const menu =
+      k === 0 ? [h("label", { for: "wi-along" }, "Along "), this.menu] : ["Along the same column"];
+    const node = h(
+      "div",
+      { class: "wi-target" },
+      first,
+      observed ? box(["Predicted against observed: click a row"], observed.node) : null,
+      box(menu, profile.node),
+      box(["What moves it here"], influence.node),
+    );
+    return { node, answer, profile, influence, observed };
+  }
+
+  #rowButtons() {
+    const rows = this.model.rows;
+    const button = (text, label, onclick) =>
+      h("button", { type: "button", "aria-label": label, onclick }, text);
+    this.rowName = h("output", {}, "typical row");
+    const step = (by) => {
+      const n = rows.numbers.length;
+      this.load(this.row === null ? (by > 0 ? 0 : n - 1) : (this.row + by + n) % n);
+    };
+    return h(
+      "div",
+      { class: "wi-buttons" },
+      button("Typical row", "Load a typical row", () => this.set(this.typical, null)),
+      rows ? button("‹", "Load the row before", () => step(-1)) : null,
+      this.rowName,
+      rows ? button("›", "Load the next row", () => step(1)) : null,
+    );
+  }
+
+  #sharing() {
+    this.line = h("textarea", {
+      readonly: true,
+      rows: 3,
+      spellcheck: "false",
+      "aria-label": "The row as CSV, for probprop predict",
+    });
+    const copy = (text, what) => async () => {
+      await copied(text());
+      this.said.textContent = `Copied ${what}.`;
+    };
+    const button = (text, onclick) => h("button", { type: "button", onclick }, text);
+    return h(
+      "div",
+      { class: "wi-sharing" },
+      h("h3", {}, "This row for `probprop predict`"),
+      this.line,
+      button(
+        "Copy row",
+        copy(() => this.line.value, "the row"),
+      ),
+      button(
+        "Copy link",
+        copy(() => location.href.split("#")[0] + this.hash(), "the link"),
+      ),
+    );
+  }
+
+  // ---- What happens
+
+  // `again`: by pointing at a picture, so the control has to follow.
+  change(i, cell, again = false) {
+    const column = this.columns[i];
+    const value =
+      again && column.kind === "number" && cell !== null ? this.controls.each[i].snap(cell) : cell;
+    this.set(this.cells.with(i, value), null);
+  }
+
+  load(row) {
+    this.set(
+      this.model.rows.cells.map((column) => column[row]),
+      row,
+    );
+  }
+
+  set(cells, row) {
+    this.cells = cells;
+    this.row = row;
+    this.update();
+  }
+
+  goAlong(i) {
+    this.along = i;
+    this.update();
+  }
+
+  hash() {
+    return toHash(this.cells, this.columns, this.along, this.model.takes_gaps);
+  }
+
+  restore(hash) {
+    const found = hash === this.kept ? null : fromHash(hash, this.columns, this.model.takes_gaps);
+    if (found) {
+      const given = (cell, i) => (found.cells[i] === undefined ? cell : found.cells[i]);
+      const says = found.cells.some((cell) => cell !== undefined);
+      this.cells = says ? this.typical.map(given) : this.typical;
+      this.along = Math.max(0, found.along);
+      this.row = null;
+    }
+    this.update();
+  }
+
+  update() {
+    this.controls.show(this.cells);
+    this.menu.value = String(this.along);
+    this.rowName.textContent = this.#rowWords();
+    this.line.value = csv(this.cells, this.columns, this.model.takes_gaps);
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined;
+      this.draw();
+    });
+    clearTimeout(this.quiet);
+    this.quiet = setTimeout(() => this.#settle(), QUIET);
+  }
+
+  #rowWords() {
+    if (this.row !== null) return `row ${this.model.rows.numbers[this.row]}`;
+    return this.cells === this.typical ? "typical row" : "your row";
+  }
+
+  draw() {
+    const tooFar = this.model.tooFar(this.cells);
+    this.far.hidden = !tooFar;
+    this.section.classList.toggle("wi-stopped", tooFar);
+    if (tooFar) return;
+    [this.here] = this.model.predict([this.cells]);
+    this.targets.forEach(({ answer, observed }, k) => {
+      answer.show(this.here[k]);
+      observed?.show(this.row);
+    });
+    this.now.textContent = this.targets.map(({ answer }) => answer.brief).join(" · ");
+    if (this.slowly < FRAME) this.drawMore();
+    else this.more ??= setTimeout(() => this.drawMore());
+  }
+
+  get words() {
+    return this.targets.map(({ answer }) => answer.words).join(". ");
+  }
+
+  // The pictures that need many predictions.
+  drawMore() {
+    this.more = undefined;
+    const start = performance.now();
+    const { model, columns, cells, along, here } = this;
+    const way = path(columns[along], cells[along]);
+    const predicted = way ? model.predict(way.cells.map((cell) => cells.with(along, cell))) : [];
+    const best = model.classes ? here[0].proba.indexOf(Math.max(...here[0].proba)) : null;
+    const value = model.classes ? (p) => p[0].proba[best] : (p, k) => p[k].mean;
+    const found = influences(
+      columns,
+      cells,
+      (rows) => model.predict(rows),
+      here,
+      model.targets.map(() => value),
+      { bounded: Boolean(model.classes), kinks: Boolean(model.encoding) },
+    );
+    this.targets.forEach(({ answer, profile, influence }, k) => {
+      profile.show(
+        columns[along],
+        cells[along],
+        way,
+        predicted.map((p) => p[k]),
+      );
+      const [of, format] = model.classes
+        ? [`the probability of ${model.classes[best]}`, points]
+        : [`the mean of ${model.targets[k]}`, undefined];
+      influence.show(found[k], `Change of ${of}.`, format);
+      answer.showDoubt?.(here[k]);
+    });
+    this.slowly = performance.now() - start;
+  }
+
+  #settle() {
+    this.said.textContent = this.words;
+    this.kept = this.hash();
+    try {
+      history.replaceState(null, "", this.kept);
+    } catch {
+      // A page inside another one may have no history; the link can still be copied.
+    }
+  }
+}

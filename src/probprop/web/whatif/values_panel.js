@@ -1,0 +1,135 @@
+// What is predicted of a number: its density, its interval, and what it is unsure of.
+
+import { axis, band, Chart, h, line, linear, rounded, svg } from "./drawing.js";
+
+const LEVEL = 0.95;
+const N_POINTS = 120;
+const NARROW = 0.05; // a distribution narrower than this share of the axis gets an axis of its own
+
+// The axis of a target: where its rows lie, and the interval, unless that is a thin line there.
+function domainOf(predicted, [lower, upper], [low, high]) {
+  const margin = 0.6 * (upper - lower);
+  const own = [lower - margin, upper + margin];
+  if (upper - lower < NARROW * (high - low)) return own;
+  return [Math.min(low, own[0]), Math.max(high, own[1])];
+}
+
+export class ValuesPanel {
+  constructor(target, range) {
+    this.target = target;
+    this.range = range;
+    this.answer = h("p", { class: "wi-answer" });
+    this.chart = new Chart(150, `Predictive density of ${target}`);
+    this.split = h("div", { class: "wi-split", role: "img" });
+    this.node = h("div", { class: "wi-panel" }, this.answer, this.chart.node, this.split);
+  }
+
+  // For the line that stays in sight.
+  get brief() {
+    return `${this.target} ${this.mean} ± ${this.std}`;
+  }
+
+  // For screen readers.
+  get words() {
+    return `${this.target}: ${this.mean} ± ${this.std}; 95 % between ${this.lower} and ${this.upper}`;
+  }
+
+  show(predicted) {
+    const [lower, upper] = predicted.interval(LEVEL);
+    const { mean, std, stdModel, stdNoise } = predicted;
+    this.mean = rounded(mean, std);
+    this.std = rounded(std, std);
+    [this.lower, this.upper] = [rounded(lower, std), rounded(upper, std)];
+    const number = (name, kind, value, text) =>
+      h(kind, { "data-name": name, "data-value": value }, text);
+    this.answer.replaceChildren(
+      number("mean", "strong", mean, this.mean),
+      " ± ",
+      number("std", "span", std, this.std),
+      h(
+        "span",
+        { class: "wi-between" },
+        "95 % between ",
+        number("lower", "span", lower, this.lower),
+        " and ",
+        number("upper", "span", upper, this.upper),
+      ),
+    );
+    this.#showSplit(stdModel, stdNoise, std);
+    const finite = [lower, upper, mean].every(Number.isFinite);
+    this.chart.show(
+      (width, height) => (finite ? this.#density(predicted, lower, upper, width, height) : []),
+      this.words,
+    );
+  }
+
+  // Variances add up, so their shares are what the bar is divided by.
+  #showSplit(stdModel, stdNoise, std) {
+    const share = Number.isFinite(std) && std > 0 ? (stdModel / std) ** 2 : 0.5;
+    const part = (name, value) => h("span", { class: name, style: `flex-grow:${value}` });
+    const words = [
+      `the model does not know: ${rounded(stdModel, stdModel)}`,
+      `noise: ${rounded(stdNoise, stdNoise)}`,
+    ];
+    this.split.setAttribute("aria-label", `Standard deviations. ${words.join("; ")}`);
+    this.split.replaceChildren(
+      h("div", {}, part("wi-model", share), part("wi-noise", 1 - share)),
+      h(
+        "p",
+        { "data-name": "std_model", "data-value": stdModel },
+        h("i", { class: "wi-model" }),
+        ` ${words[0]}`,
+      ),
+      h(
+        "p",
+        { "data-name": "std_noise", "data-value": stdNoise },
+        h("i", { class: "wi-noise" }),
+        ` ${words[1]}`,
+      ),
+    );
+  }
+
+  #density(predicted, lower, upper, width, height) {
+    const domain = domainOf(predicted, [lower, upper], this.range);
+    const x = linear(domain, [4, width - 4]);
+    const foot = height - 34;
+    // More points where the density is, so that a narrow one is no polygon.
+    const near = linear(
+      [0, N_POINTS - 1],
+      [lower - 0.7 * (upper - lower), upper + 0.7 * (upper - lower)],
+    );
+    const at = Array.from({ length: N_POINTS }, (_, i) => near(i)).filter(
+      (y) => y >= domain[0] && y <= domain[1],
+    );
+    const density = at.map((y) => predicted.pdf(y));
+    const most = Math.max(...density);
+    const up = linear([0, most], [foot, 8]);
+    const curve = at.map((y, i) => [x(y), up(density[i])]);
+    const floor = (points) => points.map(([px]) => [px, foot]);
+    const inside = curve.filter((_, i) => at[i] >= lower && at[i] <= upper);
+    const model = [
+      Math.max(domain[0], predicted.mean - 2 * predicted.stdModel),
+      Math.min(domain[1], predicted.mean + 2 * predicted.stdModel),
+    ];
+    const rail = {
+      x: x(model[0]),
+      width: Math.max(2, x(model[1]) - x(model[0])),
+      y: foot - 4,
+      height: 4,
+    };
+    return [
+      svg("path", { d: band(floor(curve), curve), class: "wi-noise-area" }),
+      svg("path", { d: band(floor(inside), inside), class: "wi-inside-area" }),
+      svg("path", { d: line(curve), class: "wi-line" }),
+      svg("rect", { ...rail, class: "wi-model-bar" }),
+      svg("line", {
+        x1: x(predicted.mean),
+        x2: x(predicted.mean),
+        y1: 6,
+        y2: foot,
+        class: "wi-mean",
+      }),
+      ...axis(x, domain, foot, width, this.target),
+    ];
+  }
+}

@@ -1,0 +1,69 @@
+"""`--dask` and `--checkpoint`: the command on a cluster, and fits that go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dask_clusters import in_files, processes, table
+from probprop import load
+from probprop.cli import application
+from probprop.dask import fit, predict
+
+
+def run(*arguments: str) -> int:
+    """Run the command and return its exit code."""
+    return application.run(list(arguments))
+
+
+@pytest.mark.process
+def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
+    pattern = in_files(table(4000).assign(kind="x"), tmp_path / "data", 3)
+    model = str(tmp_path / "m.pbp")
+    with processes(2) as client:
+        address = client.scheduler.address
+        options = ["--target", "y", "--epochs", "4", "--drop", "b", "--checkpoint"]
+        where = ["--dask", address, "-o", model]
+        assert run("fit", pattern, *options, str(tmp_path / "c"), *where) == 0
+        said = capfd.readouterr().err
+        assert "2 workers" in said
+        assert "4,000 rows, 3 columns, 2 shards; no rows were held out" in said
+        fitted = load(model)
+        assert fitted.features == ["a", "c", "kind"]
+        assert fitted.estimator.n_samples_seen_ == 4000
+        for name in ("out.csv", "out.parquet"):
+            out = tmp_path / name
+            assert run("predict", model, pattern, "--dask", address, "-o", str(out)) == 0
+        frame = pd.read_parquet(tmp_path / "out.parquet")
+        mean = predict(fitted, pattern).compute(scheduler="sync")["mean"]
+        np.testing.assert_array_equal(frame["mean"], mean)
+        np.testing.assert_array_equal(frame["a"], table(4000)["a"])
+        written = pd.read_csv(tmp_path / "out.csv")
+        np.testing.assert_allclose(written["mean"], frame["mean"], rtol=1e-3)
+        alone = fit(fitted.estimator, pattern, target="y", client=client)
+    assert alone.estimator.n_samples_seen_ == 4000
+
+
+def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
+    for option in (["--budget", "good"], ["--weight", "w"], ["--report", str(tmp_path / "r.html")]):
+        where = ["--dask", "local", "-o", str(tmp_path / "m.pbp")]
+        assert run("fit", "x.parquet", "--target", "y", *where, *option) == 2
+        assert "leave one of the two out" in capfd.readouterr().err
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
+    data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
+    table(300).to_csv(data, index=False)
+    command = ["fit", str(data), "--target", "y", "--epochs", "5", "--checkpoint", str(kept)]
+    assert run(*command, "-o", str(out)) == 0
+    first = out.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
+    assert run(*command, "-o", str(out)) == 0
+    assert out.read_bytes() == first
+    assert run(*command, "--seed", "1", "-o", str(out)) == 1
+    assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
+    assert run(*command, "--ensemble", "2", "-o", str(out)) == 2
+    assert "--ensemble fits several at the same time" in capfd.readouterr().err

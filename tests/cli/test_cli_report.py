@@ -1,0 +1,94 @@
+"""`probprop report`, and the what-if page of the other commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from browser import NEEDS_CHROMIUM, Browser
+from cli_tables import call, write_homes
+
+FIT = "fit homes.csv --target price --drop id --fast --epochs 3 --hidden 8 -q -o m.pbp"
+PAGE, ROWS = 'id="what-if-model"', '"rows":{"cells"'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_homes(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_report_of_a_fit_has_the_page() -> None:
+    assert call(f"{FIT} --report live.html") == 0
+    text = Path("live.html").read_text()
+    assert PAGE in text
+    assert ROWS in text
+    assert "The rows furthest off" in text
+    assert call(f"{FIT} --report static.html --static") == 0
+    assert "<script" not in Path("static.html").read_text()
+    assert call(f"{FIT} --report none.html --no-rows") == 0
+    text = Path("none.html").read_text()
+    assert PAGE in text
+    assert ROWS not in text
+    assert '"counts"' not in text
+    assert "The rows furthest off" not in text
+
+
+def test_without_rows_held_out_no_row_is_in_it_whole() -> None:
+    assert call(f"{FIT} --test-fraction 0 --report all.html") == 0
+    text = Path("all.html").read_text()
+    assert ROWS not in text
+    assert '"counts"' in text
+
+
+def test_options_of_a_report_need_one(capfd: pytest.CaptureFixture[str]) -> None:
+    assert call(f"{FIT} --no-rows") == 2
+    assert "--no-rows: it is for a report: give --report FILE too" in capfd.readouterr().err
+
+
+def test_report_writes_what_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    assert call(FIT) == 0
+    assert call("report m.pbp sold.csv -o live.html") == 0
+    assert "wrote live.html: 50 rows" in capfd.readouterr().err
+    assert PAGE in Path("live.html").read_text()
+    assert call("report m.pbp sold.csv --live --no-rows -o none.html") == 0
+    assert ROWS not in Path("none.html").read_text()
+    assert call("report m.pbp sold.csv --static -o static.html") == 0
+    assert PAGE not in Path("static.html").read_text()
+    assert call("evaluate m.pbp sold.csv -q --report judged.html") == 0
+    assert PAGE in Path("judged.html").read_text()
+    assert call("report m.pbp new.csv -o no-target.html") == 1
+    assert not Path("no-target.html").exists()
+
+
+def test_a_model_that_is_too_large_has_a_sentence_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    from probprop.report.live import page
+
+    monkeypatch.setattr(page, "MOST_NUMBERS", 10)
+    assert call(FIT) == 0
+    assert call("report m.pbp sold.csv -o r.html") == 0
+    text = Path("r.html").read_text()
+    assert "<script" not in text
+    assert "This report has no what-if page: its networks hold" in text
+
+
+class TestInABrowser:
+    pytestmark = NEEDS_CHROMIUM
+
+    def test_the_page_of_a_fit_is_the_model_that_is_saved(
+        self, browser: Browser, folder: Path
+    ) -> None:
+        assert call(f"{FIT} --report live.html") == 0  # which fits again on all rows
+        assert call("predict m.pbp new.csv -q -o predicted.parquet") == 0
+        predicted = pd.read_parquet("predicted.parquet")
+        browser.open(folder / "live.html")
+        browser.evaluate("whatIfReady")
+        cells = predicted[["city", "rooms", "area", "fixed"]].assign(new=predicted["new"] == "True")
+        rows = cells.to_json(orient="records")
+        found = browser.evaluate(f"{rows}.map((row) => whatIf.predict(row)[0].mean)")
+        np.testing.assert_allclose(found, predicted["mean"], rtol=1e-9)
+        assert browser.said() == []

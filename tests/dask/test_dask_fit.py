@@ -1,0 +1,230 @@
+"""Fits on a cluster of two processes: right, the same on one, and clear about bad files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client
+
+from dask_clusters import in_files, processes, table
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop.dask import ShardWarning, fit, predict
+from probprop.inference.posterior import flat
+from probprop.table import TableError, TableModel
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with processes(2) as client:
+        yield client
+
+
+def small(**changed: object) -> PBPRegressor:
+    parameters = {"n_epochs": 8, "memory": 3, "random_state": 0} | changed
+    return PBPRegressor((12,), **parameters)
+
+
+def bits(model: PBPRegressor) -> tuple[bytes, bytes, object]:
+    q = model.posterior_
+    return flat(q.m_w).tobytes(), flat(q.v_w).tobytes(), model.history_
+
+
+def test_frames_arrays_and_files_give_the_model_of_one_machine(
+    client: Client, tmp_path: Path
+) -> None:
+    frame, new = table(), table(1000, seed=1)
+    pattern = in_files(frame, tmp_path)
+    alone = small().fit(frame[["a", "b", "c"]], frame["y"])
+    ddf = dd.read_parquet(pattern)
+    X = da.from_array(frame[["a", "b", "c"]].to_numpy(), chunks=(1500, 3))
+    y = da.from_array(frame["y"].to_numpy(), chunks=1500)
+    seen: list[int] = []
+    from_files = fit(
+        small(),
+        pattern,
+        target="y",
+        client=client,
+        callback=lambda epoch: bool(seen.append(epoch.n_iter)),
+    )
+    from_frame = fit(small(), ddf, target="y", client=client)
+    apart = fit(small(), ddf[["a", "b", "c"]], ddf["y"], client=client)
+    from_arrays = fit(small(), X, y, client=client)
+    assert isinstance(from_files, PBPRegressor)
+    assert bits(from_files) == bits(from_frame) == bits(apart) == bits(from_arrays)
+    assert seen == list(range(1, 9))
+    assert list(from_files.feature_names_in_) == ["a", "b", "c"]
+    assert not hasattr(from_arrays, "feature_names_in_")
+    assert from_files.n_samples_seen_ == 6000
+    np.testing.assert_allclose(
+        from_files.standardizer_.x_scale, alone.standardizer_.x_scale, rtol=1e-12
+    )
+    np.testing.assert_allclose(from_files.standardizer_.y_mean, alone.standardizer_.y_mean)
+
+    def log_likelihood(model: PBPRegressor) -> float:
+        return float(model.predict_distribution(new[["a", "b", "c"]]).logpdf(new["y"]).mean())
+
+    assert log_likelihood(from_files) > log_likelihood(alone) - 0.05
+    from_files.save(tmp_path / "model.pbp")  # an ordinary estimator
+    assert bits(load(tmp_path / "model.pbp")) == bits(from_files)
+
+    predicted = predict(from_files, ddf)
+    mean, std = from_files.predict(frame[["a", "b", "c"]], return_std=True)
+    done = predicted.compute()
+    np.testing.assert_array_equal(done["mean"], mean)
+    np.testing.assert_array_equal(done["std"], std)
+    assert list(done.columns) == list(predicted.columns)
+    np.testing.assert_array_equal(predict(from_arrays, X).compute()["mean"], mean)
+    np.testing.assert_array_equal(predict(from_files, pattern).compute()["mean"], mean)
+
+
+def test_one_worker_and_two_give_the_same_bits(client: Client, tmp_path: Path) -> None:
+    pattern = in_files(table(), tmp_path, 6)
+    on_two = fit(small(), pattern, target="y", client=client, n_shards=4)
+    with processes(1) as one:
+        on_one = fit(small(), pattern, target="y", client=one, n_shards=4)
+    assert bits(on_one) == bits(on_two)
+    others = fit(small(), pattern, target="y", client=client, n_shards=2, rounds=3)
+    assert bits(others) != bits(on_two)
+
+
+def test_text_dates_and_gaps_are_those_of_a_table(client: Client, tmp_path: Path) -> None:
+    frame = table(3000)
+    rng = np.random.RandomState(0)
+    frame["kind"] = rng.choice(["apple", "pear"], len(frame))
+    frame.loc[2990:, "kind"] = "quince"  # in the last file only
+    frame["ripe"] = rng.uniform(size=len(frame)) < 0.5
+    frame["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(frame)), "h")
+    frame.loc[::10, "a"] = np.nan
+    frame.loc[5::10, "kind"] = None
+    pattern = in_files(frame, tmp_path, 3)
+    with pytest.raises(TableError, match=r"part-\d\.parquet: Missing values in column"):
+        fit(small(), pattern, target="y", client=client)
+    model = fit(small(missing="marginalize"), pattern, target="y", client=client)
+    assert isinstance(model, TableModel)
+    assert model.categories == {"kind": ["apple", "pear", "quince"]}
+    from probprop.table import fit_table_model
+
+    alone = fit_table_model(frame, "y", estimator=small(missing="marginalize"))
+    assert model.encoded_names == alone.encoded_names
+    np.testing.assert_allclose(
+        model.estimator.standardizer_.x_mean, alone.estimator.standardizer_.x_mean, rtol=1e-9
+    )
+    predicted = predict(model, dd.read_parquet(pattern)).compute()
+    np.testing.assert_array_equal(predicted["mean"], model.predict(frame))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes(client: Client, tmp_path: Path, n_classes: int) -> None:
+    frame = table(4000)
+    edges = np.quantile(frame["y"], np.arange(1, n_classes) / n_classes)
+    names = np.array(["low", "middle", "high"], object)
+    frame["class"] = names[np.digitize(frame.pop("y"), edges)]
+    pattern = in_files(frame, tmp_path)
+    network = PBPClassifier((12,), n_epochs=6, random_state=0)
+    model = fit(network, pattern, target="class", client=client)
+    assert isinstance(model, PBPClassifier)
+    assert list(model.classes_) == sorted(names[:n_classes])
+    alone = PBPClassifier((12,), n_epochs=6, random_state=0)
+    X = frame[["a", "b", "c"]]
+    alone.fit(X, frame["class"])
+    assert model.score(X, frame["class"]) > alone.score(X, frame["class"]) - 0.03
+    predicted = predict(model, dd.read_parquet(pattern))
+    done = predicted.compute()
+    assert list(done.columns) == list(predicted.columns)
+    np.testing.assert_array_equal(done["predicted_class"], model.predict(X))
+
+
+def test_ensembles_and_several_targets(client: Client, tmp_path: Path) -> None:
+    frame = table(3000)
+    frame["z"] = frame["a"] - frame["c"]
+    pattern = in_files(frame, tmp_path)
+    ensemble = PBPEnsemble(small(n_epochs=3), n_members=2, random_state=5)
+    model = fit(ensemble, pattern, target=["y", "z"], client=client)
+    assert isinstance(model, PBPEnsemble)
+    single = fit(small(n_epochs=3, random_state=5), pattern, target=["y", "z"], client=client)
+    assert bits(model.estimators_[0]) == bits(single)
+    assert bits(model.estimators_[1]) != bits(single)
+    assert model.predict(frame[["a", "b", "c"]]).shape == (3000, 2)
+    columns = predict(single, dd.read_parquet(pattern)).compute().columns
+    assert list(columns[:2]) == ["0_mean", "0_std"]
+
+
+# ---- What is wrong with the data
+
+
+def test_shards_sorted_by_the_target_are_warned_of(client: Client, tmp_path: Path) -> None:
+    pattern = in_files(table(3000).sort_values("y"), tmp_path, 2)
+    with pytest.warns(ShardWarning, match="variance of the target lies between the 2 shards"):
+        fit(small(n_epochs=1), pattern, target="y", client=client)
+    frame = table(3000).sort_values("y")
+    frame["y"] = np.repeat(["u", "v", "w"], 1000)
+    pattern = in_files(frame, tmp_path, 2)
+    with pytest.warns(ShardWarning, match="as if the rows were sorted by it"):
+        fit(PBPClassifier((5,), n_epochs=1), pattern, target="y", client=client)
+
+
+def test_an_empty_file_and_an_empty_partition_are_named(client: Client, tmp_path: Path) -> None:
+    pattern = in_files(table(400), tmp_path, 3)
+    table(0).to_parquet(tmp_path / "part-1.parquet", index=False)
+    with pytest.raises(TableError, match=r"part-1\.parquet has no rows: leave it out"):
+        fit(small(), pattern, target="y", client=client)
+    ddf = dd.from_pandas(table(400).sort_values("a", ignore_index=True), npartitions=4)
+    low, high = ddf.partitions[2].compute()["a"].quantile([0.0, 1.0])
+    with pytest.raises(TableError, match="Partition 2 has no rows"):
+        fit(small(), ddf[(ddf["a"] < low) | (ddf["a"] > high)], target="y", client=client)
+    X = da.from_array(np.arange(20.0).reshape(10, 2), chunks=(5, 2))
+    X = X[X[:, 0] < 10.0]
+    with pytest.raises(TableError, match="Block 1 has no rows"):
+        fit(small(), X, X[:, 0], client=client)
+
+
+@pytest.mark.parametrize("which", [0, 2])
+def test_a_column_missing_in_one_file(client: Client, tmp_path: Path, which: int) -> None:
+    pattern = in_files(table(400), tmp_path, 3)
+    path = tmp_path / f"part-{which}.parquet"
+    pd.read_parquet(path).drop(columns="b").to_parquet(path, index=False)
+    with pytest.raises(TableError, match=rf"part-{which}\.parquet has no column 'b'"):
+        fit(small(), pattern, target="y", client=client)
+    with pytest.raises(TableError, match=r"part-\d\.parquet has no column 'price'"):
+        fit(small(), pattern, target="price", client=client)
+
+
+def test_a_type_that_differs_between_files(client: Client, tmp_path: Path) -> None:
+    pattern = in_files(table(400), tmp_path, 3)
+    path = tmp_path / "part-2.parquet"
+    pd.read_parquet(path).assign(b="many").to_parquet(path, index=False)
+    message = r"Column 'b' holds text in .*part-2\.parquet, but numbers in .*part-0\.parquet"
+    with pytest.raises(TableError, match=message):
+        fit(small(), pattern, target="y", client=client)
+    pd.read_parquet(path).assign(b=1.0, y="?").to_parquet(path, index=False)
+    with pytest.raises(TableError, match=r"part-2\.parquet.*target 'y' must hold numbers"):
+        fit(small(), pattern, target="y", client=client)
+    path.write_bytes(b"PAR1 but nothing else")
+    with pytest.raises(TableError, match=r"part-2\.parquet is damaged or is not a Parquet file"):
+        fit(small(), pattern, target="y", client=client)
+
+
+def test_other_things_are_refused(client: Client, tmp_path: Path) -> None:
+    pattern = in_files(table(400), tmp_path, 3)
+    with pytest.raises(TypeError, match="target is missing"):
+        fit(small(), pattern, client=client)
+    with pytest.raises(TypeError, match="X must be a dask DataFrame"):
+        fit(small(), table(10), target="y", client=client)
+    with pytest.raises(TypeError, match="estimator must be a PBPRegressor"):
+        fit("PBP", pattern, target="y", client=client)
+    with pytest.raises(ValueError, match="n_shards == 9, but there are only 3 partitions"):
+        fit(small(), pattern, target="y", client=client, n_shards=9)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        fit(small(), str(tmp_path / "none*.parquet"), target="y", client=client)
+    with pytest.raises(ValueError, match="Block 0 of X contains nan"):
+        fit(small(), da.full((9, 2), np.nan), da.ones(9), client=client)
+    with pytest.raises(ValueError, match="level must be in the range"):
+        predict(small(), pattern, level=1.5)

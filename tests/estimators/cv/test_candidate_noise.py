@@ -1,0 +1,118 @@
+"""Noise as a setting of a candidate: constant, by the inputs, or whatever rows held out say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from cv_models import LABELS, X, Y, answers, assert_equal, small, small_classifier
+from model_files import header_of
+from probprop import Candidate, load
+from probprop.estimators.cv.candidates import read_candidates
+from probprop.plot.race import candidate_in_words
+from probprop.predictive.heavy import HeavyMixture
+from probprop.predictive.mixture import Mixture
+from probprop.report import calibration_in_words
+from probprop.report.cross_validation import cross_validation_sections
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+
+RNG = np.random.RandomState(3)
+EVEN = RNG.uniform(-1.0, 1.0, size=(60, 4))
+EVEN_Y = EVEN[:, 0] + 0.5 * RNG.standard_normal(60)  # its noise is the same everywhere
+
+
+def fit(noise: Any, rows: Any = X, y: Any = Y) -> Any:
+    return small(candidates=[Candidate(4, (4,), noise=noise)]).fit(rows, y)
+
+
+def test_auto_is_one_of_the_two() -> None:
+    for data in ((X, Y), (EVEN, EVEN_Y)):
+        auto, constant, network = (fit(noise, *data) for noise in ("auto", "constant", "input"))
+        assert_array_equal(constant.estimators_[0].posterior_.m_w[0], network_of(network))
+        kept, left = (network, constant) if data[0] is X else (constant, network)
+        p, expected, other = (model.predict_distribution(data[0]) for model in (auto, kept, left))
+        assert_array_equal(p.std, expected.std)
+        assert np.abs(p.std - other.std).max() > 0.0
+        # What it gains is judged whether or not it is asked for, but not where it is ruled out.
+        assert auto.calibration_.gain == network.calibration_.gain
+        assert (auto.calibration_.gain > 0.0) == (data[0] is X)
+        assert np.isnan(constant.calibration_.gain)
+
+
+def network_of(model: Any) -> Any:
+    return model.estimators_[0].posterior_.m_w[0]
+
+
+@pytest.mark.parametrize("n", [2, 3, 15, 150])
+def test_it_is_what_was_asked_for_with_any_number_of_rows(n: int) -> None:
+    assert type(fit("constant", X[:n], Y[:n]).predict_distribution(X)) is Mixture
+    model = fit("input", X[:n], Y[:n])
+    p = model.predict_distribution(X)
+    assert type(p) is HeavyMixture
+    assert np.isfinite(p.logpdf(Y)).all()
+    model.partial_fit(X[:5], Y[:5])
+    assert model.calibration_.noise is not None
+
+
+def test_every_candidate_has_its_own() -> None:
+    """The noise of the winner counts, whatever that of the others is."""
+    linear = Candidate(None, (), noise="input")
+    deep = Candidate(None, (4, 4), noise="constant")
+    model = small(candidates=[deep, linear]).fit(X, Y)
+    won = model.choice_.candidate
+    assert (model.calibration_.noise is None) == (won == deep)
+
+
+def test_words() -> None:
+    assert candidate_in_words(Candidate(4, noise="input")) == "4 ramps, 50, noise network, no bound"
+    constant, network = fit("constant"), fit("input", EVEN, EVEN_Y)
+    assert calibration_in_words(constant).endswith("; the noise is the same everywhere")
+    gain = f"{network.calibration_.gain:+.3f}".replace("-", "−")
+    assert f"a noise network, which gains {gain} ±" in calibration_in_words(network)
+    texts = [cross_validation_sections(model, "y")[1].text for model in (constant, network)]
+    assert "to be the same everywhere, as the setting asks." in texts[0]
+    assert f"gains {gain} ±" in texts[1]
+    assert "in log density per row. It is used, as the setting asks." in texts[1]
+
+
+# ---- What is refused
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="noise of a candidate must be one of"):
+        Candidate(noise="none")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"noise of a candidate is for .* regression. Got 'input'"):
+        small_classifier(candidates=[Candidate(noise="input")]).fit(X, LABELS)
+    with pytest.raises(ValueError, match=r'must differ in more than their noise.*noise="auto"'):
+        read_candidates([Candidate(noise="input"), {"noise": "constant"}], "good", 100)
+
+
+# ---- Files
+
+
+@pytest.mark.parametrize("noise", ["constant", "input"])
+def test_files(tmp_path: Path, noise: str) -> None:
+    model = fit(noise)
+    model.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    assert_equal(model, loaded)
+    assert loaded.choice_.candidate.noise == noise
+    assert loaded.candidates[0].noise == noise
+    assert_array_equal(answers(model), answers(loaded))
+
+
+def test_older_files_have_no_such_setting(tmp_path: Path) -> None:
+    model = fit("auto")
+    model.save(tmp_path / "m")
+    with header_of(tmp_path / "m") as header:
+        candidates = [
+            header["choice_"]["curves"][0]["candidate"],
+            *header["parameters"]["candidates"],
+        ]
+        assert [candidate.pop("noise") for candidate in candidates] == ["auto", "auto"]
+    assert_equal(model, load(tmp_path / "m"))

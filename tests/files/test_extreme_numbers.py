@@ -1,0 +1,129 @@
+"""Numbers at the ends of their range, everywhere in a file: refused, or the model works.
+
+Every number of the header, and one of every array, is replaced in turn, in a file of every kind
+of network and of what is made of networks. What loads must predict, learn on, predict again and
+be saved.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cv_models
+from json_values import places_in
+from model_files import X, Y
+from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop.files.format import read_model, write_model
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning:numpy|scipy|probprop"),
+]
+
+LARGEST = float(np.finfo(np.float64).max)
+FLOATS = [5e-324, 1e160, LARGEST, -LARGEST]
+INTS = [-1, 2**62, 10**400]
+UNKNOWN = [5e-324, LARGEST, 10**400]  # in place of null
+
+GAPS = np.where(np.arange(len(X) * 3).reshape(-1, 3) % 7, X, np.nan)
+CLASSES = np.digitize(Y, [-1.0, 1.0])
+LABELS = np.column_stack([Y > 0.0, Y > 1.0]).astype(int)
+USUAL: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
+
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "regression": (PBPRegressor((4,), **USUAL), X, Y),
+    "single": (PBPRegressor((4,), dtype="float32", memory=3.0, **USUAL), X, Y),
+    "targets": (PBPRegressor((4,), **USUAL), X, np.column_stack([Y, Y**2])),
+    "gaps": (PBPRegressor((4,), missing="marginalize", **USUAL), GAPS, Y),
+    "noise": (PBPRegressor((4,), noise="input", noise_tail="heavy", **USUAL), X, Y),
+    "classes": (PBPClassifier((4,), **USUAL), X, CLASSES),
+    "labels": (PBPClassifier((4,), dtype="float32", **USUAL), X, LABELS),
+    "ensemble": (PBPEnsemble(PBPRegressor((4,), **USUAL), n_members=2), X, Y),
+    "cv values": (cv_models.small(), cv_models.X, cv_models.Y),
+    "cv prices": (
+        cv_models.small(candidates=[cv_models.SQUARE_ROOT]),
+        cv_models.X,
+        cv_models.PRICES,
+    ),
+    "cv classes": (cv_models.small_classifier(), cv_models.X, cv_models.LABELS),
+}
+
+
+def headers(header: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the header with every number, one after the other, at the ends of its range."""
+    text = json.dumps(header)
+    for place in places_in(header):
+        if not place or place[0] in ("members", "classes_") or "curves" in place:
+            continue  # a member is like a single network; classes and curves may be any numbers
+        *path, last = place
+        target: Any = header
+        for key in path:
+            target = target[key]
+        values = {float: FLOATS, int: INTS, type(None): UNKNOWN}.get(type(target[last]), [])
+        for value in values:
+            changed = json.loads(text)
+            target = changed
+            for key in path:
+                target = target[key]
+            target[last] = value
+            yield f"{'.'.join(map(str, place))} = {str(value)[:20]}", changed
+
+
+def all_arrays(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Yield the arrays with one number in each, one after the other, at the ends of its range."""
+    for name, array in arrays.items():
+        if name.split("/")[0].isdigit():
+            continue  # of a member
+        values = FLOATS if array.dtype.kind == "f" else [v for v in INTS if abs(v) < 2**63]
+        for value in values:
+            changed = array.copy()
+            with np.errstate(over="ignore"):
+                changed.flat[-1] = value
+            yield f"{name} = {str(value)[:20]}", arrays | {name: changed}
+
+
+def works(model: Any, X: np.ndarray, y: np.ndarray, path: Path) -> None:
+    for again in (False, True):
+        predicted = model.predict_distribution(X)
+        if hasattr(predicted, "proba"):
+            assert np.isfinite(predicted.proba).all()
+            assert np.isfinite(predicted.entropy).all()
+        else:
+            assert np.isfinite(predicted.mean).all()
+            assert ((predicted.std > 0.0) & (predicted.std < math.inf)).all()
+        if not again:
+            model.partial_fit(X[:20], y[:20])
+    model.save(path)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_numbers_at_the_ends_of_their_range(kind: str, tmp_path: Path) -> None:
+    estimator, X, y = CASES[kind]
+    path = tmp_path / "m.pbp"
+    estimator.fit(X, y).save(path)
+    header, arrays = read_model(path)
+    del header["arrays"]
+    trials = [(label, changed, arrays) for label, changed in headers(header)]
+    trials += [(label, header, changed) for label, changed in all_arrays(arrays)]
+    refused, failed = 0, {}
+    for label, of_header, of_arrays in trials:
+        write_model(path, of_header, of_arrays)
+        try:
+            model = load(path)
+        except ModelFileError:
+            refused += 1
+            continue
+        try:
+            works(model, X, y, tmp_path / "again.pbp")
+        except Exception as error:
+            failed[label] = repr(error)[:200]
+    assert failed == {}
+    assert 0 < refused < len(trials)

@@ -1,0 +1,146 @@
+"""The combination of shards against a version that loops over numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probprop.inference.posterior import Posterior, flat, initial_posterior
+from probprop.inference.rounds.combining import Velocity, at_rest, combine
+from probprop.inference.rounds.shards import Absorbed, Weights
+
+
+def network(rng: np.random.RandomState, sizes: list[int], dtype: str = "float64") -> Posterior:
+    q = initial_posterior(
+        sizes,
+        noise_shape=np.full(sizes[-1], 6.0),
+        noise_rate=np.full(sizes[-1], 6.0),
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=rng,
+        dtype=np.dtype(dtype),
+    )
+    v_w = tuple(rng.uniform(0.1, 1.0, v.shape).astype(dtype) for v in q.v_w)
+    return replace(q, v_w=v_w)
+
+
+def weights_near(q: Posterior, rng: np.random.RandomState, spread: float) -> Weights:
+    m, v = flat(q.m_w), flat(q.v_w)
+    moved = m + spread * rng.standard_normal(m.size) * np.sqrt(v)
+    scaled = v * np.exp(spread * rng.standard_normal(m.size))
+    tail = q.tail + spread * rng.uniform(size=q.tail.size)
+    return Weights(moved.astype(m.dtype), scaled.astype(m.dtype), tail)
+
+
+def absorbed_near(q: Posterior, rng: np.random.RandomState, spread: float) -> Absorbed:
+    noise = None if q.noise_network is None else weights_near(q.noise_network, rng, spread)
+    return Absorbed(
+        weights_near(q, rng, spread),
+        q.alpha_noise + 4.0 * spread * rng.standard_normal(len(q.alpha_noise)),
+        q.beta_noise + 4.0 * spread * rng.standard_normal(len(q.alpha_noise)),
+        noise,
+        int(rng.randint(1, 100)),
+        -1.0,
+        np.zeros(4, np.int64),
+    )
+
+
+def naive(
+    q: Posterior, made: list[Weights], u: np.ndarray, b: float
+) -> tuple[list[float], list[float], list[float], int]:
+    """Return means, variances and velocities weight by weight, and how many were held up."""
+    means, variances, velocities, n_held = [], [], [], 0
+    for i in range(u.size):
+        m, tau = float(flat(q.m_w)[i]), 1.0 / float(flat(q.v_w)[i])
+        m_k = [float(w.m_w[i]) for w in made]
+        tau_k = [1.0 / float(w.v_w[i]) for w in made]
+        tau_new = tau + math.fsum(t - tau for t in tau_k)
+        floor = min(tau, float(flat(q.v_hat_nat)[i]), *tau_k)
+        if tau_new < floor:
+            tau_new, n_held = floor, n_held + 1
+        delta = math.fsum(t * (x - m) for t, x in zip(tau_k, m_k, strict=True)) / math.fsum(tau_k)
+        one_std = 1.0 / math.sqrt(tau_new)
+        u_new = max(-one_std, min(one_std, b * u[i] + delta))
+        means.append(m + delta + b * u_new)
+        variances.append(1.0 / tau_new)
+        velocities.append(u_new)
+    return means, variances, velocities, n_held
+
+
+def random_velocity(q: Posterior, rng: np.random.RandomState) -> Velocity:
+    return tuple(0.3 * rng.standard_normal(u.size) for u in at_rest(q))
+
+
+@given(
+    seed=st.integers(0, 2**31 - 1),
+    n_shards=st.integers(1, 9),
+    spread=st.sampled_from([0.01, 0.3, 1.5]),
+    dtype=st.sampled_from(["float64", "float32"]),
+    has_noise_network=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_combination_is_that_of_the_equations(
+    seed: int, n_shards: int, spread: float, dtype: str, has_noise_network: bool
+) -> None:
+    rng = np.random.RandomState(seed)
+    q = network(rng, [3, 4, 2], dtype)
+    if has_noise_network:
+        q = replace(q, noise_network=network(rng, [3, 2, 2], dtype))
+    made = [absorbed_near(q, rng, spread) for _ in range(n_shards)]
+    velocity = random_velocity(q, rng)
+    combined = combine(q, made, velocity)
+    b, rtol = 1.0 - 1.0 / n_shards, 1e-9 if dtype == "float64" else 1e-4
+    n_undone = 0
+    networks = [(q, combined.posterior, [a.network for a in made])]
+    if has_noise_network:
+        noise = [a.noise for a in made if a.noise is not None]
+        networks.append((q.noise_network, combined.posterior.noise_network, noise))
+    for i, (before, after, weights) in enumerate(networks):
+        means, variances, velocities, n_held = naive(before, weights, velocity[i], b)
+        assert flat(after.m_w).dtype == dtype
+        np.testing.assert_allclose(flat(after.m_w), means, rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(flat(after.v_w), variances, rtol=rtol)
+        np.testing.assert_allclose(combined.velocity[i], velocities, rtol=rtol, atol=1e-9)
+        total = sum(a.n_points for a in made)
+        tail = sum(a.n_points / total * w.tail for a, w in zip(made, weights, strict=True))
+        np.testing.assert_allclose(after.tail, tail)
+        n_undone += n_held
+    for k in range(2):
+        alpha = 6.0 + math.fsum(a.alpha_noise[k] - 6.0 for a in made)
+        beta = 6.0 + math.fsum(a.beta_noise[k] - 6.0 for a in made)
+        valid = alpha > 1.0 and beta > 0.0
+        n_undone += not valid
+        found = combined.posterior.alpha_noise[k], combined.posterior.beta_noise[k]
+        assert found == pytest.approx((alpha, beta) if valid else (6.0, 6.0))
+    assert combined.n_undone == n_undone
+
+
+def test_one_shard_is_the_q_of_that_shard_whatever_the_velocity() -> None:
+    rng = np.random.RandomState(0)
+    q = network(rng, [3, 4, 1])
+    (made,) = [absorbed_near(q, rng, 0.1)]
+    combined = combine(q, [made], random_velocity(q, rng))
+    np.testing.assert_allclose(flat(combined.posterior.m_w), made.network.m_w, rtol=1e-12)
+    np.testing.assert_allclose(flat(combined.posterior.v_w), made.network.v_w, rtol=1e-12)
+    np.testing.assert_allclose(combined.posterior.beta_noise, made.beta_noise, rtol=1e-12)
+    assert combined.n_undone == 0
+
+
+def test_shards_that_agree_are_faster_than_their_average() -> None:
+    """The same correction round after round: the momentum takes it K times as far in the end."""
+    rng = np.random.RandomState(0)
+    q = network(rng, [1, 1])
+    u = at_rest(q)
+    step, n_shards = 1e-4, 8
+    for _ in range(100):
+        m = flat(q.m_w)
+        same = Weights(m + step, flat(q.v_w), q.tail)
+        made = [Absorbed(same, q.alpha_noise, q.beta_noise, None, 1, 0.0, np.zeros(4))] * n_shards
+        q, u, _ = combine(q, made, u)
+    moved = flat(q.m_w) - m
+    np.testing.assert_allclose(moved, n_shards * step, rtol=1e-3)

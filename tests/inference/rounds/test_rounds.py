@@ -1,0 +1,212 @@
+"""Rounds: which rows they take, and what a training by them is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import RandomState
+
+from probprop.inference import training
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, of_labels
+from probprop.inference.plan import Plan
+from probprop.inference.posterior import flat
+from probprop.inference.rounds.combining import at_rest, combine
+from probprop.inference.rounds.loop import (
+    MapShards,
+    Setting,
+    State,
+    Step,
+    first_state,
+    in_threads,
+    one_round,
+    rounds,
+)
+from probprop.inference.rounds.schedule import Schedule, shard_order
+from probprop.inference.rounds.shards import Rows, Shard, absorb
+from probprop.inference.task import Task
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=9),
+    n_rounds=st.integers(1, 20),
+    seed=st.integers(0, 2**31 - 1),
+    n_iter=st.integers(1, 4),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_row_is_absorbed_once_in_every_epoch(
+    sizes: list[int], n_rounds: int, seed: int, n_iter: int
+) -> None:
+    schedule = Schedule(tuple(sizes), n_rounds, seed)
+    taken: list[list[int]] = [[] for _ in sizes]
+    for n_round in range(len(schedule.ends(n_iter))):
+        assert schedule.parts(n_iter, n_round)
+        for part in schedule.parts(n_iter, n_round):
+            taken[part.shard] += part.places(sizes[part.shard]).tolist()
+    assert [sorted(places) for places in taken] == [list(range(n)) for n in sizes]
+
+
+@given(n=st.integers(1, 10**9), n_shards=st.integers(1, 64))
+@settings(max_examples=100, deadline=None)
+def test_rounds_of_the_first_epoch_grow_with_what_is_known(n: int, n_shards: int) -> None:
+    schedule = Schedule((n,) * n_shards, 16, seed=0)
+    ends = np.array(schedule.ends(1))
+    assert ends[-1] == 1.0
+    if len(ends) > 1:
+        # The last may be half as long again.
+        assert (np.diff(ends) <= 1.5 * ends[:-1] / 16 * (1 + 1e-9)).all()
+        assert ends[0] * n * n_shards >= 2000 - 1e-6
+
+
+def test_epochs_take_the_rows_in_another_order() -> None:
+    schedule = Schedule((50, 50), 1, seed=3)
+    orders = [
+        tuple(part.places(50).tolist()) for n_iter in (2, 3) for part in schedule.parts(n_iter, 0)
+    ]
+    assert len({*orders}) == 4
+    assert orders == [
+        tuple(part.places(50).tolist())
+        for n_iter in (2, 3)
+        for part in Schedule((50, 50), 1, seed=3).parts(n_iter, 0)
+    ]
+
+
+# ---- Trainings
+
+
+def problem(
+    plan: Plan, n: int = 3000, n_shards: int = 3, n_epochs: int = 3, n_rounds: int = 4
+) -> tuple[Setting, State, list[Shard]]:
+    rng = RandomState(0)
+    X = rng.standard_normal((n, 4))
+    f = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
+    y = f + 0.1 * rng.standard_normal(n)
+    if plan.likelihood.task == "classification":
+        y = plan.likelihood.encode(np.digitize(f, [-0.5, 0.5]))
+    elif plan.likelihood.n_outputs == 2:
+        y = np.stack([y, X[:, 3] + 0.3 * rng.standard_normal(n)], axis=1)
+    if plan.marginalize:
+        X[rng.uniform(size=X.shape) < 0.1] = np.nan
+    fitted = training.start(plan, Inputs(X), y, rng)
+    run = training.begin(plan, fitted, Inputs(X), y, rng)
+    rows = Rows(run.X, run.X_var, run.y, rng.uniform(0.5, 1.5, n), None)
+    orders = np.array_split(shard_order(1, 0, n), n_shards)
+    schedule = Schedule(tuple(map(len, orders)), n_rounds, seed=1)
+    setting = Setting(plan, fitted.standardizer, schedule, n_epochs)
+    return setting, first_state(fitted.posterior), [Shard(rows, order) for order in orders]
+
+
+def last(setting: Setting, state: State, map_shards: MapShards) -> Step:
+    *_, step = rounds(setting, state, map_shards)
+    return step
+
+
+PLANS = {
+    "values": Plan(Gaussian(), (8,), memory=3.0),
+    "no bound": Plan(Gaussian(), (8,)),
+    "two targets, deep": Plan(Gaussian(2), (8, 5), memory=3.0, refine_every=0.5),
+    "classes": Plan(of_labels(np.array([0, 1, 2]), [0, 1, 2]), (8,), memory=3.0),
+    "noise of the inputs": Plan(Gaussian(), (8,), noise_hidden=(4,), memory=3.0),
+    "heavy tails": Plan(NOISE_TAILS["heavy"](1), (8,), memory=3.0, quiet_epochs=1),
+    "gaps": Plan(Gaussian(), (8,), marginalize=True),
+    "single precision": Plan(Gaussian(), (8,), dtype=np.dtype("float32")),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_threads_change_no_bit_and_more_epochs_fit_better(plan: Plan) -> None:
+    setting, state, shards = problem(plan)
+    ones = [step.made for step in rounds(setting, state, in_threads(shards, 1)) if step.made]
+    alone, shared = (last(setting, state, in_threads(shards, n)) for n in (1, 3))
+    a, b = alone.state.posterior, shared.state.posterior
+    for name in ("m_w", "v_w", "v_hat_nat"):
+        assert np.array_equal(flat(getattr(a, name)), flat(getattr(b, name)))
+    assert np.array_equal(a.beta_noise, b.beta_noise)
+    assert np.array_equal(a.tail, b.tail)
+    assert alone.made == shared.made == ones[-1]
+    assert [epoch.n_iter for epoch in ones] == [1, 2, 3]
+    assert all(epoch.n_points == 3000 for epoch in ones)
+    assert ones[-1].mean_log_Z > ones[0].mean_log_Z
+    if a.noise_network is not None and b.noise_network is not None:
+        assert np.array_equal(flat(a.noise_network.m_w), flat(b.noise_network.m_w))
+        assert not np.array_equal(
+            flat(a.noise_network.m_w), flat(state.posterior.noise_network.m_w)
+        )
+    if plan.likelihood.learns_tail:
+        assert a.tail[0] > 0.0
+
+
+def test_a_training_goes_on_from_any_round() -> None:
+    setting, state, shards = problem(PLANS["values"])
+    whole = [*rounds(setting, state, in_threads(shards, 1))]
+    for k in (1, 5, len(whole) - 2):
+        again = [*rounds(setting, whole[k].state, in_threads(shards, 1))]
+        assert len(again) == len(whole) - k - 1
+        assert again[-1].made == whole[-1].made
+        assert np.array_equal(
+            flat(again[-1].state.posterior.m_w), flat(whole[-1].state.posterior.m_w)
+        )
+
+
+def test_one_shard_is_a_pass_in_pieces() -> None:
+    """With K = 1 a round is an ADF pass over its rows: the whole is passes and refinements."""
+    plan = PLANS["no bound"]
+    setting, state, shards = problem(plan, n_shards=1, n_epochs=2)
+    (shard,), schedule = shards, setting.schedule
+    engine = ENGINES[plan.engine]
+    q = state.posterior
+    for n_iter in (1, 2):
+        for n_round in range(len(schedule.ends(n_iter))):
+            (part,) = schedule.parts(n_iter, n_round)
+            rows = shard.part(part)
+            task = Task(
+                q,
+                *rows[:3],
+                setting.standardizer,
+                plan.likelihood,
+                None,
+                np.array([False]),
+                weights=rows.weights,
+            )
+            (trained,), _ = engine.train([task])
+            q = trained.posterior
+            if (n_iter, n_round) == (1, 0):
+                q, _ = engine.refine_prior(q)
+        q, _ = engine.refine_prior(q)
+    found = last(setting, state, in_threads(shards, 1)).state.posterior
+    np.testing.assert_allclose(flat(found.m_w), flat(q.m_w), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(flat(found.v_w), flat(q.v_w), rtol=1e-6)
+    np.testing.assert_allclose(found.beta_noise, q.beta_noise, rtol=1e-6)
+
+
+def test_a_round_is_the_combination_of_what_the_shards_absorb() -> None:
+    setting, state, shards = problem(PLANS["values"])
+    maps = in_threads(shards, 1)
+    first = one_round(setting, state, maps).state
+    seen = []
+
+    def spying(call, works):
+        seen.extend(works)
+        return maps(call, works)
+
+    second = one_round(setting, first, spying).state
+    made = [absorb(shards[work.part.shard], work) for work in seen]
+    combined = combine(first.posterior, made, at_rest(first.posterior))
+    assert np.array_equal(flat(second.posterior.m_w), flat(combined.posterior.m_w))
+    assert second.log_Z_sum == first.log_Z_sum + sum(each.log_Z_sum for each in made)
+
+
+def test_a_shard_without_rows_in_a_round_has_no_part_in_it() -> None:
+    plan = PLANS["no bound"]
+    setting, state, shards = problem(plan, n=2100, n_epochs=2)
+    tiny = [*shards[:2], replace(shards[2], order=shards[2].order[:1])]
+    sizes = tuple(len(shard.order) for shard in tiny)
+    setting = replace(setting, schedule=Schedule(sizes, 4, seed=1))
+    step = last(setting, state, in_threads(tiny, 1))
+    assert step.made is not None
+    assert step.made.n_points == 1401

@@ -1,0 +1,138 @@
+"""What a page knows of rows and columns, and how its parts are put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, table
+from probprop.report.live.exported import exported, n_numbers
+from probprop.report.live.page import live_page, target_ranges
+from probprop.report.live.rows import (
+    N_BINS,
+    columns_of,
+    encoded_rows,
+    rows_to_begin_with,
+    some_rows,
+)
+from probprop.table import TableModel
+from probprop.web import bundle
+
+
+@pytest.fixture(scope="module")
+def model() -> TableModel:
+    return fitted("one network")
+
+
+def by_name(columns: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {column["name"]: column for column in columns}
+
+
+def test_columns_say_where_the_rows_lie(model: TableModel) -> None:
+    frame = rows_of(model)
+    columns = by_name(columns_of(model, encoded_rows(model, frame)))
+    assert list(columns) == FEATURES
+    area = columns["area <m²>"]
+    assert (area["low"], area["high"]) == (frame["area <m²>"].min(), frame["area <m²>"].max())
+    assert area["typical"] in set(frame["area <m²>"])
+    assert len(area["counts"]) == N_BINS
+    assert area["counts"].sum() == len(frame)
+    assert not area["whole"]
+    assert columns["rooms"]["whole"]
+    assert columns["rooms"]["counts"].sum() == frame["rooms"].notna().sum()
+    city = columns["city"]
+    counts = dict(zip(city["categories"], city["counts"].tolist(), strict=True))
+    assert counts == frame["city"].value_counts().to_dict()
+    assert city["typical"] == CITIES[0]
+    assert columns["garden"]["typical"] is False
+    sold = columns["sold"]
+    assert sold["parts"] == model.encoder.parts["sold"]
+    assert sold["low"] < sold["typical"] < sold["high"]
+    assert sold["low"][:16] == frame["sold"].dropna().min()
+
+
+def test_without_rows_the_model_says_it(model: TableModel) -> None:
+    columns = by_name(columns_of(model, None))
+    assert not any("counts" in column for column in columns.values())
+    frame, area = rows_of(model), columns["area <m²>"]
+    assert area["typical"] == pytest.approx(frame["area <m²>"].mean())
+    assert area["low"] < area["typical"] < area["high"]
+    assert columns["city"]["typical"] == CITIES[0]
+    when = pd.Timestamp(columns["sold"]["typical"])
+    assert pd.Timestamp("2019-03-01") < when < pd.Timestamp("2021-01-01")
+    low, high = target_ranges(model, None)[0]
+    assert low < frame["price"].mean() < high
+
+
+def test_a_cross_validated_model_knows_its_range() -> None:
+    model = fitted("cv, ramps")
+    [area, *_] = columns_of(model, None)
+    frame = rows_of(model)
+    assert (area["low"], area["high"]) == (frame["area <m²>"].min(), frame["area <m²>"].max())
+    low, high = target_ranges(fitted("cv, logarithm"), None)[0]
+    assert 0.0 <= low < frame["price"].median() < high
+
+
+def test_rows_come_with_their_cells(model: TableModel) -> None:
+    frame = new_rows(model)
+    y = frame[["price"]].to_numpy()
+    rows = rows_to_begin_with(model, encoded_rows(model, frame), y, y + 1.0)
+    for name, cells in zip(FEATURES, rows["cells"], strict=True):
+        expected = [None if pd.isna(cell) else cell for cell in frame[name]]
+        if name == "sold":  # the same moments, with or without seconds
+            cells, expected = ([c and pd.Timestamp(c) for c in each] for each in (cells, expected))
+        assert cells == expected
+    assert rows["numbers"] == (frame.index + 1).tolist()
+
+
+def test_of_many_rows_some_are_taken() -> None:
+    frame = table()
+    some = some_rows(frame, 30)
+    assert some.index[[0, -1]].tolist() == [0, len(frame) - 1]
+    assert len(some) == 30
+    assert some_rows(frame, 400) is frame
+
+
+def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> None:
+    frame = table()[:3].assign(city="Rome")
+    y = np.zeros((3, 1))
+    assert rows_to_begin_with(model, encoded_rows(model, frame), y, y)["cells"][2] == [None] * 3
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_network_is_in_the_tree(name: str) -> None:
+    model = fitted(name)
+    tree = exported(model)
+    n = sum(2 * member["m_w"].size for member in tree["members"])
+    assert n == n_numbers(model)
+    assert [member["sizes"][-1] for member in tree["members"]] == [
+        {None: len(model.targets), 2: 1, 3: 3}[
+            None if model.classes is None else len(model.classes)
+        ]
+    ] * len(tree["members"])
+
+
+def test_no_text_of_the_page_ends_its_element(model: TableModel) -> None:
+    frame = table()[:50].assign(city="</script><!--")
+    live = live_page(model, rows=frame, train=frame)
+    assert all("<" not in text for text in live.data.values())
+    assert "</script" not in live.script
+    assert "<!--" not in live.script
+    assert "</style" not in live.style
+
+
+def test_modules_become_one_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "f/a.js": 'import { b,\n  c as d } from "./b.js";\nrun(b, d);\n',
+        "f/b.js": "export const b = 1;\nexport function c() {}\n",
+        "f/bad.js": 'import b from "./b.js";\n',
+    }
+    monkeypatch.setattr(bundle, "text_of", lambda name: texts[name])
+    script = bundle.bundle("f", "a.js")
+    assert script.index("const b = 1;") < script.index("run(b, d);")
+    assert "return { b, c };" in script
+    with pytest.raises(ValueError, match=r"bad\.js has a line that is not understood: import b"):
+        bundle.bundle("f", "bad.js")
