@@ -66,15 +66,16 @@ def xlsx(frame: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def write_awkward(folder: Path) -> dict[str, Path]:
-    """Write the table in every form; return the paths by what is awkward about them."""
-    frame = flats()
+def write_awkward(folder: Path, frame: pd.DataFrame | None = None) -> dict[str, Path]:
+    """Write flats in every form; return the paths by what is awkward about them."""
+    frame = flats() if frame is None else frame
     plain = frame.to_csv(index=False).encode()
     gaps = frame.astype({"price": object, "town": object, "area": object})
     gaps.loc[[3, 20], "price"] = [None, "?"]
     gaps.loc[[5, 9, 30], "town"] = ["NA", None, "-"]
     gaps.loc[[7, 8], "area"] = ["null", "N/A"]
-    records = [json.dumps(row, default=str) for row in frame.to_dict("records")]
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records = [json.dumps(row, default=str) for row in rows]
     moments = frame.assign(sold=frame["sold"].add("T08:15:00+02:00"))
     contents = {
         "gzip": ("flats.csv.gz", gzip.compress(plain)),

@@ -125,7 +125,7 @@ def write_page(path: Path, name: str, **options: Any) -> Path:
     from probprop.report.live.page import live_page
 
     model = fitted(name)
-    known = {"rows": new_rows(model)[9:], "train": rows_of(model)} | options
+    known = {"rows": new_rows(model)[13:], "train": rows_of(model)} | options
     sections = [Section("Accuracy", "As on every report.", (["measure", "value"], [["RMSE", "1"]]))]
     write_report(path, f"Predicting {model.targets[0]}", sections, live_page(model, **known))
     return path
@@ -150,6 +150,8 @@ def new_rows(model: TableModel) -> pd.DataFrame:
     frame = pd.concat([frame] * 2, ignore_index=True)[:100]
     frame.loc[frame.index[:5], "area <m²>"] *= 20.0
     frame.loc[frame.index[5:8], "rooms"] = -40.0
+    odd = ["1969-12-31T23:59:58", "2000-02-29T00:00", "2024-12-31T12:00:00.250", "2031-01-01"]
+    frame.loc[frame.index[9:13], "sold"] = odd
     if gaps:
         frame.loc[frame.index[8], FEATURES] = None
     return frame

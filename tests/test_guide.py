@@ -120,3 +120,13 @@ def test_best(
     assert left["mine"].choice_.candidate in left["mine"].candidates
     assert left["model"].calibration_.transformation.power > 0.0
     assert (left["low"] > 0.0).all()
+
+
+def test_what_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jinja2", reason="the report needs the extra cli")
+    monkeypatch.chdir(tmp_path)
+    left = run_page("what-if.md")
+    assert left["model"].features[2] == "bmi"
+    text = Path("diabetes.html").read_text()
+    assert 'id="what-if"' in text
+    assert len(text) < 1_000_000

@@ -185,3 +185,14 @@ def test_a_decimal_comma_goes_on(paths: dict[str, Path]) -> None:
     assert_array_equal(frame["area"], flats()["area"])
     model = probprop.load("m.pbp").predict_distribution(flats())
     assert (np.abs(frame["mean"] - model.mean) <= 1e-3 * model.std).all()
+
+
+def test_active_takes_them_too(tmp_path: Path) -> None:
+    frame = flats()
+    frame.loc[frame.index % 3 == 0, "price"] = np.nan
+    for kind, path in write_awkward(tmp_path, frame).items():
+        options = "--target price --drop id --ask 2 --fast --epochs 1 --hidden 2 -o out.pq"
+        assert call(f"active {path} {options} -q") == 0, kind
+        written = pd.read_parquet("out.pq")
+        assert len(written) == len(frame), kind
+        Path("out.pq").unlink()

@@ -17,7 +17,7 @@ import pytest
 
 from cli_tables import call, write_homes
 from probprop import PBPRegressor
-from probprop.cli import prediction, training
+from probprop.cli import prediction, updating
 from probprop.cli.application import run
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -286,7 +286,7 @@ def test_a_bug_is_one_line_too_unless_debugged(
     def broken(_: str) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(training, "load_table_model", broken)
+    monkeypatch.setattr(updating, "load_table_model", broken)
     update = "update homes.pbp sold.csv"
     fails(capfd, 1, update, "unexpected KeyError: 'surprise'", "--debug")
     with pytest.raises(KeyError, match="surprise"):

@@ -92,7 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_works_at_the_first_try(kind: str, capfd: Captured) -> None:
     content, notes, kinds = TABLES[kind]
     Path("t.csv").write_bytes(content())
-    assert call(f"fit t.csv {FIT}") == 0
+    assert call(f"fit t.csv {FIT} --report r.html") == 0
     said = capfd.readouterr().err
     for note in notes:
         assert note in said

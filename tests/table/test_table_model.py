@@ -239,8 +239,7 @@ def test_the_regressor_given_is_not_changed_and_the_callback_is_called() -> None
         (pd.to_timedelta(range(N), unit="h"), "holds dates or times, such as '0 days"),
         (pd.period_range("2024-01", periods=N, freq="M"), "holds dates or times"),
         ([datetime.time(12)] * N, "holds dates or times"),
-        (["2024/05/31", "2024-06-01T12:00:00Z"] * 30, "'2024/05/31', in a form that is not"),
-        (["31.05.2024"] * N, "holds dates or times"),
+        (["5/4/2024", "2024-06-01T12:00:00Z"] * 30, "'5/4/2024', in a form that is not"),
         (["5/31/24 1:05 PM"] * N, "holds dates or times"),
         (["31 May 2024"] * N, "holds dates or times"),
         (["May 31, 2024"] * N, "holds dates or times"),
@@ -289,8 +288,8 @@ def test_identifiers_and_too_many_categories() -> None:
         (
             "x",
             3,
-            "n.a.",
-            "Column 'x' must hold finite numbers, but has 'n.a.' in row 3: write a number",
+            "n. a.",
+            "Column 'x' must hold finite numbers, but has 'n. a.' in row 3: write a number",
         ),
         ("x", 3, "12,5", "has '12,5' in row 3: write decimal points, as in 12.5, or leave out"),
         ("x", 3, True, "Column 'x' must hold finite numbers, but has 'True' in row 3"),
@@ -323,19 +322,19 @@ def test_cells_of_another_kind(
 def test_rows_are_those_of_the_file(tmp_path: Path, model: TableModel) -> None:
     path = tmp_path / "t.csv"
     frame = FRAME.astype({"x": object})
-    frame.loc[[30, 40, 41], "x"] = ["!", "n.a.", "--"]
+    frame.loc[[30, 40, 41], "x"] = ["!", "n. a.", "--"]
     frame.to_csv(path, index=False)
     for kinds in (None, model.kinds):
         first, second, _ = iter_table(path, chunk_rows=25, kinds=kinds)
         model.encode(first)
         with pytest.raises(TableError, match=r"has '!' in row 31 \(and the like in rows 41, 42\)"):
             model.encode(second)
-        with pytest.raises(TableError, match=r"has 'n\.a\.' in row 41: write a number"):
+        with pytest.raises(TableError, match=r"has 'n\. a\.' in row 41: write a number"):
             model.encode(second.loc[[49, 40, 45]])
     with pytest.raises(
         TableError, match=r"column 'x' \(3 rows\), in 3 of 60 rows, first in row 31"
     ):
-        fit(read_table(path, na=["!", "n.a.", "--"]))
+        fit(read_table(path, na=["!", "n. a.", "--"]))
     named = frame.set_index(pd.Index([f"r{i}" for i in range(N)]))
     with pytest.raises(TableError, match="in row 31"):
         model.encode(named)

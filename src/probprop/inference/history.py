@@ -66,21 +66,25 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
     Points that were skipped are told always. Weight updates that were undone, and noise updates
     made by quadrature, are told above one in 10,000 of their kind: a few are ordinary.
     """
-    n_points = sum(epoch.n_points for epoch in history)
-    n_weight_updates = n_points * sum(layer.size for layer in posterior.m_w)
-    counts = {
-        "weight updates undone (their new variance was not positive)": "n_undone",
-        "noise updates made by quadrature (outliers, or few points)": "n_guarded",
-        "points skipped (their log Z was not finite)": "n_skipped_points",
-    }
-    totals = {field: sum(getattr(epoch, field) for epoch in history) for field in counts.values()}
-    skipped = totals["n_skipped_points"] > 0
-    many = totals["n_undone"] > WORTH_TELLING * n_weight_updates
-    many |= totals["n_guarded"] > WORTH_TELLING * n_points
-    if skipped or many:
-        parts = [f"{totals[field]} {text}" for text, field in counts.items() if totals[field]]
+    n_points = n_undone = n_guarded = n_skipped = 0
+    for epoch in history:
+        n_points += epoch.n_points
+        n_undone += epoch.n_undone
+        n_guarded += epoch.n_guarded
+        n_skipped += epoch.n_skipped_points
+    if not (n_undone or n_guarded or n_skipped):  # nearly always, and a stream calls for every row
+        return
+    many = n_undone > WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
+    many |= n_guarded > WORTH_TELLING * n_points
+    if n_skipped or many:
+        counts = {
+            "weight updates undone (their new variance was not positive)": n_undone,
+            "noise updates made by quadrature (outliers, or few points)": n_guarded,
+            "points skipped (their log Z was not finite)": n_skipped,
+        }
+        parts = [f"{count} {text}" for text, count in counts.items() if count]
         warnings.warn(
             f"In {n_points} updates: {'; '.join(parts)}. `history_` has the counts per epoch.",
-            RuntimeWarning if skipped else UpdateWarning,
+            RuntimeWarning if n_skipped else UpdateWarning,
             stacklevel=3,
         )

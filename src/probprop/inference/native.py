@@ -214,7 +214,9 @@ def _trained(task: Task, job: Any) -> Trained:
         noise_network=_noise_network(task, job),
     )
     _WHOLE[posterior] = whole
-    return Trained(posterior, Records(*(record[:n_epochs] for record in records)))
+    if n_epochs < len(task.refine):  # Ctrl-C
+        records = [record[:n_epochs] for record in records]
+    return Trained(posterior, Records(*records))
 
 
 def _noise_network(task: Task, job: Any) -> Posterior | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
-from probprop.table.columns import Kind, booleans, dates, numbers, texts
+from probprop.table.columns import Kind, booleans, numbers, texts
 from probprop.table.encoding import Encoder
 
 _MOST_CATEGORIES = 12  # that have a mark
@@ -235,6 +235,7 @@ def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
             {name: encoder.kinds[name]},
             {k: v for k, v in encoder.categories.items() if k == name},
             {k: v for k, v in encoder.parts.items() if k == name},
+            {k: v for k, v in encoder.orders.items() if k == name},
         )
         cells = _values(alone, name, table[name].dropna())
         made.append(Column(name, place[name], alone, cells, len(table) - len(cells)))
@@ -249,7 +250,7 @@ def _values(encoder: Encoder, name: str, there: pd.Series) -> pd.Series:
         case "boolean":
             return pd.Series(booleans(name, there)).astype(bool)
         case "date":
-            return pd.Series(dates(name, there))
+            return pd.Series(encoder.dates_of(name, there))
         case _:
             cells = pd.Series(texts(there), dtype=object)
             return cells[cells.isin(encoder.categories[name])].reset_index(drop=True)

@@ -6,6 +6,7 @@ it, that is the row of the file, even after rows were left out.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import numpy as np
@@ -260,7 +261,8 @@ def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:
     decimal = point != first and pd.notna(pd.to_numeric(point, errors="coerce"))
     advice = "write a number there, say that it means a missing cell (--na)"
     if decimal:
-        advice = f"write {point}, or {first.replace(',', '')} if that is meant"
+        thousands = f" (or {first.replace(',', '')})" if re.search(r",\d{3}$", first) else ""
+        advice = f"write decimal points, as in {point}{thousands}"
     return _wrong_cells(name, "finite numbers", column, bad, advice)
 
 

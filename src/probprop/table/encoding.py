@@ -78,6 +78,10 @@ class Encoder:
             case _:
                 return [name]
 
+    def dates_of(self, name: str, cells: pd.Series) -> pd.DatetimeIndex:
+        """Return cells of a date, none of them missing, as moments, (n,)."""
+        return dates(name, cells, self.orders.get(name, "day"))
+
     def encode(self, given: pd.DataFrame, *, unknown_is_missing: bool = False) -> FloatArray:
         """Return X of these columns, (n, len(names)); NaN where a cell is missing.
 
@@ -99,7 +103,7 @@ class Encoder:
             case "boolean":
                 X[there, 0] = booleans(name, cells)
             case "date":
-                when = dates(name, cells, self.orders.get(name, "day"))
+                when = self.dates_of(name, cells)
                 X[there] = np.column_stack([values_of(when, part) for part in self.parts[name]])
             case _:
                 X[there] = one_hot(texts(cells), self.categories[name], unknown_is_missing)

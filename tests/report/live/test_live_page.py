@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from io import StringIO
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 
 from browser import NEEDS_CHROMIUM, TOO_WIDE, Browser
+from live_browser import STILL, open_page, set_value, shown
 from live_models import CITIES, FEATURES, fitted, table, write_page
 from probprop import PBPRegressor
 from probprop.report import Section, write_report
@@ -22,38 +22,6 @@ from probprop.table import fit_table_model
 pytestmark = NEEDS_CHROMIUM
 
 HOSTILE = "</script><img src=x onerror=alert(1)> & \"quotes\" 'too' ${1}"
-SHOWN = """(() => {
-    const found = {};
-    for (const node of document.querySelectorAll('[data-name]')) {
-        found[node.dataset.name] = Number(node.dataset.value);
-    }
-    return found;
-})()"""
-STILL = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>
-    setTimeout(done, 50))))"""  # after a frame, and what a frame puts off
-
-
-def open_page(browser: Browser, page: Path | str, width: int = 1280, **options: Any) -> None:
-    browser.open(page, width, **options)
-    browser.evaluate("whatIfReady")
-    browser.evaluate(STILL)
-
-
-def shown(browser: Browser) -> dict[str, float]:
-    """The numbers of the answer, with all digits."""
-    browser.evaluate(STILL)
-    found: dict[str, float] = browser.evaluate(SHOWN)
-    return found
-
-
-def set_value(browser: Browser, selector: str, value: str, event: str = "input") -> None:
-    browser.evaluate(
-        f"""(() => {{
-            const node = document.querySelector({json.dumps(selector)});
-            node.value = {json.dumps(value)};
-            node.dispatchEvent(new Event('{event}', {{bubbles: true}}));
-        }})()"""
-    )
 
 
 @pytest.fixture(scope="module")
@@ -264,6 +232,29 @@ def test_the_copied_line_predicts_the_same(browser: Browser, page: Path) -> None
     assert CITIES[2].replace('"', '""') in line
 
 
+@pytest.mark.parametrize("allowed", [True, False], ids=["clipboard", "selection"])
+def test_the_buttons_copy_row_and_link(browser: Browser, page: Path, allowed: bool) -> None:
+    open_page(browser, page)
+    if allowed:
+        browser.evaluate("navigator.clipboard.writeText = async (t) => { globalThis.copied = t; }")
+    else:
+        browser.evaluate(
+            """(() => {
+                navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed'));
+                document.addEventListener('copy', (event) => {
+                    globalThis.copied = event.target.value;
+                });
+            })()"""
+        )
+    browser.click(".wi-sharing button")
+    line = browser.evaluate("document.querySelector('.wi-sharing textarea').value")
+    browser.wait_for("globalThis.copied")
+    assert browser.evaluate("copied") == line
+    browser.click(".wi-sharing button:last-child")
+    browser.wait_for("copied.startsWith('file:')")
+    assert browser.evaluate("copied") == page.as_uri() + browser.evaluate("whatIf.page.hash()")
+
+
 # ---- Pictures
 
 
@@ -330,33 +321,7 @@ def test_several_targets_have_a_panel_each(browser: Browser, tmp_path: Path) -> 
     assert browser.said() == []
 
 
-# ---- What it gives away, and how large it is
-
-
-def test_without_rows_there_is_no_row_in_it(browser: Browser, tmp_path: Path) -> None:
-    page = write_page(tmp_path / "none.html", "cv, ramps", rows=None, train=None)
-    open_page(browser, page)
-    assert browser.evaluate("whatIf.page.model.rows") is None
-    assert browser.evaluate("whatIf.page.columns.every((column) => !column.counts)")
-    assert browser.evaluate("document.querySelectorAll('.wi-point, .wi-rows').length") == 0
-    assert np.isfinite(shown(browser)["mean"])
-    assert browser.said() == []
-
-
-def test_training_rows_are_in_it_only_as_summaries(tmp_path: Path) -> None:
-    page = write_page(tmp_path / "summaries.html", "one network", rows=None)
-    whole = write_page(tmp_path / "whole.html", "one network")
-    days = table()["sold"].dropna()[:300].str[:16]
-    assert sum(day in page.read_text() for day in days) <= 3  # the ends and the middle
-    assert sum(day in whole.read_text() for day in table()["sold"].dropna()[320:].str[:16]) > 50
-
-
-def test_a_model_of_50_units_is_below_a_megabyte(tmp_path: Path) -> None:
-    frame = table()
-    estimator = PBPRegressor((50,), n_epochs=2, missing="marginalize")
-    model = fit_table_model(frame, "price", features=FEATURES, estimator=estimator)
-    write_report(tmp_path / "50.html", "Size", [], live_page(model, rows=frame, train=frame))
-    assert (tmp_path / "50.html").stat().st_size < 1_000_000
+# ---- Speed
 
 
 def test_the_numbers_do_not_wait_for_the_pictures(browser: Browser, page: Path) -> None:

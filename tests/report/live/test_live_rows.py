@@ -12,11 +12,11 @@ from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, tab
 from probprop.report.live.exported import exported, n_numbers
 from probprop.report.live.page import live_page, target_ranges
 from probprop.report.live.rows import (
-    MOST_ROWS,
     N_BINS,
     columns_of,
     encoded_rows,
     rows_to_begin_with,
+    some_rows,
 )
 from probprop.table import TableModel
 from probprop.web import bundle
@@ -82,13 +82,18 @@ def test_rows_come_with_their_cells(model: TableModel) -> None:
     rows = rows_to_begin_with(model, encoded_rows(model, frame), y, y + 1.0)
     for name, cells in zip(FEATURES, rows["cells"], strict=True):
         expected = [None if pd.isna(cell) else cell for cell in frame[name]]
-        if name == "sold":
-            cells = [cell and cell[:16] for cell in cells]
+        if name == "sold":  # the same moments, with or without seconds
+            cells, expected = ([c and pd.Timestamp(c) for c in each] for each in (cells, expected))
         assert cells == expected
     assert rows["numbers"] == (frame.index + 1).tolist()
-    many = pd.concat([frame] * 5, ignore_index=True)
-    y = many[["price"]].to_numpy()
-    assert len(rows_to_begin_with(model, encoded_rows(model, many), y, y)["numbers"]) == MOST_ROWS
+
+
+def test_of_many_rows_some_are_taken() -> None:
+    frame = table()
+    some = some_rows(frame, 30)
+    assert some.index[[0, -1]].tolist() == [0, len(frame) - 1]
+    assert len(some) == 30
+    assert some_rows(frame, 400) is frame
 
 
 def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> None:

@@ -13,7 +13,15 @@ from probprop.estimators.kind import transformation_of
 from probprop.report.document import Live
 from probprop.report.live.exported import Tree, exported, n_numbers
 from probprop.report.live.packing import packed
-from probprop.report.live.rows import Encoded, columns_of, encoded_rows, rows_to_begin_with
+from probprop.report.live.rows import (
+    MOST_ROWS,
+    MOST_SUMMARISED,
+    Encoded,
+    columns_of,
+    encoded_rows,
+    rows_to_begin_with,
+    some_rows,
+)
 from probprop.table.model import TableModel
 from probprop.web import packed_kernel, text_of
 from probprop.web.bundle import bundle
@@ -62,7 +70,9 @@ def live_page(
         For `write_report`.
     """
     summarised = train if train is not None else rows
-    given = None if summarised is None else encoded_rows(model, summarised)
+    given = None
+    if summarised is not None:
+        given = encoded_rows(model, some_rows(summarised, MOST_SUMMARISED))
     tree: Tree = exported(model) | {
         "columns": columns_of(model, given),
         "ranges": target_ranges(model, given),
@@ -114,7 +124,8 @@ def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
 
 
 def _rows(model: TableModel, judged: TableModel, frame: pd.DataFrame) -> Tree:
-    encoded: Encoded = encoded_rows(model, frame)
+    frame = some_rows(frame, MOST_ROWS)
+    encoded = encoded_rows(model, frame)
     own = encoded if judged is model else encoded_rows(judged, frame)
     predicted: Any = judged.estimator.predict_distribution(own.X)
     if judged.classes is None:

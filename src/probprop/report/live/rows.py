@@ -15,13 +15,15 @@ import pandas as pd
 
 from probprop._types import Array, FloatArray
 from probprop.report.live.exported import Tree, moments_of_columns
-from probprop.table.columns import dates
 from probprop.table.model import TableModel, UnknownCategoryWarning
 
 N_BINS = 40
 """Of the histogram of a column."""
 MOST_ROWS = 300
 """Rows that the page offers to begin with, each with all its cells."""
+
+MOST_SUMMARISED = 100_000
+"""Rows that ranges and counts are taken from."""
 
 _REACH = 2.0  # standard deviations around the mean, where no range is known
 _DAY = np.timedelta64(1, "D")
@@ -44,9 +46,20 @@ class Encoded:
     X: FloatArray
     y: Array
 
-    def take(self, rows: Array) -> Encoded:
-        """Return some of the rows."""
-        return Encoded(self.frame.iloc[rows], self.X[rows], self.y[rows])
+
+def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the rows of a frame, or as many as `most` of them, evenly spaced.
+
+    The frame of some keeps the index: rows are called by it.
+
+    Examples
+    --------
+    >>> some_rows(pd.DataFrame({"a": range(9)}), 3)["a"].tolist()
+    [0, 4, 8]
+    """
+    if len(frame) <= most:
+        return frame
+    return frame.iloc[np.linspace(0, len(frame) - 1, most).round().astype(np.intp)]
 
 
 def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
@@ -155,7 +168,7 @@ def _date(column: _Column) -> Tree:
     if column.rows is None:
         means = dict(zip(parts, column.mean.tolist(), strict=True))
         return known | {"typical": _typical_date(means)}
-    when = _dates_of(column.name, column.rows.frame)
+    when = _dates_of(column.model, column.name, column.rows.frame)
     there = np.sort(when[~np.isnat(when)])
     if not len(there):
         return known | {"typical": None}
@@ -177,22 +190,25 @@ def _typical_date(parts: dict[str, float]) -> str:
 
 
 def _iso(when: Any, timed: bool) -> str:
-    return str(np.datetime_as_string(when, unit="s" if timed else "D"))
+    if not timed:
+        return str(np.datetime_as_string(when, unit="D"))
+    seconds = str(np.datetime_as_string(when, unit="ms"))
+    return seconds.removesuffix(".000")
 
 
-def _dates_of(name: str, frame: pd.DataFrame) -> Array:
+def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
     """Return the dates of a column, (n,); NaT where one is missing."""
     column = frame[name]
     there = column.notna().to_numpy()
     when = np.full(len(column), np.datetime64("NaT"), "datetime64[us]")
-    when[there] = dates(name, column[there]).to_numpy()
+    when[there] = model.encoder.dates_of(name, column[there]).to_numpy()
     return when
 
 
 def rows_to_begin_with(
     model: TableModel, rows: Encoded, observed: Array, predicted: FloatArray
 ) -> Tree:
-    """Return up to `MOST_ROWS` rows with their cells, what was observed and what was predicted.
+    """Return rows with their cells, what was observed and what was predicted.
 
     Parameters
     ----------
@@ -203,17 +219,13 @@ def rows_to_begin_with(
     predicted : ndarray of shape (n, K)
         Means; or the probabilities of the classes observed, (n, 1).
     """
-    n = len(rows.X)
-    at = np.linspace(0, n - 1, min(n, MOST_ROWS)).round().astype(np.intp)
-    some = rows.take(at)
     index = rows.frame.index
-    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(n)
+    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
     return {
-        "cells": [_cells(model, name, some) for name in model.features],  # column by column
-        "numbers": (numbers[at] + 1).tolist(),
-        "observed": observed[at],
-        "predicted": predicted[at],
-        "n_rows": n,
+        "cells": [_cells(model, name, rows) for name in model.features],  # column by column
+        "numbers": (numbers + 1).tolist(),
+        "observed": observed,
+        "predicted": predicted,
     }
 
 
@@ -228,6 +240,6 @@ def _cells(model: TableModel, name: str, rows: Encoded) -> list[Any]:
             known = model.categories[name]
             return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
         case _:
-            when = _dates_of(name, rows.frame)
+            when = _dates_of(model, name, rows.frame)
             timed = "seconds" in model.encoder.parts[name]
             return [None if np.isnat(v) else _iso(v, timed) for v in when]

@@ -12,6 +12,20 @@ import { ValuesPanel } from "./values_panel.js";
 const FRAME = 8; // milliseconds: what takes longer is drawn after the numbers, not with them
 const QUIET = 400; // milliseconds without a change, before it is said aloud and kept in the link
 
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Where a page may not write to the clipboard, a selection may be copied.
+    const area = h("textarea", {});
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
 export class Page {
   constructor(section, model) {
     this.section = section;
@@ -134,12 +148,7 @@ export class Page {
       "aria-label": "The row as CSV, for probprop predict",
     });
     const copy = (text, what) => async () => {
-      this.line.select();
-      try {
-        await navigator.clipboard.writeText(text());
-      } catch {
-        document.execCommand("copy"); // where a page may not write to the clipboard, the selection may
-      }
+      await copied(text());
       this.said.textContent = `Copied ${what}.`;
     };
     const button = (text, onclick) => h("button", { type: "button", onclick }, text);

@@ -145,6 +145,16 @@ export class Profile {
     return [clamp, labels];
   }
 
+  // What would leave the picture ends at its edge.
+  #clipped(width, height, ...nodes) {
+    const id = `wi-clip-${this.id}`;
+    const box = { x: LEFT, y: 6, width: width - LEFT, height: height - 40 };
+    return [
+      svg("clipPath", { id }, svg("rect", box)),
+      svg("g", { "clip-path": `url(#${id})` }, ...nodes),
+    ];
+  }
+
   #summaries(predicted) {
     return predicted.map((p) => {
       const [lower, upper] = p.interval(0.95, PIXEL);
@@ -165,19 +175,13 @@ export class Profile {
       height,
     );
     const trace = (value) => each.map((p, i) => [x(this.along.at[i]), y(value(p))]);
-    const clip = svg(
-      "clipPath",
-      { id: `wi-clip-${this.id}` },
-      svg("rect", { x: LEFT, y: 6, width: width - LEFT, height: height - 40 }),
-    );
     this.legend.textContent =
       "Band: 95 % of targets; inner band: what the model does not know. Bars: rows.";
     return [
-      clip,
       ...labels,
-      svg(
-        "g",
-        { "clip-path": `url(#wi-clip-${this.id})` },
+      ...this.#clipped(
+        width,
+        height,
         svg("path", {
           d: band(
             trace((p) => p.lower),
@@ -208,15 +212,19 @@ export class Profile {
     this.legend.textContent = "Thin: 95 % of targets; thick: what the model does not know.";
     return [
       ...labels,
-      ...each.map((p, i) => {
-        const at = { x1: x(i), x2: x(i) };
-        const here = this.along.cells[i] === cell ? " wi-here" : "";
-        return [
-          svg("line", { ...at, y1: y(p.lower), y2: y(p.upper), class: "wi-whisker" }),
-          svg("line", { ...at, y1: y(p.in2[0]), y2: y(p.in2[1]), class: "wi-thick" }),
-          svg("circle", { cx: x(i), cy: y(p.mean), r: 4.5, class: `wi-dot${here}` }),
-        ];
-      }),
+      ...this.#clipped(
+        width,
+        height,
+        ...each.flatMap((p, i) => {
+          const at = { x1: x(i), x2: x(i) };
+          const here = this.along.cells[i] === cell ? " wi-here" : "";
+          return [
+            svg("line", { ...at, y1: y(p.lower), y2: y(p.upper), class: "wi-whisker" }),
+            svg("line", { ...at, y1: y(p.in2[0]), y2: y(p.in2[1]), class: "wi-thick" }),
+            svg("circle", { cx: x(i), cy: y(p.mean), r: 4.5, class: `wi-dot${here}` }),
+          ];
+        }),
+      ),
       ...this.#foot(column, cell, x, domain, width, height),
     ];
   }

@@ -177,7 +177,7 @@ def choices(rows: Sequence[Row]) -> Record:
     memories = [row["chosen_memory"] for row in made]
     return {
         "encodings": _counted("as they are" if n is None else f"{n} ramps" for n in bins),
-        "networks": _counted("-".join(map(str, row["chosen_hidden"])) for row in made),
+        "networks": _counted("-".join(map(str, row["chosen_hidden"])) or "none" for row in made),
         "memories": _counted("none" if memory is None else f"{memory:g}" for memory in memories),
         "median_epochs": statistics.median(row["chosen_epochs"] for row in made),
     }

@@ -32,8 +32,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     if not names:
         return []
     others = [name for name in KNOWN if name != BASE]
-    colours = cycle((VERMILLION, "0.3", "0.6", ORANGE, BLUE, GREEN, PURPLE, SKY, "black"))
-    looks = {name: look for name, *look in zip(others, colours, cycle("*^vPosDX<"), strict=False)}
+    colours = cycle((ORANGE, "0.3", "0.6", VERMILLION, BLUE, GREEN, PURPLE, SKY, "black"))
+    looks = {name: look for name, *look in zip(others, colours, cycle("P^v*osDX<"), strict=False)}
     figure = Figure(figsize=(7.0, 1.4 + 0.32 * len(names)), layout="constrained")
     ax = figure.subplots()
     for method, (colour, marker) in looks.items():
@@ -47,7 +47,8 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
             ls="none",
             color=colour,
             marker=marker,
-            ms=9 if marker == "*" else 6,
+            ms=11 if marker == "*" else 6,
+            zorder=4 if marker == "*" else 2,
             elinewidth=1,
             label=method,
         )

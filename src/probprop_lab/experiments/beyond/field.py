@@ -119,7 +119,7 @@ def notes(records: Sequence[Record]) -> list[str]:
         "mean ± standard error over the splits, in target units; ranks: of the log-likelihood and "
         "of the CRPS, among the methods run on the set, over the splits they share; above PBP: "
         "mean difference in log-likelihood ± its standard error over the same splits; seconds: of "
-        "one fit, on one thread, where some fits have wall time only the others count",
+        "one fit, on one thread; fits with wall time count only where there are no others",
     ]
     standing = standings.mean_ranks(records)
     for words, key in (("mean rank", "mean_rank"), ("mean rank of the CRPS", "mean_crps_rank")):

@@ -1,0 +1,43 @@
+"""What a what-if page holds of someone's rows, and how large it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from browser import NEEDS_CHROMIUM, Browser
+from live_browser import open_page, shown
+from live_models import FEATURES, table, write_page
+from probprop import PBPRegressor
+from probprop.report import write_report
+from probprop.report.live.page import live_page
+from probprop.table import fit_table_model
+
+pytestmark = NEEDS_CHROMIUM
+
+
+def test_without_rows_there_is_no_row_in_it(browser: Browser, tmp_path: Path) -> None:
+    page = write_page(tmp_path / "none.html", "cv, ramps", rows=None, train=None)
+    open_page(browser, page)
+    assert browser.evaluate("whatIf.page.model.rows") is None
+    assert browser.evaluate("whatIf.page.columns.every((column) => !column.counts)")
+    assert browser.evaluate("document.querySelectorAll('.wi-point, .wi-rows').length") == 0
+    assert np.isfinite(shown(browser)["mean"])
+    assert browser.said() == []
+
+
+def test_training_rows_are_in_it_only_as_summaries(tmp_path: Path) -> None:
+    page = write_page(tmp_path / "summaries.html", "one network", rows=None)
+    whole = write_page(tmp_path / "whole.html", "one network")
+    days = table()["sold"].dropna()[:300].str[:16]
+    assert sum(day in page.read_text() for day in days) <= 3  # the ends and the middle
+    assert sum(day in whole.read_text() for day in table()["sold"].dropna()[320:].str[:16]) > 50
+
+
+def test_a_model_of_50_units_is_below_a_megabyte(tmp_path: Path) -> None:
+    frame = table()
+    estimator = PBPRegressor((50,), n_epochs=2, missing="marginalize")
+    model = fit_table_model(frame, "price", features=FEATURES, estimator=estimator)
+    write_report(tmp_path / "50.html", "Size", [], live_page(model, rows=frame, train=frame))
+    assert (tmp_path / "50.html").stat().st_size < 1_000_000
