@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from probprop import PBPRegressor
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
+from probprop.inference.task import ONCE_INFORMATIVE_RATIO
 from probprop.reference.tempering import temper
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
@@ -307,7 +308,7 @@ def test_partial_fit_bounds_by_the_rows_seen():
     before = model.posterior_
     model.partial_fit(X[20:], y[20:])
     q, _ = NATIVE.adf_pass(before, X[20:], y[20:], np.arange(40), memory=Memory(120.0, 6.0, 6.0))
-    q, _ = NATIVE.refine_prior(q)
+    q, _ = NATIVE.refine_prior(q, ONCE_INFORMATIVE_RATIO)
     for a, b in zip(model.posterior_.m_w, q.m_w, strict=True):
         assert_array_equal(a, b)
 
