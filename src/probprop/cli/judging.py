@@ -15,7 +15,7 @@ from probprop.cli.models import load_table_model
 from probprop.cli.reporting import plan_report
 from probprop.cli.scores import as_json as in_json
 from probprop.cli.scores import judge, show_scores
-from probprop.cli.tables import note_table, with_targets
+from probprop.cli.tables import known_rows
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -52,14 +52,9 @@ def evaluate(
     it is.
     """
     check_destinations({"--report": report}, {"MODEL": model, "DATA": data})
-    from probprop.table import read_table
-
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    kinds = table_model.all_kinds
-    read = read_table(data, columns=list(kinds), kinds=kinds, na=table_model.na)
-    frame = with_targets(read, table_model.targets, table_model)
-    note_table(terminal, read, frame, table_model.targets)
+    frame = known_rows(terminal, table_model, data)
     judged = judge(table_model, frame)
     if report is not None:
         plan_report(table_model, frame, held_out=None).write(report, table_model)

@@ -13,7 +13,7 @@ from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
 from probprop.cli.models import load_table_model
 from probprop.cli.output import naming
-from probprop.cli.tables import note_table, with_targets
+from probprop.cli.tables import known_rows
 from probprop.table.names import in_words
 
 if TYPE_CHECKING:
@@ -53,14 +53,9 @@ def report(
     --no-rows neither they nor counts of their cells are in it, and no section names single rows.
     """
     check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
-    from probprop.table import read_table
-
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    kinds = table_model.all_kinds
-    read = read_table(data, columns=list(kinds), kinds=kinds, na=table_model.na)
-    frame = with_targets(read, table_model.targets, table_model)
-    note_table(terminal, read, frame, table_model.targets)
+    frame = known_rows(terminal, table_model, data)
     planned = plan_report(table_model, frame, held_out=None, live=live, no_rows=no_rows)
     planned.write(output, table_model)
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")

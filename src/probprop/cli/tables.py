@@ -145,3 +145,14 @@ def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> in
         rows = plural(len(frame), "row")
         terminal.note(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
     return n_gaps
+
+
+def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
+    """Read the rows of a table whose targets are known, and say what was left out."""
+    from probprop.table import read_table
+
+    kinds = model.all_kinds
+    read = read_table(data, columns=list(kinds), kinds=kinds, na=model.na)
+    frame = with_targets(read, model.targets, model)
+    note_table(terminal, read, frame, model.targets)
+    return frame
