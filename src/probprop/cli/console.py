@@ -160,6 +160,13 @@ class Terminal:
 
             yield advance
 
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Show that work goes on of which the end is not known, and for how long it has."""
+        with self._progress(TextColumn(""), has_end=False) as progress:
+            progress.add_task(text, total=None)
+            yield
+
     def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
         time = [TimeRemainingColumn(), TextColumn("left")] if has_end else [TimeElapsedColumn()]
         return Progress(

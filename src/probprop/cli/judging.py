@@ -57,7 +57,8 @@ def evaluate(
     frame = known_rows(terminal, table_model, data)
     judged = judge(table_model, frame)
     if report is not None:
-        plan_report(table_model, frame, held_out=None).write(report, table_model)
+        with terminal.working("writing the report"):
+            plan_report(table_model, frame, held_out=None).write(report, table_model)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)

@@ -56,8 +56,9 @@ def report(
     terminal = terminal_of(context)
     table_model = load_table_model(model)
     frame = known_rows(terminal, table_model, data)
-    planned = plan_report(table_model, frame, held_out=None, live=live, no_rows=no_rows)
-    planned.write(output, table_model)
+    with terminal.working("writing the report"):
+        planned = plan_report(table_model, frame, held_out=None, live=live, no_rows=no_rows)
+        planned.write(output, table_model)
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")
 
 

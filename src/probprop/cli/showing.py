@@ -48,7 +48,8 @@ def demo(
     from probprop.demo import SCORES, fit_penguins, fit_toy, write_demo_report
 
     terminal = terminal_of(context)
-    penguins, toy = fit_penguins(fast=fast), fit_toy()
+    with terminal.working("fitting two data sets"):
+        penguins, toy = fit_penguins(fast=fast), fit_toy()
     header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "inside 95 %", "fit"]
     terminal.table(
         header,
@@ -68,7 +69,7 @@ def demo(
     )
     terminal.say("rows: to fit + to test; every score is on the test rows; fit: processor seconds")
     terminal.say("mean alone: one prediction for all test rows, their mean and standard deviation")
-    with naming(output):
+    with naming(output), terminal.working("writing the report"):
         write_demo_report(output, penguins, toy)
     terminal.result(f"The report is {os.path.abspath(output)}: open it in a browser.")
 

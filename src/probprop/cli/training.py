@@ -303,8 +303,9 @@ def fit(
     if report is not None:
         rows, held_out = (test, True) if len(test) else (train, False)
         options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}
-        planned = plan_report(model, rows, held_out=held_out, **options_of_page)
-        planned.write(report, model)
+        with terminal.working("writing the report"):
+            planned = plan_report(model, rows, held_out=held_out, **options_of_page)
+            planned.write(report, model)
         terminal.say(f"wrote {report}")
     if refit:
         model = fitted(frame, "fitting again on all", recipe.again(model.estimator))
