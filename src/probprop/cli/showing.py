@@ -50,7 +50,7 @@ def demo(
     terminal = terminal_of(context)
     with terminal.working("fitting two data sets"):
         penguins, toy = fit_penguins(fast=fast), fit_toy()
-    header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "inside 95 %", "fit"]
+    header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "in 95 %", "fit"]
     terminal.table(
         header,
         [
