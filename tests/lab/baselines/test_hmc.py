@@ -19,6 +19,7 @@ from numpyro.diagnostics import effective_sample_size  # noqa: E402
 
 from probprop.predictive.mixture import Mixture  # noqa: E402
 from probprop_lab.baselines import HMCRegressor, hmc_sampler  # noqa: E402
+from probprop_lab.baselines.hmc import WEAK_NOISE  # noqa: E402
 from probprop_lab.baselines.hmc_sampler import Draws, Hyperprior, Position  # noqa: E402
 from probprop_lab.baselines.jax_setup import double_precision  # noqa: E402
 
@@ -110,7 +111,9 @@ class ExactLinear:
     Given both precisions the weights are Gaussian, and so are the outputs.
     """
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, X_new: np.ndarray) -> None:
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, X_new: np.ndarray, hyperprior: Hyperprior = HYPERPRIOR
+    ) -> None:
         def design(Z: np.ndarray) -> np.ndarray:
             scaled = (Z - X.mean(axis=0)) / X.std(axis=0)
             return np.column_stack([scaled, np.ones(len(Z))]) / np.sqrt(Z.shape[1] + 1)
@@ -118,7 +121,7 @@ class ExactLinear:
         A, A_new = design(X), design(X_new)
         t = (y - y.mean()) / y.std()
         self.shift, self.scale = y.mean(), y.std()
-        a, b, c, d = HYPERPRIOR
+        a, b, c, d = hyperprior
         log_weight, mean, var, noise = [], [], [], []
         for log_lambda in np.linspace(-7.0, 4.0, 56):
             for log_gamma in np.linspace(-3.0, 6.0, 61):
@@ -180,6 +183,15 @@ def test_the_exact_posterior_of_a_linear_model(kernel: str, exact: ExactLinear) 
     assert max(model.r_hat_.values()) < 1.01
     assert min(model.n_effective_.values()) > 1_000
     assert model.n_divergent_ == 0
+
+
+@pytest.mark.slow
+def test_the_noise_under_a_weak_prior_of_shape_below_one() -> None:
+    weak = HYPERPRIOR._replace(**WEAK_NOISE)
+    exact = ExactLinear(X, Y, X_NEW, weak)
+    predictive = regressor(kernel="hmc", **WEAK_NOISE).fit(X, Y).predict_distribution(X_NEW)
+    assert_within_error(predictive.stds_noise.reshape(4, -1) ** 2, exact.noise_variance)
+    assert exact.noise_variance != pytest.approx(ExactLinear(X, Y, X_NEW).noise_variance, rel=0.2)
 
 
 class TestCompilation:
@@ -271,7 +283,8 @@ def test_units_do_not_matter() -> None:
         ({"n_samples": 15}, r"n_samples == 15, must be >= 16"),
         ({"n_warmup": 0}, r"n_warmup == 0, must be >= 1"),
         ({"n_chains": 0}, r"n_chains == 0, must be >= 1"),
-        ({"prior_shape": 1.0}, r"prior_shape == 1.0, must be > 1"),
+        ({"prior_shape": 0.0}, r"prior_shape == 0.0, must be > 0"),
+        ({"noise_shape": 0.0}, r"noise_shape == 0.0, must be > 0"),
         ({"noise_rate": 0.0}, r"noise_rate == 0.0, must be > 0"),
         ({"target_accept": 1.0}, r"target_accept == 1.0, must be < 1"),
     ],
