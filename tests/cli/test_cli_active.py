@@ -158,7 +158,9 @@ def test_weeks_on_one_growing_file() -> None:
     assert set(np.flatnonzero(read_text("pool.csv")["price"] != "")) == known
 
 
-@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson", "random"])
+@pytest.mark.parametrize(
+    "strategy", ["variance_reduction", "variance", "information_gain", "thompson", "random"]
+)
 def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     write_pool()
     line = f"active --fast pool.csv {OPTIONS} --strategy {strategy} -q"
@@ -249,7 +251,7 @@ def test_missing_features_are_marginalized(capfd: Captured) -> None:
     table.to_csv("pool.csv", index=False)
     line = f"active --fast pool.csv {OPTIONS} --strategy thompson"
     fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
-    for strategy in ("variance", "information_gain", "random"):
+    for strategy in ("variance_reduction", "variance", "information_gain", "random"):
         assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
         assert "rows have empty cells, which are marginalized" in capfd.readouterr().err
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import FloatArray
-    from probprop.active.strategies import IntArray
+    from probprop.active.picking import IntArray
     from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
@@ -64,13 +64,14 @@ _WHOLE = {MARKS[0]: "Int64"}  # integers with gaps
 class Strategy(StrEnum):
     """The strategies of `ActiveLearner`."""
 
+    variance_reduction = "variance_reduction"
     variance = "variance"
     information_gain = "information_gain"
     thompson = "thompson"
     random = "random"
 
 
-VARIANCE = Strategy.variance
+REDUCTION = Strategy.variance_reduction
 
 
 def active(
@@ -92,7 +93,7 @@ def active(
             help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
         ),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = VARIANCE,
+    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = REDUCTION,
     features: Features = None,
     drop: Drop = None,
     na: Na = None,
@@ -113,9 +114,10 @@ def active(
     the output too. Fill in what was measured, add rows if there are new ones, and run it
     again: columns of an earlier run are replaced.
 
-    The strategies: variance, where the model is least certain, to learn the whole
-    function; information_gain, the same as long as the noise is constant; thompson, where the
-    target may be largest; random.
+    The strategies: variance_reduction, the rows that tell most about all the others, to learn
+    the whole function; variance, where the model is least certain, which are the extreme rows;
+    information_gain, the same as long as the noise is constant; thompson, where the target may
+    be largest; random.
 
     The settings of the model are chosen by cross-validation, as in `probprop fit`; with --fast,
     --hidden or --epochs it is one network.
