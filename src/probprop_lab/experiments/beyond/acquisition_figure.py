@@ -34,7 +34,7 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
     figure = Figure(
         figsize=(2.6 + 3.4 * len(models), 1.4 + 0.32 * len(names)), layout="constrained"
     )
-    panels = figure.subplots(1, len(models), sharey=True, squeeze=False).ravel()
+    panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False).ravel()
     for ax, model in zip(panels, models, strict=True):
         own = [record for record in compared if record["model"] == model]
         for i, (key, colour, marker) in enumerate(
@@ -56,10 +56,21 @@ def figures(records: Sequence[Record]) -> list[tuple[Figure, str]]:
         ax.axvline(0.0, color="0.3", lw=1, ls="--", zorder=1)
         ax.grid(color="0.92")
         ax.set_title(model, fontsize="medium")
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+.0f} %".replace("-", "−")))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _per_cent(x)))
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first at the top
     figure.supxlabel("RMSE from 20 to 60 rows, against rows at random", fontsize="medium")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     words = "What strategies change of the RMSE at random, with two standard errors; left is better"
     return [(figure, f"{words}: {', '.join(names)}")]
+
+
+def _per_cent(change: float) -> str:
+    """Return the text of a tick.
+
+    Examples
+    --------
+    >>> _per_cent(-10.0), _per_cent(0.0), _per_cent(5.0)
+    ('−10 %', '0 %', '+5 %')
+    """
+    return "0 %" if change == 0.0 else f"{change:+.0f} %".replace("-", "−")
