@@ -133,6 +133,7 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
+    from probprop.active.variance_reduction import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
@@ -163,6 +164,11 @@ def active(
     _check_new(pool, n_new)
     if n_new < ask:
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
+    if strategy is REDUCTION and n_new > MOST_ROWS:
+        terminal.note(
+            f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
+            "could be measured; another --seed draws others"
+        )
     # Of a single row none can be held out.
     reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
     recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed, missing=missing)
