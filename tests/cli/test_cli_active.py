@@ -179,7 +179,7 @@ def test_a_large_pool_is_drawn_from_and_the_command_says_so(capfd: Captured) -> 
     assert call(f"active --fast pool.csv {OPTIONS} --strategy variance") == 0
     assert "drawn from" not in capfd.readouterr().err
     write_pool(120, 40)
-    assert call(f"active --fast pool.csv {OPTIONS}") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} -o small.csv") == 0
     assert "drawn from" not in capfd.readouterr().err
 
 
