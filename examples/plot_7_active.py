@@ -87,8 +87,8 @@ for strategy, rmse in runs.items():
 # Random rows are mostly more of the usual recipe, and teach next to nothing. The least certain
 # rows are the extreme ones. That is good here at first, where a few rows differ in a pool of which
 # most are alike; the default strategy asks about what lies between as well, and ends with half the
-# error. In a pool that is spread evenly the extreme rows are worse than random ones, and those of
-# the default strategy are not: :doc:`/guide/active` has the figures.
+# error. In a pool that is spread evenly the extreme rows may be worse than random ones, and those
+# of the default strategy are not: :doc:`/guide/active` has the figures.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for (strategy, rmse), style, colour in zip(

@@ -22,6 +22,7 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.beyond import acquisition_figure, acquisition_sets
+from probprop_lab.experiments.beyond.own_data import score
 from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.columns import (
     Column,
@@ -212,6 +213,9 @@ def _record(
         "errors": change / se if change is not None and se else None,
         "gain": gain,
         "gain_se": gain_se,
+        "needed": _rows_needed(
+            [by_reduction[k]["rmses"] for k in both], [at_random[k]["rmses"] for k in both]
+        ),
     }
 
 
@@ -229,6 +233,31 @@ def _change(own: dict[int, Row], at_random: dict[int, Row]) -> tuple[float | Non
     return benchmark.mean_and_error([(own[k]["rmse"] - at_random[k]["rmse"]) / unit for k in both])
 
 
+def _rows_needed(
+    own: Sequence[Sequence[float]], at_random: Sequence[Sequence[float]]
+) -> float | None:
+    """Return with how many rows the mean error first falls to that of all rows at random.
+
+    Straight lines join the fits; None where it does not fall so far.
+
+    Examples
+    --------
+    >>> _rows_needed([[4.0, 2.0, 1.0]], [[4.0, 3.0, 2.5]])
+    23.0
+    """
+    if not own:
+        return None
+    errors, target = np.mean(own, axis=0), np.mean(at_random, axis=0)[-1]
+    reached = np.flatnonzero(errors <= target)
+    if not len(reached):
+        return None
+    i = int(reached[0])
+    if i == 0:
+        return float(acquisition_sets.N_TRAIN)
+    share = (errors[i - 1] - target) / (errors[i - 1] - errors[i])
+    return float(acquisition_sets.N_TRAIN + BATCH * (i - 1 + share))
+
+
 def notes(records: Sequence[Record]) -> list[str]:
     """Say what the columns are, and where each strategy is better or worse than rows at random."""
     lines = [
@@ -237,13 +266,15 @@ def notes(records: Sequence[Record]) -> list[str]:
         "difference: below 0 is better",
         f"unseen: without repetitions 0 to {SEEN - 1} of the sets of the paper and of "
         "scikit-learn, which were looked at when the strategy was chosen; log-likelihood: what "
-        "variance_reduction gains, averaged over the same fits",
+        "variance_reduction gains, averaged over the same fits; rows: with how many its mean error "
+        "falls to that of 60 at random",
     ]
     for model in dict.fromkeys(record["model"] for record in records):
         own = [record for record in records if record["model"] == model]
         for key in ("variance_reduction", "variance", "unseen"):
             if any(record[f"{key}_se"] for record in own):
                 lines.append(_verdict(model, key, own))
+        lines += _further(model, own)
     return lines
 
 
@@ -260,6 +291,23 @@ def _verdict(model: str, key: str, records: Sequence[Record]) -> str:
     )
 
 
+def _further(model: str, records: Sequence[Record]) -> list[str]:
+    """Say how the log-likelihood differs, and how many rows are saved."""
+    known = [r for r in records if r["gain_se"]]
+    if not known:
+        return []
+    better = [r["dataset"] for r in known if r["gain"] > 2.0 * r["gain_se"]]
+    worse = [r["dataset"] for r in known if r["gain"] < -2.0 * r["gain_se"]]
+    needed = [r["needed"] for r in known if r["needed"] is not None]
+    rows = f", with {np.median(needed):.0f} rows in the median of these" if needed else ""
+    return [
+        f"log-likelihood of variance_reduction, {model}: better than random by more than two "
+        f"standard errors on {len(better)} of {len(known)} sets; worse on "
+        f"{', '.join(worse) or 'none'}; the error of 60 rows at random is reached on {len(needed)} "
+        f"of {len(known)}{rows}"
+    ]
+
+
 EXPERIMENT = Experiment(
     name="acquisition",
     title="Which rows to measure next",
@@ -273,12 +321,13 @@ EXPERIMENT = Experiment(
         Column("data set", text("dataset")),
         Column("model", text("model")),
         Column("runs", text("n_runs")),
-        Column("at random", number("rmse")),
+        Column("at random", score("rmse")),
         Column("variance", with_error("variance")),
         Column("variance_reduction", with_error("variance_reduction")),
         Column("in s.e.", signed("errors")),
         Column("unseen", with_error("unseen")),
         Column("log-likelihood", with_error("gain")),
+        Column("rows", number("needed", 2)),
     ],
     notes=notes,
     figures=lambda rows: acquisition_figure.figures(records(rows)),

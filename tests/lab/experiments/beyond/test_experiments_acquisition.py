@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 def row(repetition: int, method: str, rmse: float, dataset: str = "yacht") -> Row:
     job = Job("acquisition", dataset, repetition, method)
-    return {**job.fields, "rmse": rmse, "log_likelihood": -rmse}
+    return {**job.fields, "rmse": rmse, "rmses": [rmse] * 11, "log_likelihood": -rmse}
 
 
 # ---- Sets
@@ -126,6 +126,23 @@ def test_the_notes_say_where_a_strategy_is_better_or_worse() -> None:
     rows += [row(k, "variance_reduction", 1.6 + 0.1 * k, "energy") for k in range(9)]
     line = acquisition.notes(acquisition.records(rows))[2]
     assert "on 1 of 3 sets; worse on auto;" in line
+
+
+def test_rows_that_are_needed_for_the_error_at_random() -> None:
+    falling = {"rmses": list(np.linspace(3.0, 1.0, 11))}
+    slowly = {"rmses": list(np.linspace(3.0, 2.0, 11))}
+    rows = [row(0, "random", 2.0) | slowly, row(0, "variance_reduction", 1.0) | falling]
+    (record,) = acquisition.records(rows)
+    assert record["needed"] == pytest.approx(40.0)  # halfway from 20 to 60
+    rows = [row(0, "random", 2.0) | falling, row(0, "variance_reduction", 1.0) | slowly]
+    (record,) = acquisition.records(rows)
+    assert record["needed"] is None
+    rows = [
+        row(k, m, 2.0 + 0.1 * k * len(m))
+        for k in range(3)
+        for m in ("random", "variance_reduction")
+    ]
+    assert "is reached on 0 of 1" in acquisition.notes(acquisition.records(rows))[-1]
 
 
 def test_the_figure_has_a_mark_per_strategy_that_was_run() -> None:
