@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -35,9 +34,6 @@ Examples:
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
 _OUTPUT = "CSV, TSV or Parquet file."
-
-_CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
-_CHUNK_ROWS = 100_000
 
 
 def predict(
@@ -86,6 +82,7 @@ def predict(
     import pandas as pd
 
     from probprop.table import iter_table
+    from probprop.table.chunks import plan_chunks
     from probprop.table.model import takes_gaps
     from probprop.table.text import with_numbers
 
@@ -100,7 +97,7 @@ def predict(
             terminal, dask, table_model, data, output, 0.95 if level is None else level, columns
         )
         return
-    n_rows, chunk_rows = _plan(data)
+    n_rows, chunk_rows = plan_chunks(data)
     chunks = iter_table(data, chunk_rows=chunk_rows)
     first = next(chunks)
     added = added_columns(table_model)
@@ -142,34 +139,3 @@ def predict(
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
-
-
-def _plan(path: str) -> tuple[int | None, int]:
-    """Return about how many rows a table has (None: unknown), and how many to take at a time.
-
-    A text file is judged by its first megabyte.
-    """
-    if path == "-" or not os.path.isfile(path):
-        return None, _CHUNK_ROWS
-    from probprop.table.opening import opened
-
-    with opened(path) as file:
-        sample, compressed = file.start, file.compression is not None
-    if sample.startswith(b"PAR1"):
-        return _plan_parquet(path)
-    bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
-    rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
-    if compressed or b"\0" in sample:
-        return None, rows_at_a_time
-    return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
-
-
-def _plan_parquet(path: str) -> tuple[int | None, int]:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        metadata = parquet.read_metadata(path)
-    except (ArrowException, OSError):  # whoever reads the table explains what is wrong with it
-        return None, _CHUNK_ROWS
-    at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
-    return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))

@@ -19,8 +19,8 @@ from probprop.table.columns import (
     kind_of,
     texts,
 )
-from probprop.table.dates import PARTS, Part, values_of
-from probprop.table.encoding import Encoder
+from probprop.table.dates import PARTS, Order, Part, values_of
+from probprop.table.encoding import Encoder, month_first
 from probprop.table.errors import TableError, columns_absent
 from probprop.table.select import choose_features, select
 from probprop.table.target import labels_of, targets_of
@@ -68,6 +68,8 @@ class Survey:
         Of each feature of text.
     parts : dict of dict
         Of each date the least and the largest value of each part.
+    orders : dict of str
+        ``"month"`` for each date that has it first.
     labels : list
         The different classes.
     """
@@ -78,6 +80,7 @@ class Survey:
     kinds: dict[str, Kind]
     categories: dict[str, list[str]]
     parts: dict[str, dict[Part, tuple[float, float]]]
+    orders: dict[str, Order]
     labels: list[object]
 
 
@@ -119,14 +122,17 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
         present = {name: frame[name].dropna() for name in chosen}
         kinds = {name: kind_of(name, c) for name, c in present.items() if len(c)}
         categories = {k: sorted({*texts(present[k])}) for k in kinds if kinds[k] == "text"}
-        parts = {k: _ranges(dates(k, present[k])) for k in kinds if kinds[k] == "date"}
+        of_dates = {k: present[k] for k in kinds if kinds[k] == "date"}
+        orders = month_first(of_dates)
+        parts = {k: _ranges(dates(k, c, orders.get(k, "day"))) for k, c in of_dates.items()}
         found: list[object] = []
         if wanted.classes:
             [target] = wanted.targets
             check_no_missing(frame[[target]])
             kinds[target] = kind_of(target, frame[target])
             found = np.unique(labels_of(frame, target, kinds[target])).tolist()
-    return Survey(label, [str(k) for k in frame], chosen, kinds, categories, parts, found)
+    names = [str(k) for k in frame]
+    return Survey(label, names, chosen, kinds, categories, parts, orders, found)
 
 
 @contextmanager
@@ -159,7 +165,8 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
     features = {name: kinds[name] for name in first.chosen}
     categories = {k: _categories(k, surveys) for k in features if features[k] == "text"}
     parts = {k: _varying(k, surveys) for k in features if features[k] == "date"}
-    encoder = Encoder(features, categories, parts)
+    orders = {k: order for each in surveys for k, order in each.orders.items()}
+    encoder = Encoder(features, categories, parts, orders)
     if not wanted.classes:
         return Columns(encoder, first.chosen, wanted, "number", None)
     kind = kinds[wanted.targets[0]]
