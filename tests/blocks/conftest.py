@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.blocks import dealing, limits, scratch
+from probprop.blocks import dealing, scratch
 
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave no room for rows in memory, and make piles of a few dozen rows."""
-    monkeypatch.setattr(dealing, "RESERVED", limits.LEAST - 1000)
-    monkeypatch.setattr(limits, "memory_of_machine", lambda: 2 * limits.LEAST)
+    monkeypatch.setattr(dealing, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 2000)

@@ -234,7 +234,7 @@ def test_every_epoch_has_every_row_once(
         for block in np.array_split(rows, len(cuts) + 1):
             in_blocks.add(block)
             in_blocks.write()
-        whole.write()
+        whole.finish()
         for epoch in (1, 2):
             parts = [whole.part(seed, epoch, k) for k in range(shape.n_parts)]
             together = np.concatenate(parts)

@@ -31,7 +31,8 @@ from probprop.inference.standardize import (
     standardizer_of,
 )
 
-_COPIES = 4  # of rows that are held, while they are put together and checked
+COPIES = 4
+"""Of rows that are held, while they are put together and checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,13 +170,14 @@ def dealt(
         The most rows to hold out.
     """
     budget = limit - RESERVED
-    looked = source.look(budget // _COPIES)
+    looked = source.look(budget // COPIES)
     n, likelihood = looked.n, looked.likelihood
+    most_test = min(most_test, budget // 8 // (8 * looked.n_columns))
     share = min(test_share, most_test / max(1, n))
     test = _Test(share, seed)
     n_outputs = likelihood.n_outputs if likelihood.standardises_target else 1
     shape = shape_of(n, looked.n_columns + n_outputs)
-    if looked.held is not None or _COPIES * shape.n_bytes <= budget:
+    if looked.held is not None or COPIES * shape.n_bytes <= budget:
         blocks = _same(source, looked) if looked.held is None else iter(looked.held)
         kept = [test.leave(block) for block in blocks if len(block.X)]
         yield Deal(_together(kept), likelihood, test.rows)
@@ -188,7 +190,7 @@ def dealt(
             left = test.leave(block)
             y_like = likelihood.encode(left.y)
             file.add(np.column_stack([left.X, y_like]).astype(np.float64, copy=False))
-        file.write()
+        file.finish()
         yield Deal(Dealt(file, looked.n_columns, likelihood, y_like[:0]), likelihood, test.rows)
 
 

@@ -68,7 +68,7 @@ def fit(
         The column, or the columns, of files to predict; all others are features. Rows without a
         target are left out.
     memory_limit : int, float or str, default=None
-        What the process may take, in bytes or as ``"2GB"``, at least 500 MB. None is half of the
+        What the process may take, in bytes or as ``"2GB"``, at least 700 MB. None is half of the
         memory of the machine. It decides whether rows are kept in memory, and nothing else about
         the result.
     checkpoint : str or path-like, default=None

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 MEGABYTE = 10**6
-RESERVED = 300 * MEGABYTE
-"""What Python, its libraries and one chunk of a table take before the first row is kept."""
-LEAST = 500 * MEGABYTE
+RESERVED = 500 * MEGABYTE
+"""What Python, its libraries and one chunk of a table take before a row is kept, as measured."""
+LEAST = 700 * MEGABYTE
 """The least limit: what is above `RESERVED` is for rows."""
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -30,7 +30,7 @@ PILE_BYTES = 4 << 20
 """What a pile should hold: a few are in memory at a time."""
 _MOST_PILES = 4096  # more would be written, and read again, in scraps
 _PILES_AT_A_TIME = 4
-_LEAST_WAITING = 1 << 20
+_LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
 
 
@@ -85,10 +85,12 @@ class Scratch:
 
     def __init__(self, file: IO[bytes], shape: Shape, seed: int, budget: int) -> None:
         self.shape = shape
-        self._most_waiting = max(_LEAST_WAITING, budget // 4)  # they are copied twice to be sorted
         self._file = file
         self._random = default_rng((seed, 0))
-        self._waiting: list[tuple[Array, FloatArray]] = []
+        n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
+        n_rows = min(shape.n, -(-n_bytes // (_CELL * shape.n_columns)))
+        self._waiting = np.empty((n_rows, shape.n_columns))
+        self._piles = np.empty(n_rows, np.int32)
         self._n_waiting = 0
         self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
         self.n = 0
@@ -98,27 +100,35 @@ class Scratch:
     def add(self, rows: FloatArray) -> None:
         """Deal rows, (n, n_columns), into piles."""
         drawn = self._random.random(len(rows))  # a number each: blocks of any size draw the same
-        pile = (drawn * self.shape.n_piles).astype(np.int32)
-        self._waiting.append((pile, rows))
-        self._n_waiting += rows.nbytes
+        piles = (drawn * self.shape.n_piles).astype(np.int32)
         self.n += len(rows)
-        if self._n_waiting >= self._most_waiting:
-            self.write()
+        done = 0
+        while done < len(rows):
+            start = self._n_waiting
+            n = min(len(rows) - done, len(self._piles) - start)
+            self._waiting[start : start + n] = rows[done : done + n]
+            self._piles[start : start + n] = piles[done : done + n]
+            self._n_waiting, done = start + n, done + n
+            if self._n_waiting == len(self._piles):
+                self.write()
 
     def write(self) -> None:
         """Write the rows that wait, pile after pile."""
-        if not self._waiting:
+        n, self._n_waiting = self._n_waiting, 0
+        if n == 0:
             return
-        pile = np.concatenate([each for each, _ in self._waiting])
-        rows = np.concatenate([each for _, each in self._waiting])
-        self._waiting, self._n_waiting = [], 0
-        order = np.argsort(pile, kind="stable")  # in a pile the rows keep their order
-        begins = np.searchsorted(pile[order], np.arange(self.shape.n_piles + 1))
+        piles = self._piles[:n]
+        order = np.argsort(piles, kind="stable")  # in a pile the rows keep their order
+        begins = np.searchsorted(piles[order], np.arange(self.shape.n_piles + 1))
         start = self._file.seek(0, os.SEEK_END)
         with _words_of_full_disk(self.shape):
-            self._file.write(np.ascontiguousarray(rows[order], np.float64).data)
-            self._file.flush()
+            _write_all(self._file, self._waiting[order])
         self._runs.append((start, begins))
+
+    def finish(self) -> None:
+        """Write what waits, and give back the memory for it."""
+        self.write()
+        self._waiting, self._piles = self._waiting[:0].copy(), self._piles[:0].copy()
 
     # ---- Reading
 
@@ -146,6 +156,12 @@ class Scratch:
         n_parts = self.shape.n_parts
         rows = np.concatenate([self.pile(k) for k in np.array_split(order, n_parts)[part]])
         return rows[default_rng((seed, n_iter, 1 + part)).permutation(len(rows))]
+
+
+def _write_all(file: IO[bytes], rows: FloatArray) -> None:
+    whole: Any = rows.data.cast("B")
+    while len(whole):
+        whole = whole[file.write(whole) :]  # a file without a buffer may take a part of it
 
 
 def _read_into(file: IO[bytes], rows: FloatArray) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop.cli.arguments import Dask, Data, Model
+from probprop.cli.arguments import Dask, DataFiles, Model
 from probprop.cli.cluster import predict_on_cluster
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
+from probprop.cli.large import input_paths
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_table_extension, holds_types, table_writer
 from probprop.cli.predicted import (
@@ -25,7 +27,7 @@ from probprop.cli.predicted import (
 from probprop.cli.tables import note_file
 
 if TYPE_CHECKING:
-    pass
+    from pandas import DataFrame
 
 PREDICT_EXAMPLES = """\b
 Examples:
@@ -39,7 +41,7 @@ _OUTPUT = "CSV, TSV or Parquet file."
 def predict(
     context: typer.Context,
     model: Model,
-    data: Data,
+    data: DataFiles,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
@@ -78,10 +80,10 @@ def predict(
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
     output = None if output == "-" else output
     check_table_extension(output)
-    check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    paths = input_paths(data)
+    check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
-    from probprop.table import iter_table
     from probprop.table.chunks import plan_chunks
     from probprop.table.model import takes_gaps
     from probprop.table.text import with_numbers
@@ -93,15 +95,17 @@ def predict(
             f"{model} predicts classes, which have no interval", param_hint="--level"
         )
     if dask is not None:
+        if len(data) > 1:
+            raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
         predict_on_cluster(
-            terminal, dask, table_model, data, output, 0.95 if level is None else level, columns
+            terminal, dask, table_model, data[0], output, 0.95 if level is None else level, columns
         )
         return
-    n_rows, chunk_rows = plan_chunks(data)
-    chunks = iter_table(data, chunk_rows=chunk_rows)
+    n_rows = [plan_chunks(path)[0] for path in paths]
+    chunks = _chunks(paths)
     first = next(chunks)
     added = added_columns(table_model)
-    check_not_there(data, added, first.columns)
+    check_not_there(paths[0], added, first.columns)
     written = chosen_columns(columns, [*map(str, first.columns), *added])
     note_file(terminal, first)
     kept = {*written}
@@ -111,13 +115,14 @@ def predict(
             f"columns the model does not use are kept as they are: {listed_names(ignored)}"
         )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
-    cells = first
+    cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
     with (
-        terminal.rows("predicting", n_rows) as advance,
+        terminal.rows("predicting", total) as advance,
         table_writer(output, decimal=decimal) as write,
     ):
         for cells in chain([first], chunks):
-            frame = with_numbers(cells, table_model.kinds, decimal, table_model.na)
+            own_sign = cells.attrs["decimal"]
+            frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
             predicted = predictions(frame, table_model, 0.95 if level is None else level)
             if holds_types(output):
                 write(pd.concat([frame, predicted], axis=1)[written])
@@ -139,3 +144,15 @@ def predict(
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
+
+
+def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
+    """Yield the rows of all files, whose columns must be those of the first."""
+    from probprop.table import iter_table
+    from probprop.table.chunks import plan_chunks
+
+    names: list[str] | None = None
+    for path in paths:
+        for frame in iter_table(path, chunk_rows=plan_chunks(path)[1], columns=names):
+            names = names or [*map(str, frame)]
+            yield frame

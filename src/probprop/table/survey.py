@@ -161,7 +161,8 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
             raise columns_absent(each.label, absent, each.names)
     kinds: dict[str, Kind] = {}
     for name in [*first.chosen, *(wanted.targets if wanted.classes else ())]:
-        kinds[name] = _one_kind(name, surveys)
+        held = {each.label: each.kinds[name] for each in surveys if name in each.kinds}
+        kinds[name] = one_kind(name, held)
     features = {name: kinds[name] for name in first.chosen}
     categories = {k: _categories(k, surveys) for k in features if features[k] == "text"}
     parts = {k: _varying(k, surveys) for k in features if features[k] == "date"}
@@ -175,12 +176,11 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
     return Columns(encoder, first.chosen, wanted, kind, np.array(classes, dtype))
 
 
-def _one_kind(name: str, surveys: Sequence[Survey]) -> Kind:
-    """Return what a column holds in all pieces."""
-    held = {each.label: each.kinds[name] for each in reversed(surveys) if name in each.kinds}
+def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
+    """Return what a column holds in all pieces, given what it holds in each, by label."""
     if not held:
         raise TableError(f"Column {name!r} has no value in any row: leave it out.")
-    label, kind = list(held.items())[-1]  # that of the first piece
+    label, kind = next(iter(held.items()))
     for other, its in held.items():
         if its != kind:
             raise TableError(
