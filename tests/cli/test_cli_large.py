@@ -240,7 +240,7 @@ print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
 def test_the_limit_holds_for_a_table_several_times_as_large(tmp_path: Path) -> None:
-    n, width, n_files = 100_000, 40, 10
+    n, width, n_files = 500_000, 40, 2  # each file is one row group
     X = RandomState(0).standard_normal((n, width))
     frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(width)])
     frame.assign(y=X[:, 0] - X[:, 1]).to_parquet("0.parquet", index=False)
