@@ -77,6 +77,20 @@ def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
     assert "2 classes, 2 networks" in err
 
 
+@pytest.mark.usefixtures("too_large")
+def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> None:
+    frame = homes().sort_values("new")
+    frame.assign(price=frame["new"].astype(int)).to_csv("homes.csv", index=False)
+    assert call(f"{FIT} -o large.pbp") == 1
+    assert "'price' is 0.0 in all of the first 90 rows" in capfd.readouterr().err
+    assert call(f"{FIT} --task classification -o large.pbp") == 0
+    frame.assign(price=np.arange(len(frame)) // 50).to_csv("homes.csv", index=False)
+    capfd.readouterr()
+    assert call(f"{FIT} -o large.pbp") == 1
+    assert "two different whole numbers in the first rows, but 12 in all" in capfd.readouterr().err
+    assert call(f"{FIT} --task regression -o large.pbp") == 0
+
+
 @pytest.mark.parametrize("option", ["--budget fast", "--weight area", "--report page.html"])
 @pytest.mark.usefixtures("too_large")
 def test_options_for_memory_are_refused(option: str, capfd: Captured) -> None:

@@ -19,6 +19,8 @@ from probprop.cli.tables import na_texts, nameless, note_file
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop.table.survey import Columns
+
 _MOST_TEST = 100_000  # rows held out: more would judge the model no better
 
 
@@ -113,7 +115,10 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
     unwanted = [*column_names(asked.drop or [], columns), *nameless(first, wanted, terminal)]
     if wanted is None:
         unwanted += _names_of_rows(terminal, first, {*targets, *unwanted})
-    of_classes = holds_classes(terminal, _known(first, targets), targets, asked.task)
+    known = _known(first, targets)
+    if asked.task == "auto":
+        _check_first_rows_say(known, targets)
+    of_classes = holds_classes(terminal, known, targets, asked.task)
     if of_classes:
         options.check_classes(targets[0])
     recipe = OneNetwork(options, of_classes, asked.seed, asked.missing)
@@ -138,6 +143,8 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
                     most_test=_MOST_TEST,
                 )
             )
+        if asked.task == "auto":
+            _check_first_rows_were_right(source.columns, targets)
         if source.n_without_target:
             names = ", ".join(repr(target) for target in targets)
             terminal.note(f"{plural(source.n_without_target, 'row')} without {names} left out")
@@ -185,6 +192,28 @@ def _known(first: DataFrame, targets: Sequence[str]) -> DataFrame:
     """Return the first rows that have a target, if any has."""
     there: Any = first[[name for name in targets if name in first]].notna().all(axis=1)
     return first[there] if there.any() else first
+
+
+def _check_first_rows_say(known: DataFrame, targets: Sequence[str]) -> None:
+    """Refuse to guess from rows that all have the same target, as those of sorted files do."""
+    for target in targets:
+        if target in known and known[target].nunique() == 1:
+            raise ValueError(
+                f"{target!r} is {known[target].iloc[0]} in all of the first "
+                f"{plural(len(known), 'row')}, so that nobody can tell a number from a class: give "
+                "--task regression or --task classification"
+            )
+
+
+def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]) -> None:
+    """Refuse two whole numbers in the first rows, taken for classes, that are many in all rows."""
+    if columns is None or columns.classes is None or columns.target_kind != "number":
+        return
+    if (n := len(columns.classes)) > 2:
+        raise ValueError(
+            f"{targets[0]!r} holds two different whole numbers in the first rows, but {n:,} in all "
+            "of them: give --task regression or --task classification"
+        )
 
 
 def _names_of_rows(terminal: Terminal, first: DataFrame, taken: set[str]) -> list[str]:

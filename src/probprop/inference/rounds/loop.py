@@ -48,9 +48,7 @@ class Setting:
     @property
     def quiet(self) -> int | None:
         """Epochs before the tails of the noise begin; None: they never do."""
-        if not self.plan.likelihood.learns_tail:
-            return None
-        return min(self.plan.quiet_epochs, self.n_epochs // 2)
+        return self.plan.quiet(self.n_epochs)
 
 
 @dataclass(frozen=True, eq=False)
