@@ -86,7 +86,8 @@ def fit_on_cluster(
 ) -> None:
     """Fit a network, or an ensemble, on Parquet files and save it."""
     with connected(terminal, address) as client:
-        from probprop.dask.fitting import prepare, table_model, train
+        from probprop.dask.fitting import table_model, train
+        from probprop.dask.preparing import prepare
         from probprop.dask.sources import frame_of, source_of
 
         source, _ = source_of(asked.data, None, asked.target)

@@ -10,7 +10,7 @@ from typing import Any
 from distributed import Client, default_client
 
 from probprop.inference.rounds.loop import MapShards
-from probprop.inference.rounds.shards import Shard, Work
+from probprop.inference.rounds.shards import HasParts, Work
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def on_cluster(client: Client, shards: Sequence[Any]) -> MapShards:
     came and make its tasks again, to the same bits.
     """
 
-    def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
+    def map_shards(call: Callable[[HasParts, Work], Any], works: Sequence[Work]) -> list[Any]:
         futures = [client.submit(call, shards[work.part.shard], work, pure=False) for work in works]
         results: list[Any] = client.gather(futures)
         return results

@@ -38,10 +38,13 @@ class Loaded:
         NaN where an entry is missing.
     y : ndarray of shape (n,) or (n, K)
         As the likelihood encodes them.
+    sizes : tuple of int
+        Rows of each of its pieces.
     """
 
     X: Array
     y: Array
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,8 @@ class Summary:
         Of the targets, or of the frequencies of the classes.
     digest : str
         Of all rows.
+    sizes : tuple of int
+        Rows of each of its pieces.
     """
 
     n: int
@@ -64,6 +69,7 @@ class Summary:
     y: Moments
     target: Moments
     digest: str
+    sizes: tuple[int, ...]
 
 
 def load_table(
@@ -76,7 +82,7 @@ def load_table(
             X, y = columns.encode(frame_of(piece, label))
             parts.append((X, likelihood.encode(y)))
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Loaded(X, y)
+    return Loaded(X, y, tuple(len(own) for _, own in parts))
 
 
 def load_blocks(
@@ -96,7 +102,8 @@ def load_blocks(
         if block.y.dtype.kind == "f" and not np.isfinite(block.y).all():
             raise ValueError(f"{label} of y contains NaN or infinity: leave out such rows.")
     X = np.concatenate([np.asarray(block.X, np.float64) for block in pieces])
-    return Loaded(X, likelihood.encode(np.concatenate([block.y for block in pieces])))
+    y = likelihood.encode(np.concatenate([block.y for block in pieces]))
+    return Loaded(X, y, tuple(len(block.X) for block in pieces))
 
 
 def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
@@ -108,7 +115,8 @@ def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
-    return Summary(n, measure(loaded.X), y_moments, target, digest([loaded.X, y]))
+    found = digest([loaded.X, y])
+    return Summary(n, measure(loaded.X), y_moments, target, found, loaded.sizes)
 
 
 def ready(loaded: Loaded, plan: Plan, standardizer: Standardizer, seed: int, shard: int) -> Shard:

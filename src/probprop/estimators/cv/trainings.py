@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
+from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
@@ -125,7 +126,7 @@ def advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Ru
     """Make more epochs of all that are running, in one call."""
     running = [runner for runner in runners if runner.is_running]
     runs = [run for runner in running for run in runner.runs]
-    made, interrupt = training.advance(runs, n_epochs, n_threads)
+    made, interrupt = sharing.advance(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
     following = iter(made)

@@ -16,12 +16,12 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, Records
 from probprop.inference.rounds.combining import Velocity, at_rest, combine
 from probprop.inference.rounds.schedule import Schedule
-from probprop.inference.rounds.shards import Shard, Work, absorb, absorb_rows, joined, take
+from probprop.inference.rounds.shards import HasParts, Work, absorb, absorb_rows, joined, take
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, ONCE_INFORMATIVE_RATIO
 from probprop.inference.threads import map_in_threads
 
-MapShards = Callable[[Callable[[Shard, Work], Any], Sequence[Work]], list[Any]]
+MapShards = Callable[[Callable[[HasParts, Work], Any], Sequence[Work]], list[Any]]
 """Calls a function with the shard of each work and the work itself, anywhere; the results come in
 the order of the works."""
 
@@ -94,10 +94,10 @@ class Step(NamedTuple):
     made: Epoch | None
 
 
-def in_threads(shards: Sequence[Shard], n_threads: int) -> MapShards:
+def in_threads(shards: Sequence[HasParts], n_threads: int) -> MapShards:
     """Return a map over shards of this process; the number of threads changes no bit."""
 
-    def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
+    def map_shards(call: Callable[[HasParts, Work], Any], works: Sequence[Work]) -> list[Any]:
         return map_in_threads(lambda work: call(shards[work.part.shard], work), works, n_threads)
 
     return map_shards
