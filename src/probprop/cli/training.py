@@ -205,8 +205,9 @@ def fit(
     features; predictions do not need them. Rows that are held out are judged, and new ones
     predicted, as if they had weight 1 and no known error.
 
-    With --dask the rows of many Parquet files are shared by the workers of a cluster. One network,
-    or --ensemble, is fitted on all rows, none is held out, and a worker that dies changes nothing.
+    With --dask the rows of many Parquet files are shared by the workers of a cluster, and one that
+    dies changes nothing. Settings are chosen on 20,000 rows, unless --fast or an option says
+    otherwise. At most 20,000 rows are held out, and the model is not fitted again on them.
 
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
@@ -215,7 +216,7 @@ def fit(
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
     reasons = [*options.given, *(["--error"] if error else [])]
-    reasons += ["--checkpoint"] if checkpoint is not None else []
+    reasons += ["--checkpoint"] if checkpoint is not None and dask is None else []
     check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
     check_range("--seed", seed, 0, 2**32 - 1)
@@ -227,9 +228,27 @@ def fit(
     check_destinations(outputs, {"DATA": data})
     check_replaces_model(output)
     if dask is not None:
-        left_out = {"--budget": budget, "--weight": weight, "--error": error, "--na": na}
-        cluster.check_options(left_out | {"--report": report})
-        asked = cluster.Asked(data, target, features, drop, task.value, missing.value, seed)
+        cluster.check_options({"--weight": weight, "--error": error, "--na": na})
+        if report is not None and test_fraction == 0.0:
+            raise typer.BadParameter(
+                "with --dask it is about rows held out, and --test-fraction 0 holds out none",
+                param_hint="--report",
+            )
+        asked = cluster.Asked(
+            data,
+            target,
+            features,
+            drop,
+            task.value,
+            missing.value,
+            seed,
+            fast,
+            budget,
+            test_fraction,
+            report,
+            static,
+            no_rows,
+        )
         cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
         return
     check_resumes_one(checkpoint, ensemble)
