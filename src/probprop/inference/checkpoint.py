@@ -25,7 +25,7 @@ from probprop.inference.rounds.loop import State
 
 _Path = str | os.PathLike[str]
 
-_FORMAT = "probprop checkpoint 1"
+_FORMAT = "probprop checkpoint 2"
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
 _BLOCK = 1 << 16  # rows that are hashed at a time
@@ -165,6 +165,7 @@ def _write(path: _Path, origin: Origin, checkpoint: Checkpoint) -> None:
         "n_iter": state.n_iter,
         "n_round": state.n_round,
         "log_Z_sum": state.log_Z_sum,
+        "n_held": state.n_held,
         "log_evidence": checkpoint.log_evidence,
         "history": [list(epoch) for epoch in checkpoint.history],
         "generator": checkpoint.generator,
@@ -221,6 +222,7 @@ def _rebuilt(about: dict[str, Any], arrays: dict[str, Array]) -> Checkpoint:
         about["n_round"],
         about["log_Z_sum"],
         arrays["counts"],
+        about["n_held"],
     )
     history = [_epoch(values) for values in about["history"]]
     return Checkpoint(state, history, about["log_evidence"], about["generator"])

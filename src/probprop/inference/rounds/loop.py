@@ -70,6 +70,8 @@ class State:
         Of the epoch under way, standardised.
     counts : ndarray of shape (4,)
         Of the epoch under way, as in `Records`.
+    n_held : int
+        Of the epoch under way, as in `Combined`.
     """
 
     posterior: Posterior
@@ -78,6 +80,7 @@ class State:
     n_round: int = 0
     log_Z_sum: float = 0.0
     counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
+    n_held: int = 0
 
 
 class Step(NamedTuple):
@@ -130,9 +133,9 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
         absorbed = [absorb_rows(rows, works[0])]
     else:
         absorbed = map_shards(absorb, works)
-    posterior, velocity, n_undone = combine(state.posterior, absorbed, state.velocity)
+    posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
     counts = state.counts + sum(each.counts for each in absorbed)
-    counts[0] += n_undone
+    n_held += state.n_held
     if warm_up:
         velocity = at_rest(posterior)
     n_blocks = setting.plan.n_blocks(schedule.n)
@@ -143,9 +146,10 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
     log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in absorbed)
     if end < 1.0:
         n_round = state.n_round + 1
-        return Step(State(posterior, velocity, state.n_iter, n_round, log_Z_sum, counts), None)
+        so_far = (n_round, log_Z_sum, counts, n_held)
+        return Step(State(posterior, velocity, state.n_iter, *so_far), None)
     epoch = _epoch(setting, posterior, n_iter, log_Z_sum, counts)
-    return Step(State(posterior, velocity, n_iter), epoch)
+    return Step(State(posterior, velocity, n_iter), epoch._replace(n_held=n_held))
 
 
 def _works(setting: Setting, state: State, share: float) -> list[Work]:
