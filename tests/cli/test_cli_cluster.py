@@ -12,7 +12,7 @@ from dask_clusters import in_files, processes, table
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.dask import fit, predict
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import candidates, sharing
 
 
 def run(*arguments: str) -> int:
@@ -95,5 +95,27 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert out.read_bytes() == first
     assert run(*command, "--seed", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
-    assert run(*command, "--ensemble", "2", "-o", str(out)) == 2
-    assert "--ensemble fits several at the same time" in capfd.readouterr().err
+    several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
+    assert run(*several, "--ensemble", "2", "-o", str(out)) == 0
+    assert {path.name for path in tmp_path.glob("s*")} == {
+        f"s{judged}.{i}" for judged in ("", ".judged") for i in (0, 1)
+    }
+
+
+def test_a_comparison_goes_on_from_its_checkpoint(
+    tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
+    table(300).to_csv(data, index=False)
+    command = ["fit", str(data), "--target", "y", "--checkpoint", str(kept), "-o", str(out)]
+    assert run(*command, "--budget", "fast") == 0
+    first = out.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
+    monkeypatch.setattr(sharing, "advance", None)  # nothing is trained again
+    assert run(*command, "--budget", "fast") == 0
+    assert out.read_bytes() == first
+    assert run(*command, "--budget", "fast", "--seed", "1") == 1
+    assert "random_state was 0 and is 1" in capfd.readouterr().err
+    assert run(*command, "--budget", "5") == 2
+    assert "depends on the machine" in " ".join(capfd.readouterr().err.split())

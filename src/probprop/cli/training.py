@@ -40,7 +40,7 @@ from probprop.cli.recipes import (
     TailOption,
     budget_of,
     check_no_budget,
-    check_resumes_one,
+    check_no_seconds,
     takes_one_network,
 )
 from probprop.cli.reporting import check_page_options, plan_report
@@ -216,9 +216,9 @@ def fit(
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
     reasons = [*options.given, *(["--error"] if error else [])]
-    reasons += ["--checkpoint"] if checkpoint is not None and dask is None else []
     check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
+    check_no_seconds(checkpoint, seconds)
     check_range("--seed", seed, 0, 2**32 - 1)
     if not 0.0 <= test_fraction < 1.0:
         raise typer.BadParameter(
@@ -251,7 +251,6 @@ def fit(
         )
         cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
         return
-    check_resumes_one(checkpoint, ensemble)
     from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model, read_table
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing

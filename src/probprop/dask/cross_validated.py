@@ -31,7 +31,7 @@ from probprop.dask.folds import (
     sample_sizes,
 )
 from probprop.dask.preparing import Prepared
-from probprop.estimators.checkpoints import settings_of
+from probprop.estimators.checkpoints import check_seed, settings_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
     Budget,
@@ -41,6 +41,7 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.progress import progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice, Runner
@@ -77,11 +78,8 @@ def check_cross_validated(estimator: PBPEstimatorCV, checkpoint: _Path | None) -
             f"not {type(estimator.cv).__name__}."
         )
     check_int("cv", estimator.cv, 2)
-    if checkpoint is not None and not isinstance(estimator.random_state, int | np.integer):
-        raise ValueError(
-            "with checkpoint, random_state must be an int, so that the same call deals the same "
-            f"folds again. Got {estimator.random_state!r}."
-        )
+    if checkpoint is not None:
+        check_seed(estimator.random_state)
 
 
 def fit_cross_validated(
@@ -111,7 +109,11 @@ def fit_cross_validated(
         judge_of(model, prepared.likelihood),
         marginalize=model.missing == "marginalize",
     )
-    with progress(model.verbose, callback) as report:
+    if checkpoint is not None:
+        path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y)
+        journal = journal_of(path, model, arrays, folds, read_budget(model.budget))
+        contest = replace(contest, journal=journal)
+    with progress(model.verbose, callback) as report, written_at_the_end(contest.journal):
         choice = _choice(
             prepared, model, contest, seed, lambda share: report(_SHARE_OF_CHOICE * share)
         )

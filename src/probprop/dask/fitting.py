@@ -81,7 +81,8 @@ def fit(
     checkpoint : str or path-like, default=None
         A file for the state of the training, written after a round, at most once a second. The
         same call goes on from it to the same bits; other data or settings are refused. That of
-        each member of an ensemble, or of each fold, has its number appended.
+        each member of an ensemble, or of each fold, has its number appended; that of a choice,
+        which takes no `budget` in seconds then, the word choice.
     callback : callable, default=None
         Called with the `Epoch` after each pass; returning True stops the fit there. That of a
         cross-validated estimator is called with the share of the work that is done.

@@ -74,10 +74,8 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
         n_guarded += epoch.n_guarded
         n_skipped += epoch.n_skipped_points
         n_held += epoch.n_held
-    if not (
-        n_undone or n_guarded or n_skipped or n_held
-    ):  # nearly always, and a stream calls for every row
-        return
+    if not (n_undone or n_guarded or n_skipped or n_held):
+        return  # nearly always, and a stream calls for every row
     of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
     many = n_undone > of_weights or n_held > of_weights
     many |= n_guarded > WORTH_TELLING * n_points

@@ -28,6 +28,7 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.progress import progress
 from probprop.estimators.cv.race import Race
@@ -104,6 +105,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         groups: ArrayLike | None = None,
         callback: Callable[[float], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
@@ -122,6 +124,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             splitter that knows groups.
         callback : callable, default=None
             Called now and then with the share of the work that is done, above 0 and at most 1.
+        checkpoint : str or path-like, default=None
+            A file for what the networks of all candidates and folds have reached, written after
+            some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
+            the same bits as without the break; other data, other parameters or another version of
+            probprop are refused. `random_state` has to be an int and `budget` a name.
 
         Returns
         -------
@@ -133,7 +140,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        epochs = self._start_afresh(Given(X, y, sample_weight), groups, callback=callback)
+        given = Given(X, y, sample_weight)
+        epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
@@ -143,6 +151,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         callback: Callable[[float], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
@@ -153,7 +162,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
             )
         with as_it_was_on_failure(self):
-            found = self._fit(given, groups, classes, budget, callback)
+            found = self._fit(given, groups, classes, budget, callback, checkpoint)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -190,11 +199,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         classes: ArrayLike | None,
         budget: Budget,
         callback: Callable[[float], object] | None,
+        checkpoint: str | os.PathLike[str] | None,
     ) -> Race:
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
         contest = self._contest(data, judge, partition)
+        if checkpoint is not None:
+            folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
+            journal = journal_of(checkpoint, self, arrays, folds, budget)
+            contest = replace(contest, journal=journal)
         candidates = read_candidates(
             self.candidates,
             self.budget,
@@ -203,7 +217,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             contest.encodings.bins_that_fit,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        with progress(self.verbose, callback) as report:
+        with progress(self.verbose, callback) as report, written_at_the_end(contest.journal):
             found, calibrated = Search(
                 contest,
                 budget,

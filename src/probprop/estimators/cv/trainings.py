@@ -13,6 +13,7 @@ from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.journal import Journal
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
 from probprop.inference import training
@@ -43,6 +44,8 @@ class Contest:
         How many of the folds the race is run on; only the winner learns the others. None: all.
     again : sequence of Fold, default=()
         Another partition of the rows, which only the winner learns too.
+    journal : Journal, default=None
+        Has what trainings reached, in a file; None: there is none.
     """
 
     encodings: Encodings
@@ -53,6 +56,7 @@ class Contest:
     marginalize: bool = False
     n_first: int | None = None
     again: Sequence[Fold] = ()
+    journal: Journal | None = None
 
     @property
     def first(self) -> Sequence[Fold]:
@@ -122,11 +126,14 @@ def _begin(
     return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
 
 
-def advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
-    """Make more epochs of all that are running, in one call."""
+def advance(
+    runners: Sequence[Runner], n_epochs: int, n_threads: int, journal: Journal | None = None
+) -> list[Runner]:
+    """Make more epochs of all that are running, in one call, or find them in the journal."""
     running = [runner for runner in runners if runner.is_running]
     runs = [run for runner in running for run in runner.runs]
-    made, interrupt = sharing.advance(runs, n_epochs, n_threads)
+    step = sharing.advance if journal is None else journal.advance
+    made, interrupt = step(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
     following = iter(made)
