@@ -28,7 +28,7 @@ _Path = str | os.PathLike[str]
 _FORMAT = "probprop checkpoint 2"
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
-_TIMES_BETWEEN = 20.0  # as long as a write took: nor are those of many networks
+_TIMES_AS_LONG = 20.0  # as a write took, if that is more: nor are those of many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
 
@@ -137,7 +137,7 @@ class CheckpointFile:
             start = time.monotonic()
             _write(self.path, self.origin, self._waiting)
             end = time.monotonic()
-            between = max(_SECONDS_BETWEEN, _TIMES_BETWEEN * (end - start))
+            between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
 
     def _check(self, about: dict[str, Any]) -> None:

@@ -24,7 +24,6 @@ from probprop.inference.posterior import flat
 @pytest.fixture(autouse=True)
 def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr(module, "_TIMES_BETWEEN", 0.0)
 
 
 class Stop(Exception):
@@ -170,7 +169,7 @@ sys.path.insert(0, sys.argv[2])
 from cv_models import X, Y, small
 from probprop.estimators.cv import sharing
 from probprop.inference import checkpoint, posterior
-checkpoint._SECONDS_BETWEEN = checkpoint._TIMES_BETWEEN = 0.0
+checkpoint._SECONDS_BETWEEN = 0.0
 advance = sharing.advance
 def said(*arguments):
     print("step", flush=True)
