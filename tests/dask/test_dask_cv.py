@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
 from probprop.dask import cross_validated, fit
 from probprop.dask.folds import Dealt
 from probprop.estimators.cv import candidates
+from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
 from probprop.table import TableModel
 
@@ -189,3 +192,60 @@ def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path)
         small(random_state=None),
         checkpoint=tmp_path / "run",
     )
+
+
+def test_a_choice_and_its_networks_go_on_from_their_checkpoints(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN", 0.0)
+    pattern = in_files(table(600), tmp_path / "rows", n_files=2)
+
+    class Stop(Exception):
+        pass
+
+    def fitted(stop_at: float, path: Path | None) -> Any:
+        def stop(share: float) -> None:
+            if share > stop_at:
+                raise Stop
+
+        options = {"n_shards": 2, "rounds": 2, "checkpoint": path, "callback": stop}
+        return fit(small(), pattern, target="y", client=client, **options)
+
+    never_stopped = fitted(2.0, None)
+    for share in (0.2, 0.6, 0.9):
+        with pytest.raises(Stop):
+            fitted(share, tmp_path / "run")
+    resumed = fitted(2.0, tmp_path / "run")
+    assert bits(resumed) == bits(never_stopped)
+    assert repr(resumed.calibration_) == repr(never_stopped.calibration_)
+    names = {path.name for path in tmp_path.glob("run*")}
+    assert {"run.choice", "run.0.8", "run.1.16"} <= names
+    with pytest.raises(checkpoint.CheckpointError, match="random_state was 0 and is 1"):
+        fit(
+            small(random_state=1),
+            pattern,
+            target="y",
+            client=client,
+            n_shards=2,
+            checkpoint=tmp_path / "run",
+        )
+
+
+def test_workers_killed_in_the_choice_and_in_the_rounds_change_nothing(tmp_path: Path) -> None:
+    pattern = in_files(table(600), tmp_path / "rows", n_files=2)
+    with processes(2) as own:
+        killed: list[float] = []
+
+        def kill(share: float) -> None:
+            """Kill one worker in the choice, which is 0.3 of the work, and one after it."""
+            if len(killed) < 2 and share > 0.6 * len(killed):
+                os.kill(next(iter(own.run(os.getpid).values())), signal.SIGKILL)
+                killed.append(share)
+
+        options = {"target": "y", "client": own, "n_shards": 2, "rounds": 2}
+        undisturbed = fit(small(), pattern, **options)
+        disturbed = fit(small(), pattern, callback=kill, **options)
+    assert len(killed) == 2
+    assert killed[0] < 0.3 < killed[1]
+    assert bits(disturbed) == bits(undisturbed)
+    assert repr(disturbed.calibration_) == repr(undisturbed.calibration_)

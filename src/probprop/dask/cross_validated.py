@@ -14,12 +14,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs, parallel_config
+from joblib import effective_n_jobs
 from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop.dask.clients import on_cluster
+from probprop.dask.clients import Trainings, on_cluster
 from probprop.dask.folds import (
     Dealt,
     Drawn,
@@ -109,11 +109,15 @@ def fit_cross_validated(
         judge_of(model, prepared.likelihood),
         marginalize=model.missing == "marginalize",
     )
+    budget, journal = read_budget(model.budget), None
+    # Seconds of a budget are those of this process.
+    step = None if budget.seconds is not None else Trainings(prepared.client).advance
     if checkpoint is not None:
         path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y)
-        journal = journal_of(path, model, arrays, folds, read_budget(model.budget))
-        contest = replace(contest, journal=journal)
-    with progress(model.verbose, callback) as report, written_at_the_end(contest.journal):
+        journal = journal_of(path, model, arrays, folds, budget, step)
+        step = journal.advance
+    contest = replace(contest, step=step)
+    with progress(model.verbose, callback) as report, written_at_the_end(journal):
         choice = _choice(
             prepared, model, contest, seed, lambda share: report(_SHARE_OF_CHOICE * share)
         )
@@ -122,7 +126,7 @@ def fit_cross_validated(
         rest = 1.0 - _SHARE_OF_CHOICE
         check, why = _train(
             networks,
-            read_budget(model.budget),
+            budget,
             files,
             lambda share: report(_SHARE_OF_CHOICE + rest * share),
         )
@@ -161,7 +165,7 @@ def _sample(prepared: Prepared, dealt: Dealt) -> Drawn:
 def _choice(
     prepared: Prepared, model: Any, contest: Contest, seed: int, report: Report
 ) -> CVChoice:
-    """Run the race on the sample: its trainings are tasks, unless seconds are counted here."""
+    """Run the race on the sample."""
     budget, n = read_budget(model.budget), len(contest.y)
     usual = contest.judge.usual
     bins_that_fit = contest.encodings.bins_that_fit
@@ -181,11 +185,7 @@ def _choice(
         n_threads=effective_n_jobs(model.n_jobs),
         report=report,
     )
-    if budget.seconds is not None:
-        found = search.best_of(candidates)
-    else:
-        with parallel_config("dask", client=prepared.client):
-            found = search.best_of(candidates)
+    found = search.best_of(candidates)
     if found.race.interrupted:
         raise KeyboardInterrupt
     return found.race.choice

@@ -205,10 +205,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
         contest = self._contest(data, judge, partition)
+        journal = None
         if checkpoint is not None:
             folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
             journal = journal_of(checkpoint, self, arrays, folds, budget)
-            contest = replace(contest, journal=journal)
+            contest = replace(contest, step=journal.advance)
         candidates = read_candidates(
             self.candidates,
             self.budget,
@@ -217,7 +218,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             contest.encodings.bins_that_fit,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        with progress(self.verbose, callback) as report, written_at_the_end(contest.journal):
+        with progress(self.verbose, callback) as report, written_at_the_end(journal):
             found, calibrated = Search(
                 contest,
                 budget,

@@ -17,6 +17,7 @@ from probprop.estimators.checkpoints import check_seed, generator_of, settings_o
 from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget
 from probprop.estimators.cv.folds import Fold
+from probprop.estimators.cv.sharing import Step
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
 from probprop.inference.rounds.loop import State
 from probprop.inference.training import Run
@@ -35,10 +36,12 @@ class Journal:
     file : CheckpointFile
     budget : Budget
         Its checks are the epochs after which candidates are compared.
+    step : callable, default=None
+        Makes the epochs that are not in the file; None is `sharing.advance`.
     """
 
-    def __init__(self, file: CheckpointFile, budget: Budget) -> None:
-        self._file, self._checks = file, {*budget.checks}
+    def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None = None) -> None:
+        self._file, self._checks, self._step = file, {*budget.checks}, step
         self._steps: dict[int, list[Checkpoint]] = {}
         for found in file.read_all():
             self._steps.setdefault(int(found.label), []).append(found)
@@ -55,7 +58,7 @@ class Journal:
             return made, None
         if step <= self._last:  # a later one has these epochs too
             return [run._replace(made=[]) for run in runs], None
-        made, interrupt = sharing.advance(runs, n_epochs, n_threads)
+        made, interrupt = (self._step or sharing.advance)(runs, n_epochs, n_threads)
         if interrupt is None:
             self._keep(step, made)
         return made, interrupt
@@ -87,6 +90,7 @@ def journal_of(
     arrays: Sequence[Array | None],
     folds: Sequence[Fold],
     budget: Budget,
+    step: Step | None = None,
 ) -> Journal:
     """Return the journal of a race with the parameters of a model, on these rows and folds.
 
@@ -100,7 +104,7 @@ def journal_of(
         )
     of_folds = [rows for fold in folds for rows in (fold.train, fold.test)]
     origin = Origin(digest([*arrays, *of_folds]), settings_of(model))
-    return Journal(CheckpointFile(path, origin), budget)
+    return Journal(CheckpointFile(path, origin), budget, step)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from joblib import Parallel, delayed
 from joblib.parallel import BACKENDS, get_active_backend
@@ -10,6 +10,9 @@ from joblib.parallel import BACKENDS, get_active_backend
 from probprop._types import Array, FloatArray
 from probprop.inference import training
 from probprop.inference.training import Run
+
+Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
+"""Makes so many epochs of every training, with so many threads, and says what ended them early."""
 
 _OF_THIS_MACHINE = ("loky", "multiprocessing", "sequential", "threading")
 
@@ -40,14 +43,14 @@ def advance(
         return training.advance(runs, n_epochs, n_threads)
     # Arrays that are arguments of their own go to the workers once, however many runs share them.
     tasks = (
-        delayed(_advanced)(_without_rows(run), n_epochs, run.X, run.X_var, run.y, run.weights)
+        delayed(advanced)(without_rows(run), n_epochs, run.X, run.X_var, run.y, run.weights)
         for run in runs
     )
     made = Parallel(n_jobs=-1, batch_size=1)(tasks)
-    return [_with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
+    return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
 
 
-def _advanced(
+def advanced(
     run: Run,
     n_epochs: int,
     X: Array,
@@ -60,12 +63,14 @@ def _advanced(
     (run,), interrupt = training.advance([run], n_epochs)
     if interrupt is not None:
         raise interrupt
-    return _without_rows(run)
+    return without_rows(run)
 
 
-def _without_rows(run: Run) -> Run:
+def without_rows(run: Run) -> Run:
+    """Return a training as it goes over a network: its rows go on their own."""
     return run._replace(X=run.X[:0], X_var=None, y=run.y[:0], weights=None)
 
 
-def _with_rows_of(run: Run, before: Run) -> Run:
+def with_rows_of(run: Run, before: Run) -> Run:
+    """Return a training that came back, with the rows that it had."""
     return run._replace(X=before.X, X_var=before.X_var, y=before.y, weights=before.weights)

@@ -13,9 +13,9 @@ from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.journal import Journal
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
+from probprop.estimators.cv.sharing import Step
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
@@ -44,8 +44,8 @@ class Contest:
         How many of the folds the race is run on; only the winner learns the others. None: all.
     again : sequence of Fold, default=()
         Another partition of the rows, which only the winner learns too.
-    journal : Journal, default=None
-        Has what trainings reached, in a file; None: there is none.
+    step : callable, default=None
+        Makes epochs of trainings, as `sharing.advance` does, which it is by default.
     """
 
     encodings: Encodings
@@ -56,7 +56,7 @@ class Contest:
     marginalize: bool = False
     n_first: int | None = None
     again: Sequence[Fold] = ()
-    journal: Journal | None = None
+    step: Step | None = None
 
     @property
     def first(self) -> Sequence[Fold]:
@@ -127,13 +127,12 @@ def _begin(
 
 
 def advance(
-    runners: Sequence[Runner], n_epochs: int, n_threads: int, journal: Journal | None = None
+    runners: Sequence[Runner], n_epochs: int, n_threads: int, step: Step | None = None
 ) -> list[Runner]:
-    """Make more epochs of all that are running, in one call, or find them in the journal."""
+    """Make more epochs of all that are running, in one call."""
     running = [runner for runner in runners if runner.is_running]
     runs = [run for runner in running for run in runner.runs]
-    step = sharing.advance if journal is None else journal.advance
-    made, interrupt = step(runs, n_epochs, n_threads)
+    made, interrupt = (step or sharing.advance)(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
     following = iter(made)
