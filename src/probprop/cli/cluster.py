@@ -59,12 +59,19 @@ class Asked(NamedTuple):
     no_rows: bool
 
 
+_INSTEAD = {
+    "--weight": "drop that column, or fit on one machine, which weighs rows",
+    "--error": "drop that column, or fit on one machine, which knows errors of targets",
+    "--na": "write those cells empty in the Parquet files, whose types are taken as they are",
+}
+
+
 def check_options(given: Mapping[str, object]) -> None:
-    """Refuse options that are not for a cluster."""
+    """Refuse options that are not for a cluster, and say what to do instead."""
     for option, value in given.items():
         if value:
             raise typer.BadParameter(
-                "with --dask it is not there yet: leave one of the two out", param_hint=option
+                f"--dask fits without it: {_INSTEAD[option]}", param_hint=option
             )
 
 
