@@ -75,7 +75,6 @@ def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
 def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
     page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0"]
     for option, words in (
-        (["--weight", "w"], "--dask fits without it: drop that column, or fit on one machine"),
         (["--na", "-999"], "write those cells empty in the Parquet files"),
         (["--budget", "good", "--fast"], "with --fast one network is fitted"),
         (page, "--test-fraction 0 holds out none"),

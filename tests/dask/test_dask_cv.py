@@ -153,6 +153,18 @@ def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
     assert second[0] != second[1]
 
 
+def test_weights_count_in_networks_and_in_calibration(client: Client, tmp_path: Path) -> None:
+    frame = table(800).assign(w=np.arange(800) % 3)
+    pattern = in_files(frame, tmp_path / "rows", n_files=2)
+    only = [Candidate(hidden=(8,), noise="constant")]
+    options = {"target": "y", "client": client, "n_shards": 2, "rounds": 2}
+    model = fit(small(candidates=only), pattern, weight="w", **options)
+    kept = frame[frame["w"] > 0]
+    assert model.n_samples_seen_ == len(kept)
+    assert model.calibration_.n_rows == kept["w"].sum()
+    assert model.n_features_in_ == 3
+
+
 def test_classes_text_and_gaps_become_a_table_model(client: Client, tmp_path: Path) -> None:
     frame = table(1200)
     frame["kind"] = np.where(frame["a"] > 0.0, "warm", "cold")

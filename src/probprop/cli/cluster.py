@@ -48,6 +48,8 @@ class Asked(NamedTuple):
     target: list[str]
     features: list[str] | None
     drop: list[str] | None
+    weight: str | None
+    error: list[str] | None
     task: str
     missing: str
     seed: int
@@ -60,8 +62,6 @@ class Asked(NamedTuple):
 
 
 _INSTEAD = {
-    "--weight": "drop that column, or fit on one machine, which weighs rows",
-    "--error": "drop that column, or fit on one machine, which knows errors of targets",
     "--na": "write those cells empty in the Parquet files, whose types are taken as they are",
 }
 
@@ -111,6 +111,7 @@ def fit_on_cluster(
         from probprop.dask.holding_out import hold_out
         from probprop.dask.preparing import prepare
         from probprop.dask.sources import frame_of, source_of
+        from probprop.table.counting import Counting
 
         source, _ = source_of(asked.data, None, asked.target)
         first = frame_of(source.pieces[0], source.labels[0])
@@ -128,6 +129,7 @@ def fit_on_cluster(
             targets,
             features=column_names(asked.features, columns) if asked.features else None,
             drop=column_names(asked.drop or [], columns),
+            counting=Counting(asked.weight, tuple(column_names(asked.error or [], columns))),
         )
         test = None
         if asked.test_fraction > 0.0:
@@ -137,7 +139,7 @@ def fit_on_cluster(
         with recipe.progress(terminal, f"fitting {plural(n_rows, 'row')} in {shards}") as callback:
             fitted = train(prepared, estimator, None, checkpoint, callback)
     assert prepared.columns is not None  # files have names
-    model = table_model(fitted, prepared.columns)
+    model = table_model(fitted, prepared.columns, prepared.counting)
     for line in recipe.choice(fitted).splitlines():
         terminal.say(line)
     if test is not None:
@@ -162,7 +164,8 @@ def _recipe(
     terminal: Terminal, asked: Asked, options: NetworkOptions, n_targets: int, *, of_classes: bool
 ) -> Recipe:
     """Return what is fitted: settings that are chosen, or one network."""
-    reasons = [*options.given, *(["several targets"] if n_targets > 1 else [])]
+    reasons = [*options.given, *(["--error"] if asked.error else [])]
+    reasons += ["several targets"] if n_targets > 1 else []
     if takes_one_network(terminal, reasons, fast=asked.fast, budget=asked.budget):
         return OneNetwork(options, of_classes, asked.seed, asked.missing)
     return Choosing(budget_of(asked.budget), of_classes, asked.seed, asked.missing)

@@ -228,7 +228,7 @@ def fit(
     check_destinations(outputs, {"DATA": data})
     check_replaces_model(output)
     if dask is not None:
-        cluster.check_options({"--weight": weight, "--error": error, "--na": na})
+        cluster.check_options({"--na": na})
         if report is not None and test_fraction == 0.0:
             raise typer.BadParameter(
                 "with --dask it is about rows held out, and --test-fraction 0 holds out none",
@@ -239,6 +239,8 @@ def fit(
             target,
             features,
             drop,
+            weight,
+            error,
             task.value,
             missing.value,
             seed,

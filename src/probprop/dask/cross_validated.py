@@ -107,13 +107,14 @@ def fit_cross_validated(
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
+        None if prepared.counting.weight is None else sample.weights,
         marginalize=model.missing == "marginalize",
     )
     budget, journal = read_budget(model.budget), None
     # Seconds of a budget are those of this process.
     step = None if budget.seconds is not None else Trainings(prepared.client).advance
     if checkpoint is not None:
-        path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y)
+        path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y, contest.weights)
         journal = journal_of(path, model, arrays, folds, budget, step)
         step = journal.advance
     contest = replace(contest, step=step)
@@ -351,7 +352,7 @@ def _train(
         gain = None if best is None else check.log_p - best.log_p
         if best is None or check.score > best.score:
             best = check
-        if gain is not None and not is_clear(gain, None):
+        if gain is not None and not is_clear(gain, networks.sample.weights):
             return best, f"without a clear gain after {start} epochs"
     assert best is not None
     return best, "to the end"

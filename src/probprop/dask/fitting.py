@@ -36,7 +36,9 @@ from probprop.inference.rounds.loop import Setting, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
 from probprop.inference.standardize import check_target_scale
 from probprop.inference.training import Fitted
+from probprop.table.counting import Counting
 from probprop.table.model import TableModel
+from probprop.table.names import target_names
 
 _Path = str | os.PathLike[str]
 
@@ -47,6 +49,8 @@ def fit(
     y: Any = None,
     *,
     target: str | Sequence[str] | None = None,
+    weight: str | None = None,
+    error: str | Sequence[str] = (),
     client: Client | None = None,
     n_shards: int | None = None,
     rounds: int | None = None,
@@ -70,6 +74,12 @@ def fit(
         The targets, of an array or a frame without them.
     target : str or sequence of str, default=None
         The column, or the columns, of X to predict; all others are features.
+    weight : str, default=None
+        The column of X with the weights of the rows, 0 or more: `sample_weight` of the estimators.
+        Rows of weight 0 are left out.
+    error : str or sequence of str, default=()
+        The column of X with the known standard deviations of the target, one for each target:
+        `y_std` of `PBPRegressor`.
     client : distributed.Client, default=None
         None takes the current one; without any, a local cluster is started for this call.
     n_shards : int, default=None
@@ -123,22 +133,25 @@ def fit(
         if value is not None:
             check_int(name, value, 1)
     source, targets = source_of(X, y, target)
+    counting = Counting(weight, tuple(target_names(error)))
+    if counting.names and source.has_arrays:
+        raise TypeError("weight and error are columns of a frame or of files, not of an array X.")
     with client_or_local(client) as found:
-        prepared = prepare(found, estimator, source, targets, n_shards=n_shards)
+        prepared = prepare(found, estimator, source, targets, n_shards=n_shards, counting=counting)
         model: Any = train(prepared, estimator, rounds, checkpoint, callback)
     columns = prepared.columns
     if columns is not None and {*columns.encoder.kinds.values()} != {"number"}:
-        return table_model(model, columns)
+        return table_model(model, columns, counting)
     if columns is not None:
         model.feature_names_in_ = np.array(columns.encoder.names, object)
     return model  # type: ignore[no-any-return]
 
 
-def table_model(model: Estimator, columns: Columns) -> TableModel:
+def table_model(model: Estimator, columns: Columns, counting: Counting) -> TableModel:
     """Return a fitted estimator with the columns of its table."""
     targets = list(columns.wanted.targets)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(model, columns.encoder, columns.features, predicted)
+    return TableModel(model, columns.encoder, columns.features, predicted, counting)
 
 
 def train(

@@ -65,18 +65,21 @@ class Drawn(NamedTuple):
         Of each row.
     row : ndarray of int
         Their places in the shard, or among all rows.
+    weights : ndarray of shape (n,)
     """
 
     X: Array
     y: Array
     fold: Array
     row: Array
+    weights: Array
 
 
 def draw(loaded: Loaded, dealt: Dealt, shard: int, n: int) -> Drawn:
     """Draw n rows of a shard."""
     rows = dealt.order(shard, len(loaded.y))[:n]
-    return Drawn(loaded.X[rows], loaded.y[rows], np.arange(n) % dealt.n_folds, rows)
+    weights = np.ones(n) if loaded.weights is None else loaded.weights[rows]
+    return Drawn(loaded.X[rows], loaded.y[rows], np.arange(n) % dealt.n_folds, rows, weights)
 
 
 def sample_sizes(sizes: Sequence[int], n: int) -> list[int]:
@@ -173,7 +176,8 @@ class FoldShard:
         """Return the rows that are absorbed in one round."""
         rows, view = self.order[part.places(len(self.order))], self.view
         entries, X_var = features(view.plan, self.standardizer, Inputs(view.X(self.loaded.X[rows])))
-        return Rows(entries, X_var, view.y(self.loaded.y[rows]))
+        weights = None if self.loaded.weights is None else self.loaded.weights[rows]
+        return Rows(entries, X_var, view.y(self.loaded.y[rows]), weights)
 
 
 def fold_shard(

@@ -16,6 +16,7 @@ from probprop.dask.preparing import Prepared
 from probprop.dask.shards import Loaded, summarise
 from probprop.dask.sources import Source, frame_of
 from probprop.inference.rounds.schedule import shard_order
+from probprop.table.counting import Counting
 
 MOST = 20_000
 """Rows that are held out at most: as many say how good a fit is to a hundredth."""
@@ -49,7 +50,7 @@ def hold_out(
     ]
     frames = client.gather(
         [
-            source.submit(client, partial(rows_at, places=own), which)
+            source.submit(client, partial(rows_at, counting=prepared.counting, places=own), which)
             for own, which in zip(places, source.shares(len(sizes)), strict=True)
         ]
     )
@@ -65,11 +66,13 @@ def hold_out(
     return replace(prepared, loaded=loaded, summaries=summaries), pd.concat(by_piece)
 
 
-def rows_at(pieces: Sequence[Any], *, labels: Sequence[str], places: Array) -> list[pd.DataFrame]:
+def rows_at(
+    pieces: Sequence[Any], *, labels: Sequence[str], counting: Counting, places: Array
+) -> list[pd.DataFrame]:
     """Return some rows of a shard, for each of its pieces; places are ascending."""
     found, start = [], 0
     for piece, label in zip(pieces, labels, strict=True):
-        frame = frame_of(piece, label)
+        frame = counting.rows(frame_of(piece, label))
         own = places[(places >= start) & (places < start + len(frame))] - start
         found.append(frame.iloc[own])
         start += len(frame)
@@ -82,4 +85,5 @@ def without(loaded: Loaded, places: Array) -> Loaded:
     gone[places] = True
     ends = np.cumsum(loaded.sizes)[:-1]
     sizes = tuple(int((~part).sum()) for part in np.split(gone, ends))
-    return Loaded(loaded.X[~gone], loaded.y[~gone], sizes)
+    rest = (None if a is None else a[~gone] for a in (loaded.weights, loaded.y_std))
+    return Loaded(loaded.X[~gone], loaded.y[~gone], sizes, *rest)

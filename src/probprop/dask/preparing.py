@@ -29,6 +29,7 @@ from probprop.inference.standardize import (
     merged,
     standardizer_of,
 )
+from probprop.table.counting import NOTHING, Counting
 from probprop.table.model import takes_gaps
 from probprop.table.target import check_one_target
 
@@ -50,6 +51,8 @@ class Prepared:
     columns : Columns or None
         None: X is an array.
     likelihood : Likelihood
+    counting : Counting
+        The columns of the weights and the known errors.
     """
 
     client: Client
@@ -57,6 +60,7 @@ class Prepared:
     summaries: list[Summary]
     columns: Columns | None
     likelihood: Likelihood
+    counting: Counting
 
     @property
     def n_features(self) -> int:
@@ -87,6 +91,7 @@ def prepare(
     n_shards: int | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    counting: Counting = NOTHING,
 ) -> Prepared:
     """Look at the columns of all pieces, then load and measure the shards."""
     n_pieces = len(source.pieces)
@@ -99,6 +104,11 @@ def prepare(
     network = member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator
     classes, gaps = bool(is_classifier(network)), takes_gaps(network)
     columns, found = None, None
+    if counting.error and not isinstance(network, PBPRegressor):
+        raise ValueError(
+            f"{type(network).__name__} takes no known errors of the target: leave out the column "
+            f"{counting.error[0]!r} of errors, or take PBPRegressor."
+        )
     look: Any = partial(survey_block, classes=classes)
     load: Any = partial(load_blocks, gaps=gaps)
     each = [[i] for i in range(n_pieces)]
@@ -111,14 +121,14 @@ def prepare(
         wanted = Wanted(
             tuple(targets),
             None if features is None else tuple(features),
-            tuple(drop),
+            (*drop, *counting.names),
             classes,
             gaps,
         )
         look = partial(survey, wanted=wanted)
         surveys = client.gather([source.submit(client, look, which) for which in each])
         columns = agreed(surveys, wanted)
-        load = partial(load_table, columns=columns)
+        load = partial(load_table, columns=columns, counting=counting)
         found = columns.classes
     likelihood = _likelihood(network, source.n_targets, found)
     loaded = [
@@ -129,7 +139,7 @@ def prepare(
         [client.submit(summarise, rows, likelihood, pure=False) for rows in loaded]
     )
     warn_of_order(summaries)
-    return Prepared(client, loaded, summaries, columns, likelihood)
+    return Prepared(client, loaded, summaries, columns, likelihood, counting)
 
 
 def _likelihood(network: Any, n_targets: int, classes: Any) -> Likelihood:

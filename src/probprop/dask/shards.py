@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.dask.sources import Block, frame_of, no_rows
 from probprop.dask.survey import Columns, labelled
 from probprop.inference.checkpoint import digest
@@ -20,6 +20,8 @@ from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import shard_order
 from probprop.inference.rounds.shards import Rows, Shard
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
+from probprop.inference.training import target_variance
+from probprop.table.counting import Counting
 
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 
@@ -40,11 +42,17 @@ class Loaded:
         As the likelihood encodes them.
     sizes : tuple of int
         Rows of each of its pieces.
+    weights : ndarray of shape (n,), default=None
+        Above 0; None: each is 1.
+    y_std : ndarray of the shape of y, default=None
+        Known errors of the targets; None: there are none.
     """
 
     X: Array
     y: Array
     sizes: tuple[int, ...]
+    weights: FloatArray | None = None
+    y_std: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +81,29 @@ class Summary:
 
 
 def load_table(
-    pieces: Sequence[Any], *, labels: Sequence[str], columns: Columns, likelihood: Likelihood
+    pieces: Sequence[Any],
+    *,
+    labels: Sequence[str],
+    columns: Columns,
+    counting: Counting,
+    likelihood: Likelihood,
 ) -> Loaded:
-    """Read and encode the pieces of a shard."""
-    parts = []
+    """Read and encode the pieces of a shard; rows of weight 0 are left out."""
+    parts, options = [], []
     for piece, label in zip(pieces, labels, strict=True):
         with labelled(label):
-            X, y = columns.encode(frame_of(piece, label))
+            frame = frame_of(piece, label)
+            counting.check(frame, columns.wanted.targets, columns.features)
+            frame = counting.rows(frame)
+            X, y = columns.encode(frame)
             parts.append((X, likelihood.encode(y)))
+            options.append(counting.options(frame))
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Loaded(X, y, tuple(len(own) for _, own in parts))
+    weights, y_std = (
+        np.concatenate([own[k] for own in options]) if k in options[0] else None
+        for k in ("sample_weight", "y_std")
+    )
+    return Loaded(X, y, tuple(len(own) for _, own in parts), weights, y_std)
 
 
 def load_blocks(
@@ -115,7 +136,7 @@ def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
-    found = digest([loaded.X, y])
+    found = digest([loaded.X, y, loaded.weights, loaded.y_std])
     return Summary(n, measure(loaded.X), y_moments, target, found, loaded.sizes)
 
 
@@ -124,7 +145,10 @@ def ready(loaded: Loaded, plan: Plan, standardizer: Standardizer, seed: int, sha
     if plan.likelihood.standardises_target:
         standardizer.check_y(loaded.y, plan.dtype)
     X, X_var = features(plan, standardizer, Inputs(loaded.X))
-    return Shard(Rows(X, X_var, loaded.y), shard_order(seed, shard, len(loaded.y)))
+    y_std = loaded.y_std
+    y_var = None if y_std is None else target_variance(plan, standardizer, y_std)
+    rows = Rows(X, X_var, loaded.y, loaded.weights, y_var)
+    return Shard(rows, shard_order(seed, shard, len(loaded.y)))
 
 
 def between_shards(summaries: Sequence[Summary]) -> float:
