@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from probprop._types import Array
-from probprop.estimators.checkpoints import check_seed, generator_of, settings_of
+from probprop.estimators.checkpoints import check_seed, checkpoint_of, resumed, settings_of
 from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.sharing import Step
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
-from probprop.inference.rounds.loop import State
 from probprop.inference.training import Run
 
 _Path = str | os.PathLike[str]
@@ -119,21 +118,10 @@ def written_at_the_end(journal: Journal | None) -> Iterator[None]:
 
 def _checkpoint(step: int, run: Run) -> Checkpoint:
     """Return what a step of a training has reached, with the epochs that it made."""
-    fitted, shuffles = run.fitted, run.random_state
-    assert shuffles is not None
-    state = State(fitted.posterior, (), fitted.epoch.n_iter)
-    generator: Any = shuffles.get_state(legacy=False)
-    return Checkpoint(state, list(run.made), fitted.log_evidence, generator, str(step))
+    return replace(checkpoint_of(run, list(run.made)), label=str(step))
 
 
 def _resumed(run: Run, found: Checkpoint) -> Run:
-    """Return a training as far as a step had come."""
-    fitted = replace(
-        run.fitted,
-        posterior=found.state.posterior,
-        epoch=found.history[-1],
-        log_evidence=found.log_evidence,
-        n_samples_seen=len(run.y),
-    )
-    shuffles = generator_of(found)
-    return run._replace(fitted=fitted, random_state=shuffles, made=found.history, new=False)
+    """Return a training as far as a step had come, with the epochs that it made."""
+    run, made = resumed(run, found)
+    return run._replace(made=made)
