@@ -19,6 +19,7 @@ from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from probprop._types import FloatArray
 from probprop.dask.clients import Trainings, on_cluster
 from probprop.dask.folds import (
     Dealt,
@@ -42,10 +43,10 @@ from probprop.estimators.cv.candidates import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
+from probprop.estimators.cv.judge import standard_error, weighted_mean
 from probprop.estimators.cv.progress import progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice, Runner
-from probprop.estimators.cv.scale import is_clear
 from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.trainings import Contest, check_of
 from probprop.estimators.validation import check_int, check_parameters
@@ -352,10 +353,15 @@ def _train(
         gain = None if best is None else check.log_p - best.log_p
         if best is None or check.score > best.score:
             best = check
-        if gain is not None and not is_clear(gain, networks.sample.weights):
+        if gain is not None and not _is_worth_it(gain, networks.sample.weights):
             return best, f"without a clear gain after {start} epochs"
     assert best is not None
     return best, "to the end"
+
+
+def _is_worth_it(gain: FloatArray, weights: FloatArray | None) -> bool:
+    """Return whether the next epochs, twice as many, should be made: above one standard error."""
+    return weighted_mean(gain, weights) > standard_error(gain, weights)
 
 
 def _to_check(

@@ -114,7 +114,7 @@ def fit(
     have, decides on the candidate; a `budget` in seconds is for this choice alone. Then the network
     of each fold learns, by rounds, all rows but those of its fold. After 20, 40, 80 and more epochs
     the rows of the sample are predicted by the networks that have not seen them; the networks end
-    where two standard errors are not gained any more. Factor, noise network and temperature come
+    where less than a standard error is gained. Factor, noise network and temperature come
     from the same rows, which are held out from the networks that predict them. `oof_rows_` counts
     rows in the order of the files.
     """
