@@ -18,7 +18,6 @@ from probprop.dask.cross_validated import check_cross_validated, fit_cross_valid
 from probprop.dask.preparing import Estimator, Network, Prepared, prepare
 from probprop.dask.shards import ready
 from probprop.dask.sources import source_of
-from probprop.dask.survey import Columns
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.checkpoints import generator_of, settings_of
 from probprop.estimators.cv.classifier import PBPClassifierCV
@@ -39,6 +38,7 @@ from probprop.inference.training import Fitted
 from probprop.table.counting import Counting
 from probprop.table.model import TableModel
 from probprop.table.names import target_names
+from probprop.table.survey import Columns
 
 _Path = str | os.PathLike[str]
 

@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from probprop.dask.clients import n_threads
 from probprop.dask.shards import Summary, load_blocks, load_table, summarise, warn_of_order
 from probprop.dask.sources import Source
-from probprop.dask.survey import Columns, Wanted, agreed, survey, survey_block
+from probprop.dask.survey import survey, survey_block
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
@@ -31,6 +31,7 @@ from probprop.inference.standardize import (
 )
 from probprop.table.counting import NOTHING, Counting
 from probprop.table.model import takes_gaps
+from probprop.table.survey import Columns, Wanted, agreed
 from probprop.table.target import check_one_target
 
 Network = PBPRegressor | PBPClassifier
