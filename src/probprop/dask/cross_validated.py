@@ -233,7 +233,9 @@ class Networks:
         encoding = None if n_bins is None else encodings.state(n_bins)
         transformation = getattr(self.contest.judge, "transformation", None)
         self.view = View(self.contest.plan(candidate), encoding, transformation)
-        self.n_rounds = usual_rounds(len(prepared.loaded)) if n_rounds is None else n_rounds
+        if n_rounds is None:
+            n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
+        self.n_rounds = n_rounds
         self._prepared, self._dealt = prepared, dealt
         client = prepared.client
         view = client.submit(_itself, self.view, pure=False)

@@ -87,7 +87,7 @@ def fit(
         for each thread of the cluster. They decide the result: give a number if it must not
         depend on the size of the cluster.
     rounds : int, default=None
-        Rounds of an epoch; None is the number of shards, and at least 16.
+        Rounds of an epoch; None is the number of shards, and at least 16 for each hidden layer.
     checkpoint : str or path-like, default=None
         A file for the state of the training, written after a round, at most once a second. The
         same call goes on from it to the same bits; other data or settings are refused. That of
@@ -201,7 +201,8 @@ def _train_network(
     begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
     state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     sizes = tuple(summary.n for summary in prepared.summaries)
-    n_rounds = usual_rounds(len(sizes)) if n_rounds is None else n_rounds
+    if n_rounds is None:
+        n_rounds = usual_rounds(len(sizes), len(begun.posterior.layer_sizes) - 2)
     file = None
     if checkpoint is not None:
         settings = settings_of(model) | {"n_shards": str(len(sizes)), "rounds": str(n_rounds)}

@@ -35,7 +35,8 @@ def train_by_rounds(run: Run, n_threads: int) -> Iterator[Run]:
     seed = int(deepcopy(run.random_state).randint(2**31 - 1))  # type: ignore[union-attr]
     shards = _shards(Rows(run.X, run.X_var, run.y, run.weights, run.y_var), seed)
     sizes = tuple(len(shard.order) for shard in shards)
-    schedule = Schedule(sizes, usual_rounds(len(shards)), seed)
+    n_hidden = len(fitted.posterior.layer_sizes) - 2
+    schedule = Schedule(sizes, usual_rounds(len(shards), n_hidden), seed)
     setting = Setting(run.plan, fitted.standardizer, schedule, run.n_epochs)
     velocity = run.velocity or at_rest(fitted.posterior)
     state = State(fitted.posterior, velocity, fitted.epoch.n_iter)

@@ -11,7 +11,10 @@ from numpy.random import SeedSequence, default_rng
 from probprop._types import Array
 
 FEWEST_ROUNDS = 16
-"""The fewest rounds that an epoch should have: the more, the closer to one pass."""
+"""The fewest rounds of an epoch for each hidden layer: the more, the closer to one pass.
+
+What a shard learns about one layer presumes the others as they were at the start of the round.
+"""
 _WARM_UP = 2000  # rows that are absorbed one after the other before the first round
 _FEWEST_IN_PART = 8  # rows of a shard in the first round
 
@@ -133,6 +136,18 @@ class Schedule:
         return made
 
 
-def usual_rounds(n_shards: int) -> int:
-    """Return the rounds of an epoch over so many shards, if nobody says otherwise."""
-    return max(FEWEST_ROUNDS, n_shards)
+def usual_rounds(n_shards: int, n_hidden: int) -> int:
+    """Return the rounds of an epoch, if nobody says otherwise.
+
+    Parameters
+    ----------
+    n_shards : int
+    n_hidden : int
+        Hidden layers of the network.
+
+    Examples
+    --------
+    >>> usual_rounds(8, 1), usual_rounds(8, 2), usual_rounds(64, 2)
+    (16, 32, 64)
+    """
+    return max(FEWEST_ROUNDS * max(1, n_hidden), n_shards)
