@@ -27,7 +27,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.estimators.validation import check_inputs, check_layer_sizes
+from probprop.estimators.validation import check_above, check_inputs, check_layer_sizes
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 from probprop_lab.baselines.backprop import check_descent, check_error, epoch_orders
@@ -36,7 +36,6 @@ from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
 _N_SAMPLES = 100  # networks in the predictive mixture
-_INITIAL_STD = 0.5  # of q; from 0.15 v_prior often collapses before the means have grown
 _LEAST_NOISE_VARIANCE = 1e-12  # standardised; reached when the target is constant
 _BLOCK = 200  # steps whose samples are drawn together, which is faster than one by one
 
@@ -67,8 +66,7 @@ class VariationalRegressor(Baseline):
 
     The weights of a ReLU network have a factorised Gaussian posterior, found by stochastic
     gradient ascent on the variational bound, one point and one sample of the weights at a
-    time, with momentum. It starts at the weights that backpropagation starts at, with a
-    standard deviation of 0.5.
+    time, with momentum. It starts at means as small as those of PBP.
 
     After each epoch the two variances go to where they maximise the bound. For the prior of the
     weights, N(0, v_prior), that is the mean of m_w^2 + std_w^2, in closed form. For the noise it
@@ -81,9 +79,14 @@ class VariationalRegressor(Baseline):
         Units in each hidden layer. An empty sequence is a linear model.
     learning_rate : float, default=0.01
         Above 0; it multiplies the gradient of the bound per point. [PBP15] finds this one and
-        the next with `tuned`.
+        the next by a search, as `tuned` does.
     momentum : float, default=0.5
         At least 0 and below 1.
+    initial_std : float, default=0.5
+        Standard deviation of every weight at the start; above 0. From a small one, such as 0.1,
+        the prior variance of a few hundred rows can collapse to 0 before the means have grown:
+        the network then predicts a constant. From a large one, 40 epochs of some thousand rows
+        leave q wider than it would become. [PBP15] does not print its own; `tuned` finds it.
     n_epochs : int, default=40
         Passes over the data.
     random_state : int, RandomState instance or None, default=None
@@ -135,12 +138,14 @@ class VariationalRegressor(Baseline):
         *,
         learning_rate: float = 0.01,
         momentum: float = 0.5,
+        initial_std: float = 0.5,
         n_epochs: int = 40,
         random_state: int | RandomState | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.learning_rate = learning_rate
         self.momentum = momentum
+        self.initial_std = initial_std
         self.n_epochs = n_epochs
         self.random_state = random_state
 
@@ -162,6 +167,7 @@ class VariationalRegressor(Baseline):
             Training diverged: the steps were too long.
         """
         check_descent(self.learning_rate, self.momentum, self.n_epochs)
+        check_above("initial_std", self.initial_std, 0.0)
         data = training_data(self, X, y)
         random_state = data.random_state
         sizes = [data.rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
@@ -170,7 +176,7 @@ class VariationalRegressor(Baseline):
         orders = epoch_orders(len(data.ys), self.n_epochs, random_state)
         with double_precision():
             key = jax.random.key(random_state.randint(2**31))
-            steps = float(self.learning_rate), float(self.momentum)
+            steps = float(self.learning_rate), float(self.momentum), float(self.initial_std)
             found = ascend(start, data.Xs, data.ys, orders, key, *steps)
             m_w, std_w, variances, bounds = jax.tree.map(np.asarray, found)
         # A bound is finite only if all of q is.
@@ -272,6 +278,7 @@ def ascend(
     key: jax.Array,
     learning_rate: float,
     momentum: float,
+    initial_std: float,
 ) -> tuple[Weights, Weights, Variances, jax.Array]:
     """Ascend the bound one point at a time; all epochs in one call, compiled once per shape.
 
@@ -286,7 +293,7 @@ def ascend(
     orders : array of int of shape (n_epochs, n)
         The points in the order of each epoch.
     key : jax.random.key
-    learning_rate, momentum : float
+    learning_rate, momentum, initial_std : float
 
     Returns
     -------
@@ -327,7 +334,7 @@ def ascend(
         v_noise = jnp.maximum(jnp.mean(squared), _LEAST_NOISE_VARIANCE)
         return (q, steps, Variances(v_noise, best_prior_variance(q))), bound
 
-    q = Q(start, jnp.full_like(start, np.log(_INITIAL_STD)))
+    q = Q(start, jnp.broadcast_to(jnp.log(initial_std), start.shape))
     at_rest = jax.tree.map(jnp.zeros_like, q)
     keys = jax.random.split(key, len(orders))
     begin = q, at_rest, Variances(jnp.ones(()), jnp.ones(()))

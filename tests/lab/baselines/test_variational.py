@@ -144,19 +144,19 @@ def test_steps_variances_and_bound_by_hand(n):
     X = r.standard_normal((n, 1))
     y = 0.5 * X[:, 0] + 0.2 * r.standard_normal(n)
     orders = np.stack([r.permutation(n) for _ in range(2)])
-    learning_rate, momentum = 0.05, 0.7
+    learning_rate, momentum, initial_std = 0.05, 0.7, 0.3
     start = initial_weights([1, 1], np.random.RandomState(0))
     key = jax.random.key(7)
     with double_precision():
         (m_w,), (std_w,), variances, bounds = jax.tree.map(
-            np.asarray, ascend(start, X, y, orders, key, learning_rate, momentum)
+            np.asarray, ascend(start, X, y, orders, key, learning_rate, momentum, initial_std)
         )
         eps = [
             np.asarray(draw_samples(jax.random.split(epoch_key, n), start[0][0]))
             for epoch_key in jax.random.split(key, 2)
         ]
 
-    m, r = start[0][0].copy(), np.full(2, np.log(0.5))
+    m, r = start[0][0].copy(), np.full(2, np.log(initial_std))
     step_m, step_r = np.zeros(2), np.zeros(2)
     v_noise = v_prior = 1.0
     expected = []
@@ -239,8 +239,17 @@ def test_a_second_fit_of_the_same_shape_is_not_compiled_again():
     X, y = small_data()
     VariationalRegressor(3, n_epochs=5, random_state=0).fit(X, y)
     compiled = ascend._cache_size()
-    VariationalRegressor(3, n_epochs=5, learning_rate=0.02, momentum=0.1).fit(2.0 * X, -y)
+    other = VariationalRegressor(3, n_epochs=5, learning_rate=0.02, momentum=0.1, initial_std=0.2)
+    other.fit(2.0 * X, -y)
     assert ascend._cache_size() == compiled
+
+
+def test_the_first_standard_deviation_is_the_one_given():
+    X, y = small_data()
+    model = VariationalRegressor(3, n_epochs=1, learning_rate=1e-9, initial_std=0.07)
+    np.testing.assert_allclose(np.concatenate([s.ravel() for s in model.fit(X, y).std_w_]), 0.07)
+    with pytest.raises(ValueError, match="initial_std == 0"):
+        VariationalRegressor(initial_std=0.0).fit(X, y)
 
 
 def test_divergence_is_an_error():
