@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard sr
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale scale-out fashion docs sanitize stub wasm clean
+.PHONY: demo test test-marked test-all lint format bench scale scale-out year fashion docs sanitize stub wasm clean
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
@@ -42,6 +42,9 @@ scale: $(INSTALLED)
 
 scale-out: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale_out
+
+year: $(INSTALLED)
+	$(BIN)/python -m benchmarks.year
 
 fashion: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fashion

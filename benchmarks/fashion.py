@@ -21,6 +21,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from benchmarks.clock import median, say
 from benchmarks.fashion_data import Bytes, Pictures, folder_of, handwriting, load, noise
 from benchmarks.machine import machine
+from benchmarks.markdown import table
 from probprop import PBPClassifier
 from probprop.inference.posterior import Epoch
 
@@ -137,21 +138,16 @@ def page(written: Figures) -> str:
             f"({info['cpu']}, {info['date'][:10]}); accuracy and log-loss on the 10,000 test "
             "pictures:",
             "",
-            _table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),
+            table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),
             "",
             "Mean entropy in nats, at most log 10 = 2.30, and in brackets the part that is the "
             "model's not knowing; then how often a picture of that kind has more entropy than one "
             "of clothes:",
             "",
-            _table([*header, *kinds, *apart], entropies),
+            table([*header, *kinds, *apart], entropies),
             "",
         ]
     )
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":
