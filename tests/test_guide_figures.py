@@ -1,0 +1,95 @@
+"""The benchmarks of targets and inputs on small made data: what they measure, their pages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import inputs, paired, targets
+
+from probprop import PBPRegressor, metrics
+
+
+def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(split)
+    X = rng.standard_normal((140, 8))
+    y = X[:, 0] - 2.0 * X[:, 1] + 0.3 * rng.standard_normal(140)
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+def test_differences_are_paired() -> None:
+    assert paired.difference([1.0, 2.0, 3.0], [0.9, 1.9, 2.9], 2) == "0.10 ± 0.00"
+    assert paired.difference([1.0, 3.0], [2.0, 2.0], 1) == "0.0 ± 1.0"
+    assert paired.difference([1.0, 2.0], [2.0, 4.0], 1) == "−1.5 ± 0.5"
+    assert [paired.mean([x], 1) for x in (-0.04, -1.0, 2.0)] == ["0.0", "−1.0", "2.0"]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_N_ROWS", 100)
+    monkeypatch.setattr(targets, "energy", targets.strangers)
+    monkeypatch.setattr(inputs, "load_split", made_split)
+    monkeypatch.setattr(inputs.datasets, "where", Path)
+    monkeypatch.setattr(inputs, "_N_DRAWS", 20)
+    monkeypatch.setattr(inputs, "_N_IMPUTERS", 2)
+    monkeypatch.setattr(inputs, "_N_PAIRS", 2)
+
+
+def test_each_target_has_the_network_of_its_own(few: None) -> None:
+    data = targets.strangers(0)
+    found = targets.judge(data, 3, together=False, n_epochs=3)
+    for k, y in enumerate(data.Y_test.T):
+        model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train[:, k])
+        assert found["rmse"][k] == metrics.rmse(y, model.predict(data.X_test))
+    both = targets.judge(data, 3, together=True, n_epochs=3)
+    model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train)
+    expected = model.predict_distribution(data.X_test).logpdf(data.Y_test).mean(axis=0)
+    np.testing.assert_allclose(both["log_likelihood"], expected, rtol=1e-12)
+
+
+def test_made_targets_have_nothing_in_common() -> None:
+    data = targets.strangers(0)
+    X, Y = data.X_train, data.Y_train
+    assert abs(np.corrcoef(Y.T)[0, 1]) < 0.1
+    own, other = np.sin(2.0 * X[:, 0]), np.sin(2.0 * X[:, 4])
+    assert np.corrcoef(own, Y[:, 0])[0, 1] > 0.3 > 0.1 > abs(np.corrcoef(other, Y[:, 0])[0, 1])
+
+
+def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variance is known: that of the weights, their squares over the inputs, and both."""
+    X, y, rows, _ = made_split("", 0)
+    model = PBPRegressor((), random_state=0).fit(X, y)
+    std = 0.5 * X.std(axis=0)
+    exact = inputs.propagated(model, rows, std)
+    np.testing.assert_allclose(
+        model.predict_distribution(rows, X_std=std).std_model, exact, rtol=0.02
+    )
+    monkeypatch.setattr(inputs, "_N_DRAWS", 4_000)
+    rng = np.random.default_rng(0)
+    drawn = inputs.drawn_std(model, lambda rng: rows + std * inputs.normal(rng, rows), rng)
+    np.testing.assert_allclose(drawn, exact, rtol=0.05)
+    assert (exact > 1.5 * model.predict_distribution(rows).std_model).all()
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_both_write_their_pages(
+    few: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = ["--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["targets", "--repetitions", "2", *folder])
+    targets.main()
+    monkeypatch.setattr(sys, "argv", ["inputs", "--splits", "2", "--few", "2", *folder])
+    inputs.main()
+    printed = capsys.readouterr().out
+    for name in ("targets", "inputs_width", "inputs_imputed", "inputs_cost"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "inputs.json").read_text())
+    assert all(f["linear 0.3"] == pytest.approx(1.0, abs=0.25) for f in found["widths"].values())
+    assert found["cost"]["(50,)"]["prediction with `X_std`"] > 5.0
+    assert printed.count("ten draws") == 2
