@@ -1,4 +1,4 @@
-"""The benchmarks of targets and inputs on small made data: what they measure, their pages."""
+"""The benchmarks of targets, inputs and streams on small made data, and their pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import inputs, paired, targets
+from benchmarks import inputs, paired, streams, targets
 
 from probprop import PBPRegressor, metrics
 
@@ -93,3 +93,38 @@ def test_both_write_their_pages(
     assert all(f["linear 0.3"] == pytest.approx(1.0, abs=0.25) for f in found["widths"].values())
     assert found["cost"]["(50,)"]["prediction with `X_std`"] > 5.0
     assert printed.count("ten draws") == 2
+
+
+def test_a_stream_is_all_rows_once() -> None:
+    for first, then in ((1, 1), (20, 1), (100, 30), (100, 100)):
+        cut = [np.arange(100)[part] for part in streams.parts(100, first, then)]
+        np.testing.assert_array_equal(np.concatenate(cut), np.arange(100))
+        assert len(cut[0]) == first
+        assert all(len(part) <= then for part in cut[1:])
+
+
+def test_orders_are_permutations_that_begin_as_they_say() -> None:
+    values = np.random.default_rng(0).standard_normal(200)
+    near, after = streams.near(values, 50), streams.sorted_after(values, 30)
+    for order in (near, after):
+        np.testing.assert_array_equal(np.sort(order), np.arange(200))
+    far = np.abs(values - np.median(values))
+    assert far[near[:50]].max() <= far[near[50:]].min()
+    np.testing.assert_array_equal(after[:30], np.arange(30))
+    assert (np.diff(values[after[30:]]) >= 0.0).all()
+
+
+def test_streams_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(streams, "_N_TRAIN", 300)
+    monkeypatch.setattr(sys, "argv", ["streams", "--seeds", "2", "--results", str(tmp_path)])
+    streams.main()
+    printed = capsys.readouterr().out
+    for name, cases in streams.TABLES.items():
+        page = (tmp_path / f"streams_{name}.md").read_text()
+        assert page in printed
+        assert all(f"| {title} |" in page for title in cases)
+    found = json.loads((tmp_path / "streams.json").read_text())["tables"]
+    assert found["first"]["100 typical rows"] == found["order"]["random"]
+    assert found["order"]["random"][0]["rmse"] < found["order"]["sorted by the target"][0]["rmse"]
