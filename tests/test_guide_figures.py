@@ -117,7 +117,7 @@ def test_orders_are_permutations_that_begin_as_they_say() -> None:
 def test_streams_write_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(streams, "_N_TRAIN", 300)
+    monkeypatch.setattr(streams, "_N_TRAIN", 1_200)
     monkeypatch.setattr(sys, "argv", ["streams", "--seeds", "2", "--results", str(tmp_path)])
     streams.main()
     printed = capsys.readouterr().out
