@@ -1,4 +1,4 @@
-"""The benchmarks of targets, inputs and streams on small made data, and their pages."""
+"""The benchmarks whose tables the guide includes, on few rows: what they measure, their pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import inputs, paired, streams, targets
+from benchmarks import inputs, labels, paired, streams, targets
 
 from probprop import PBPRegressor, metrics
 
@@ -128,3 +128,39 @@ def test_streams_write_their_pages(
     found = json.loads((tmp_path / "streams.json").read_text())["tables"]
     assert found["first"]["100 typical rows"] == found["order"]["random"]
     assert found["order"]["random"][0]["rmse"] < found["order"]["sorted by the target"][0]["rmse"]
+
+
+def test_labels_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(labels, "SETS", {"wine": labels.load_wine})
+    monkeypatch.setattr(labels, "WEIGHTED", {"iris": labels.load_iris})
+    arguments = ["labels", "--folds", "2", "--seeds", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    labels.main()
+    printed = capsys.readouterr().out
+    for name in ("labels_folds", "labels_weights"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "labels.json").read_text())
+    assert all(0.0 < f["log_loss"] < 0.7 for f in found["folds"]["wine"].values())
+    assert all(f["accuracy"] > 0.9 for f in found["folds"]["wine"].values())
+    assert found["noise"]["noise"] > 3.0 * found["noise"]["digits"]
+    assert all(-1.5 < value < 0.0 for run in found["weights"]["iris"] for value in run.values())
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    class Ones:
+        """A generator whose weights are all 1."""
+
+        def __init__(self, seed: int) -> None:
+            self.permutation = np.random.RandomState(seed).permutation
+
+        def choice(self, values: list[float], n: int) -> np.ndarray:
+            return np.ones(n)
+
+    X, y = labels.load_iris(return_X_y=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labels.np.random, "default_rng", Ones)
+        found = labels.weighted(X, y, 0)
+    ways = ("weights as they are", "divided by their mean", "rows repeated instead")
+    assert len({found[way] for way in ways}) == 1
