@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import inputs, labels, paired, streams, targets
+from benchmarks import error_bars, inputs, labels, paired, streams, targets
 
 from probprop import PBPRegressor, metrics
 
@@ -164,3 +164,42 @@ def test_weights_of_one_are_no_weights() -> None:
         found = labels.weighted(X, y, 0)
     ways = ("weights as they are", "divided by their mean", "rows repeated instead")
     assert len({found[way] for way in ways}) == 1
+
+
+def test_where_vi_starts_is_fixed_or_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jax", reason="needs the extra 'baselines'")
+    pytest.importorskip("bayes_opt", reason="needs the extra 'baselines'")
+    from benchmarks import vi_starts
+
+    monkeypatch.setattr(vi_starts, "load_split", made_split)
+    monkeypatch.setattr(vi_starts, "SPLITS", {"yacht": 1})
+    monkeypatch.setattr(vi_starts, "STARTS", (0.1, None))
+    arguments = ["vi_starts", "--evaluations", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    vi_starts.main()
+    fixed, searched = json.loads((tmp_path / "vi_starts.json").read_text())["rows"]
+    assert sorted(fixed["params"]) == ["learning_rate", "momentum"]
+    assert sorted(searched["params"]) == ["initial_std", "learning_rate", "momentum"]
+    assert "| yacht | the paper's mean of all splits | 6.89 | −3.44 |" in capsys.readouterr().out
+
+
+def test_error_bars_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(error_bars, "_N_ROWS", 200)
+    monkeypatch.setattr(sys, "argv", ["error_bars", "--seeds", "2", "--results", str(tmp_path)])
+    error_bars.main()
+    printed = capsys.readouterr().out
+    for name in ("error_bars_toy", "error_bars_blind"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "error_bars.json").read_text())
+    inside, near, far = found["toy"]
+    assert inside["std_model"] < near["std_model"] < far["std_model"]
+    assert inside["std"] == pytest.approx(np.hypot(inside["std_model"], inside["std_noise"]))
+    gaussian, exact = found["tails"]["1"]["0.999"]
+    assert exact > 1.01 * gaussian
+    assert found["growing"]["quietest"] > found["growing"]["loudest"]
+    assert found["gap"]["in the gap"] < found["gap"]["outside"]
+    assert found["seeds"]["40"]["std_model"] > found["seeds"]["400"]["std_model"]
