@@ -152,8 +152,8 @@ def pages(written: Figures) -> dict[str, str]:
     ]
     header = ["x", "", "`std_model`", "`std_noise`", "`std`"]
     return {
-        "error_bars_toy": table(header, rows, n_texts=2) + "\n",
-        "error_bars_blind": table(["case", "measured"], _blind(written), n_texts=2) + "\n",
+        "error_bars_toy": table(header, rows, texts=(0, 1)) + "\n",
+        "error_bars_blind": table(["case", "measured"], _blind(written), texts=(0, 1)) + "\n",
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], n_texts: int = 1) -> str:
-    """Return a Markdown table; the first columns are text, the others numbers."""
-    rule = [":--"] * n_texts + ["--:"] * (len(header) - n_texts)
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], texts: Collection[int] = (0,)
+) -> str:
+    """Return a Markdown table; columns of texts begin at the left, those of numbers end right."""
+    rule = [":--" if column in texts else "--:" for column in range(len(header))]
     return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rows])

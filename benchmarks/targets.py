@@ -146,7 +146,7 @@ def page(written: Figures) -> str:
     each = per_target["each"]
     return "\n".join(
         [
-            table(header, rows, n_texts=2),
+            table(header, rows, texts=(0, 1)),
             "",
             f"One network takes {min(shares):.1f} to {max(shares):.1f} times the processor "
             f"seconds of two. Over {n} draws of the made targets with nothing in common, "

@@ -86,7 +86,7 @@ def page(rows: list[Figures]) -> str:
         means = [mean([cell.value], 2) for cell in cells if cell is not None]
         lines.append([name, "the paper's mean of all splits", *means])
     header = ["data set", "initial standard deviation", "RMSE of each split", "log-likelihood"]
-    return table(header, lines, n_texts=2) + "\n"
+    return table(header, lines, texts=(0, 1)) + "\n"
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def page(written: Figures) -> str:
         "log-likelihoods are those of the made rows: they say nothing of the real set, only that "
         "the runs agree.",
         "",
-        table(["step", "processor s", "peak MB", "of what"], rows),
+        table(["step", "processor s", "peak MB", "of what"], rows, texts=(0, 3)),
         "",
     ]
     if "library" in steps:

@@ -64,9 +64,9 @@ def test_songs_are_like_those_of_the_set() -> None:
 def test_every_step_and_the_page(folder: Path) -> None:
     steps = {
         name: year_steps.STEPS[name](folder)
-        for name in ("reading", "library", "single", "shared", "commands")
+        for name in ("reading", "library", "single", "shared", "shell_fit", "shell_use")
     }
-    assert [len(found) for found in steps.values()] == [2, 5, 1, 1, 4]
+    assert [len(found) for found in steps.values()] == [2, 5, 1, 1, 1, 3]
     for step in (step for found in steps.values() for step in found):
         assert step["seconds"] >= 0.0
         assert step["peak"] > 1e6
@@ -75,7 +75,7 @@ def test_every_step_and_the_page(folder: Path) -> None:
     assert tables[0][0].startswith("year,timbre_mean_1,")
     # The shell's model is the library's: the same rows, seed and protocol.
     told = steps["library"][2]["note"].partition(";")[0]
-    assert told == steps["commands"][2]["note"]
+    assert told == steps["shell_use"][1]["note"]
 
     written = {"machine": {"cpu": "some", "date": "2026-01-01T00:00:00"}, "steps": steps}
     page = year.page(written)
