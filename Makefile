@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard sr
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale scale-out out-of-core fashion docs sanitize stub wasm clean
+.PHONY: demo test test-marked test-all lint format bench scale scale-out year out-of-core fashion docs sanitize stub wasm clean
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
@@ -45,6 +45,9 @@ out-of-core: $(INSTALLED)
 
 scale-out: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale_out
+
+year: $(INSTALLED)
+	$(BIN)/python -m benchmarks.year
 
 fashion: $(INSTALLED)
 	$(BIN)/python -m benchmarks.fashion

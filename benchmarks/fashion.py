@@ -12,7 +12,7 @@ import json
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,37 @@ from sklearn.metrics import log_loss, roc_auc_score
 from benchmarks.clock import median, say
 from benchmarks.fashion_data import Bytes, Pictures, folder_of, handwriting, load, noise
 from benchmarks.machine import machine
+from benchmarks.markdown import table
 from probprop import PBPClassifier
 from probprop.inference.posterior import Epoch
 
-EPOCHS = (5, 20)
 HIDDEN = 100
-SCALES = {"each pixel standardised": True, "pixels from 0 to 1": False}
-"""The scale of the pixels, and the value of `standardize` that makes it."""
+
+
+class Scale(NamedTuple):
+    """What the network sees of the pixels.
+
+    Parameters
+    ----------
+    standardize : bool
+        Of the classifier; without it the pixels are from 0 to 1.
+    n_epochs : tuple of int
+    held_below : float, default=0
+        Pixels whose standard deviation over the training pictures, from 0 to 1, is below this are
+        held at their means. They are those of the border, black in nearly every picture.
+    """
+
+    standardize: bool
+    n_epochs: tuple[int, ...]
+    held_below: float = 0.0
+
+
+SCALES = {
+    "each pixel standardised": Scale(True, (5, 20)),
+    "pixels from 0 to 1": Scale(False, (5, 20)),
+    "standardised, std below 0.05 held": Scale(True, (5,), 0.05),
+    "standardised, std below 0.2 held": Scale(True, (5,), 0.2),
+}
 
 _N_ENTROPIES = 2_000  # pictures of each kind whose entropy is averaged
 _RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
@@ -39,27 +63,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fashion", description=__doc__)
     parser.add_argument("--folder", help="of the IDX files")
     parser.add_argument("--rows", type=int, help="only so many training pictures")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     folder = folder_of(arguments.folder)
     train, test = load(folder, "train"), load(folder, "t10k")
     train = Pictures(train.X[: arguments.rows], train.y[: arguments.rows])
     others = {"noise": noise(_N_ENTROPIES), "handwritten digits": handwriting()[:_N_ENTROPIES]}
     cases = []
-    for scale in SCALES:
-        for n_epochs in EPOCHS:
-            say(f"{scale}, {n_epochs} epochs")
-            cases.append(judge(scale, n_epochs, train, test, others))
+    for name, scale in SCALES.items():
+        for n_epochs in scale.n_epochs:
+            say(f"{name}, {n_epochs} epochs")
+            cases.append(judge(name, n_epochs, train, test, others))
     written = {"machine": machine(), "clock": "processor", "n_train": len(train.y), "cases": cases}
-    (_RESULTS / "fashion.json").write_text(json.dumps(written, indent=1) + "\n")
+    (arguments.results / "fashion.json").write_text(json.dumps(written, indent=1) + "\n")
     text = page(written)
-    (_RESULTS / "fashion.md").write_text(text)
+    (arguments.results / "fashion.md").write_text(text)
     print(text)
 
 
 def judge(
-    scale: str, n_epochs: int, train: Pictures, test: Pictures, others: dict[str, Bytes]
+    name: str, n_epochs: int, train: Pictures, test: Pictures, others: dict[str, Bytes]
 ) -> Figures:
     """Fit, and measure what it predicts for test pictures and for others."""
+    scale = SCALES[name]
+    means, stds = (f(pixels(train.X), axis=0, dtype=np.float64) for f in (np.mean, np.std))
+    held = stds < scale.held_below
+
+    def seen(X: Bytes) -> NDArray[np.float32]:
+        return np.where(held, means.astype(np.float32), pixels(X))
+
     times = [time.process_time()]
 
     def note_time(epoch: Epoch) -> None:
@@ -68,17 +100,19 @@ def judge(
     model = PBPClassifier(
         HIDDEN,
         n_epochs=n_epochs,
-        standardize=SCALES[scale],
+        standardize=scale.standardize,
         dtype="float32",
         random_state=0,
         verbose=1,
-    ).fit(pixels(train.X), train.y, callback=note_time)
-    log_proba = model.predict_log_proba(pixels(test.X))
+    ).fit(seen(train.X), train.y, callback=note_time)
+    log_proba = model.predict_log_proba(seen(test.X))
     kinds = {"clothes": test.X[:_N_ENTROPIES], **others}
-    predicted = {kind: model.predict_distribution(pixels(X)) for kind, X in kinds.items()}
+    predicted = {kind: model.predict_distribution(seen(X)) for kind, X in kinds.items()}
     known = predicted["clothes"].entropy
     return {
-        "scale": scale,
+        "scale": name,
+        "n_held": int(held.sum()),
+        "least_std": float(stds[stds > 0.0].min()),
         "n_epochs": n_epochs,
         "seconds_per_epoch": median([b - a for a, b in pairwise(times)]),
         "accuracy": float(np.mean(log_proba.argmax(axis=1) == test.y)),
@@ -137,21 +171,23 @@ def page(written: Figures) -> str:
             f"({info['cpu']}, {info['date'][:10]}); accuracy and log-loss on the 10,000 test "
             "pictures:",
             "",
-            _table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),
+            table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),
             "",
             "Mean entropy in nats, at most log 10 = 2.30, and in brackets the part that is the "
             "model's not knowing; then how often a picture of that kind has more entropy than one "
             "of clothes:",
             "",
-            _table([*header, *kinds, *apart], entropies),
+            table([*header, *kinds, *apart], entropies),
             "",
+            *_held(cases),
         ]
     )
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _held(cases: list[Figures]) -> list[str]:
+    """Say how many pixels the cases with pixels at their means hold there."""
+    counts = [f"{case['n_held']} ({case['scale']})" for case in cases if case["n_held"]]
+    return [f"Pixels held at their means: {', '.join(counts)}.", ""] if counts else []
 
 
 if __name__ == "__main__":

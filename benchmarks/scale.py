@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.child import run_fresh
 from benchmarks.clock import median, say
 from benchmarks.machine import machine
+from benchmarks.markdown import table
 from benchmarks.outcome import rate
 from benchmarks.scale_fit import GROWTH, NOISE_STD, SETS
 
@@ -68,7 +69,7 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak "
         "above what was in use before the fit; the features were, and are not copied.",
         "",
-        _table(
+        table(
             [*columns, "features MB", "noise std learned", "std of y"],
             [[*_cost(f), f"{f['noise_std']:.3g}", f"{f['y_std']:.3g}"] for f in sets],
         ),
@@ -76,7 +77,7 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         "The same network on more and more generated rows, whose noise has standard deviation "
         f"{NOISE_STD:g}:",
         "",
-        _table(
+        table(
             [*columns, "features MB", "noise std learned", "µs per row"],
             [[*_cost(f), f"{f['noise_std']:.3g}", f"{_microseconds(f):.3f}"] for f in growth],
         ),
@@ -114,11 +115,6 @@ def _slope(growth: list[Figures]) -> str:
         f"From {first['n']:,} to {last['n']:,} rows the time of an epoch grows like the number of "
         f"rows to the power {exponent:.2f}."
     )
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, [":--", *["--:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -84,15 +84,29 @@ def test_told_apart_is_the_share_of_pairs_in_order() -> None:
 def test_the_figures_are_written(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fashion, "_RESULTS", tmp_path)
     monkeypatch.setattr(fashion, "_N_ENTROPIES", 20)
-    monkeypatch.setattr(fashion, "EPOCHS", (2, 4))
-    monkeypatch.setattr(sys, "argv", ["fashion", "--folder", str(folder)])
+    scales = {
+        "standardised": fashion.Scale(True, (2, 4)),
+        "0 to 1": fashion.Scale(False, (2,)),
+        "some held": fashion.Scale(True, (2,), held_below=0.3),
+        "all held": fashion.Scale(True, (2,), held_below=9.0),
+    }
+    monkeypatch.setattr(fashion, "SCALES", scales)
+    arguments = ["fashion", "--folder", str(folder), "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
     fashion.main()
     written = json.loads((tmp_path / "fashion.json").read_text())
-    assert [case["n_epochs"] for case in written["cases"]] == [2, 4, 2, 4]
+    assert [case["n_epochs"] for case in written["cases"]] == [2, 4, 2, 2, 2]
     last = written["cases"][1]
     assert last["accuracy"] > 0.95
     assert last["entropy"]["noise"] > 3.0 * last["entropy"]["clothes"]
     assert all(0.0 <= last["entropy_model"][k] <= last["entropy"][k] for k in last["entropy"])
-    assert "784-100-10 on 300 pictures" in (tmp_path / "fashion.md").read_text()
+    *_, some, all_held = written["cases"]
+    deviations = np.std(fashion_data.load(folder, "train").X / 255.0, axis=0)
+    assert some["n_held"] == np.sum(deviations < 0.3) > 0
+    assert all_held["n_held"] == 784
+    assert all_held["accuracy"] == pytest.approx(0.1)  # every picture looks the same
+    assert all_held["entropy"]["noise"] == pytest.approx(all_held["entropy"]["clothes"])
+    page = (tmp_path / "fashion.md").read_text()
+    assert "784-100-10 on 300 pictures" in page
+    assert "Pixels held at their means: " in page

@@ -16,8 +16,8 @@ itself is differentiated, as [PBP15] section 4 describes VI. The gradient for m_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from probprop.estimators.validation import check_inputs, check_layer_sizes
+from probprop.estimators.validation import check_above, check_inputs, check_layer_sizes
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.sampled import SampledNetwork
 from probprop_lab.baselines.backprop import check_descent, check_error, epoch_orders
@@ -36,15 +36,22 @@ from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
 
 _N_SAMPLES = 100  # networks in the predictive mixture
-_INITIAL_STD = 0.5  # of q; from 0.15 v_prior often collapses before the means have grown
 _LEAST_NOISE_VARIANCE = 1e-12  # standardised; reached when the target is constant
+_BLOCK = 200  # steps whose samples are drawn together, which is faster than one by one
+
+
+State = TypeVar("State")
 
 
 class Q(NamedTuple):
-    """The factorised Gaussian over the weights, one array per layer, (n_out, n_in + 1)."""
+    """The factorised Gaussian over all weights, layer after layer, (n_weights,).
 
-    m_w: Weights
-    log_std_w: Weights
+    Flat, because a step is then a few operations over one array: with an array per layer it takes
+    half as long again.
+    """
+
+    m_w: jax.Array
+    log_std_w: jax.Array
 
 
 class Variances(NamedTuple):
@@ -59,8 +66,7 @@ class VariationalRegressor(Baseline):
 
     The weights of a ReLU network have a factorised Gaussian posterior, found by stochastic
     gradient ascent on the variational bound, one point and one sample of the weights at a
-    time, with momentum. It starts at the weights that backpropagation starts at, with a
-    standard deviation of 0.5.
+    time, with momentum. It starts at means as small as those of PBP.
 
     After each epoch the two variances go to where they maximise the bound. For the prior of the
     weights, N(0, v_prior), that is the mean of m_w^2 + std_w^2, in closed form. For the noise it
@@ -73,9 +79,14 @@ class VariationalRegressor(Baseline):
         Units in each hidden layer. An empty sequence is a linear model.
     learning_rate : float, default=0.01
         Above 0; it multiplies the gradient of the bound per point. [PBP15] finds this one and
-        the next with `tuned`.
+        the next by a search, as `tuned` does.
     momentum : float, default=0.5
         At least 0 and below 1.
+    initial_std : float, default=0.5
+        Standard deviation of every weight at the start; above 0. From a small one, such as 0.1,
+        the prior variance of a few hundred rows can collapse to 0 before the means have grown:
+        the network then predicts a constant. From a large one, 40 epochs of some thousand rows
+        leave q wider than it would become. [PBP15] does not print its own; `tuned` finds it.
     n_epochs : int, default=40
         Passes over the data.
     random_state : int, RandomState instance or None, default=None
@@ -127,12 +138,14 @@ class VariationalRegressor(Baseline):
         *,
         learning_rate: float = 0.01,
         momentum: float = 0.5,
+        initial_std: float = 0.5,
         n_epochs: int = 40,
         random_state: int | RandomState | None = None,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.learning_rate = learning_rate
         self.momentum = momentum
+        self.initial_std = initial_std
         self.n_epochs = n_epochs
         self.random_state = random_state
 
@@ -154,6 +167,7 @@ class VariationalRegressor(Baseline):
             Training diverged: the steps were too long.
         """
         check_descent(self.learning_rate, self.momentum, self.n_epochs)
+        check_above("initial_std", self.initial_std, 0.0)
         data = training_data(self, X, y)
         random_state = data.random_state
         sizes = [data.rows.shape[1], *check_layer_sizes(self.hidden_layer_sizes), 1]
@@ -162,12 +176,11 @@ class VariationalRegressor(Baseline):
         orders = epoch_orders(len(data.ys), self.n_epochs, random_state)
         with double_precision():
             key = jax.random.key(random_state.randint(2**31))
-            steps = float(self.learning_rate), float(self.momentum)
+            steps = float(self.learning_rate), float(self.momentum), float(self.initial_std)
             found = ascend(start, data.Xs, data.ys, orders, key, *steps)
-            q, variances, bounds = jax.tree.map(np.asarray, found)
+            m_w, std_w, variances, bounds = jax.tree.map(np.asarray, found)
         # A bound is finite only if all of q is.
         check_error(self, variances.noise if np.isfinite(bounds[-1]) else np.inf)
-        m_w, std_w = q.m_w, tuple(np.exp(r) for r in q.log_std_w)
         self.networks_ = tuple(
             SampledNetwork(
                 tuple(
@@ -209,11 +222,8 @@ class VariationalRegressor(Baseline):
 
 def kl_divergence(q: Q, v_prior: jax.Array) -> jax.Array:
     """Return KL(q || product of N(0, v_prior))."""
-    layers = [
-        jnp.sum(0.5 * ((jnp.exp(2.0 * r) + m**2) / v_prior - 1.0 + jnp.log(v_prior)) - r)
-        for m, r in zip(q.m_w, q.log_std_w, strict=True)
-    ]
-    return jnp.stack(layers).sum()
+    squares = jnp.exp(q.log_std_w) ** 2 + q.m_w**2
+    return jnp.sum(0.5 * (squares / v_prior - 1.0 + jnp.log(v_prior)) - q.log_std_w)
 
 
 def log_normal(squared_residual: jax.Array, v_noise: jax.Array) -> jax.Array:
@@ -222,31 +232,38 @@ def log_normal(squared_residual: jax.Array, v_noise: jax.Array) -> jax.Array:
 
 
 def sampled_bound(
-    q: Q, eps: Weights, x: jax.Array, y: jax.Array, variances: Variances, n: int
+    q: Q,
+    eps: jax.Array,
+    x: jax.Array,
+    y: jax.Array,
+    variances: Variances,
+    n: int,
+    layers: Callable[[jax.Array], Weights],
 ) -> tuple[jax.Array, jax.Array]:
     """Return one point's share of the bound with one sample, and its squared residual.
 
     Parameters
     ----------
     q : Q
-    eps : tuple of array of shape (n_out, n_in + 1)
+    eps : array of shape (n_weights,)
         Drawn from N(0, 1).
     x : array of shape (n_features,)
     y : array of shape ()
     variances : Variances
     n : int
         Number of points, among which the KL divergence is shared.
+    layers : callable
+        From all weights, (n_weights,), to one array per layer.
     """
-    w = jax.tree.map(lambda m, r, e: m + jnp.exp(r) * e, q.m_w, q.log_std_w, eps)
-    squared_residual = (y - output(w, x)) ** 2
+    w = q.m_w + jnp.exp(q.log_std_w) * eps
+    squared_residual = (y - output(layers(w), x)) ** 2
     share = kl_divergence(q, variances.prior) / n
     return log_normal(squared_residual, variances.noise) - share, squared_residual
 
 
 def best_prior_variance(q: Q) -> jax.Array:
     """Return the v_prior that maximises the bound: the mean of E_q[w^2]."""
-    squares = [(jnp.exp(2.0 * r) + m**2).ravel() for m, r in zip(q.m_w, q.log_std_w, strict=True)]
-    return jnp.mean(jnp.concatenate(squares))
+    return jnp.mean(jnp.exp(q.log_std_w) ** 2 + q.m_w**2)
 
 
 # ---- Training
@@ -261,7 +278,8 @@ def ascend(
     key: jax.Array,
     learning_rate: float,
     momentum: float,
-) -> tuple[Q, Variances, jax.Array]:
+    initial_std: float,
+) -> tuple[Weights, Weights, Variances, jax.Array]:
     """Ascend the bound one point at a time; all epochs in one call, compiled once per shape.
 
     Parameters
@@ -275,16 +293,18 @@ def ascend(
     orders : array of int of shape (n_epochs, n)
         The points in the order of each epoch.
     key : jax.random.key
-    learning_rate, momentum : float
+    learning_rate, momentum, initial_std : float
 
     Returns
     -------
-    q : Q
+    m_w, std_w : tuple of array of shape (n_out, n_in + 1)
+        Means and standard deviations of the weights under q.
     variances : Variances
     bounds : array of shape (n_epochs,)
         The estimate of the bound in each epoch, before the variances move.
     """
     n = len(y)
+    start, layers = ravel_pytree(weights)
     gradient = jax.grad(sampled_bound, has_aux=True)
 
     def epoch(
@@ -297,31 +317,64 @@ def ascend(
             state: tuple[Q, Q], draw: tuple[jax.Array, jax.Array]
         ) -> tuple[tuple[Q, Q], jax.Array]:
             q, steps = state
-            i, key = draw
-            eps = draw_like(q.m_w, key)
-            ascent, squared_residual = gradient(q, eps, X[i], y[i], variances, n)
+            i, eps = draw
+            ascent, squared_residual = gradient(q, eps, X[i], y[i], variances, n, layers)
             steps = jax.tree.map(lambda s, g: momentum * s + learning_rate * g, steps, ascent)
             return (jax.tree.map(jnp.add, q, steps), steps), squared_residual
 
-        (q, steps), squared = jax.lax.scan(point, (q, steps), (order, jax.random.split(key, n)))
+        def block(
+            state: tuple[Q, Q], draws: tuple[jax.Array, jax.Array]
+        ) -> tuple[tuple[Q, Q], jax.Array]:
+            order, keys = draws
+            return jax.lax.scan(point, state, (order, draw_samples(keys, start)))
+
+        (q, steps), squared = scan_blocks(block, (q, steps), (order, jax.random.split(key, n)))
         log_likelihood = jnp.sum(log_normal(squared, variances.noise))
         bound = log_likelihood - kl_divergence(q, variances.prior)
         v_noise = jnp.maximum(jnp.mean(squared), _LEAST_NOISE_VARIANCE)
         return (q, steps, Variances(v_noise, best_prior_variance(q))), bound
 
-    q = Q(weights, jax.tree.map(lambda w: jnp.full_like(w, np.log(_INITIAL_STD)), weights))
+    q = Q(start, jnp.broadcast_to(jnp.log(initial_std), start.shape))
     at_rest = jax.tree.map(jnp.zeros_like, q)
-    start = q, at_rest, Variances(jnp.ones(()), jnp.ones(()))
     keys = jax.random.split(key, len(orders))
-    (q, _, variances), bounds = jax.lax.scan(epoch, start, (orders, keys))
-    return q, variances, bounds
+    begin = q, at_rest, Variances(jnp.ones(()), jnp.ones(()))
+    (q, _, variances), bounds = jax.lax.scan(epoch, begin, (orders, keys))
+    return layers(q.m_w), layers(jnp.exp(q.log_std_w)), variances, bounds
 
 
-def draw_like(weights: Weights, key: jax.Array) -> Weights:
-    """Draw N(0, 1) in the shapes of the weights.
+def draw_samples(keys: jax.Array, like: jax.Array) -> jax.Array:
+    """Draw N(0, 1) for each of the keys, in the shape and the type of an array.
 
     In single precision, which is twice as fast: the samples need no more.
     """
-    flat, unravel = ravel_pytree(weights)
-    eps: Weights = unravel(jax.random.normal(key, flat.shape, jnp.float32).astype(flat.dtype))
-    return eps
+    eps = jax.vmap(lambda key: jax.random.normal(key, like.shape, jnp.float32))(keys)
+    return eps.astype(like.dtype)
+
+
+def scan_blocks(
+    block: Callable[..., tuple[State, jax.Array]], state: State, rows: tuple[jax.Array, jax.Array]
+) -> tuple[State, jax.Array]:
+    """Go through rows in blocks of `_BLOCK`, and the rest as one more.
+
+    Parameters
+    ----------
+    block : callable
+        From the state and a block of rows to the next state and one number per row.
+    state : State
+    rows : tuple of array
+        Of the same length.
+
+    Returns
+    -------
+    state : State
+    found : array of shape (n,)
+    """
+    n_blocks, rest = divmod(len(rows[0]), _BLOCK)
+    end = n_blocks * _BLOCK
+    whole = jax.tree.map(lambda a: a[:end].reshape(n_blocks, _BLOCK, *a.shape[1:]), rows)
+    state, found = jax.lax.scan(block, state, whole)
+    found = found.ravel()
+    if rest:
+        state, last = block(state, jax.tree.map(lambda a: a[end:], rows))
+        found = jnp.concatenate([found, last])
+    return state, found

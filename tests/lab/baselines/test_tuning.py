@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -57,6 +58,16 @@ class Surface(RegressorMixin, BaseEstimator):
         return Predictive(self.predict(X), np.zeros(len(X)), 1.0, 1e12)
 
 
+class Wide(Surface):
+    """The same error of 0.5 everywhere; b is the standard deviation it claims."""
+
+    def predict(self, X):
+        return X[:, 0] + 0.5
+
+    def predict_distribution(self, X):
+        return Predictive(self.predict(X), np.zeros(len(X)), self.b, 1e12)
+
+
 @pytest.fixture
 def data():
     Surface.fits.clear()
@@ -70,11 +81,26 @@ def test_search_finds_the_known_minimum(data, seed, capsys):
     assert model.best_params_["a"] == pytest.approx(BEST["a"], abs=0.05)
     assert math.log10(model.best_params_["b"]) == pytest.approx(-3.0, abs=0.25)
     assert len(model.search_results_) == 30
-    for params, error, _ in model.search_results_:
+    for params, error, *_ in model.search_results_:
         assert -1.0 <= params["a"] <= 1.0
         assert 1e-6 <= params["b"] <= 1.0
         assert error == pytest.approx(Surface(**params).error())
     assert capsys.readouterr() == ("", "")  # the package talks of duplicates
+
+
+def test_the_log_likelihood_tells_what_the_error_cannot(data):
+    space = {"b": (1e-3, 10.0, "log")}
+    model = tuned(Wide(), space, scoring="log_likelihood", random_state=0).fit(*data)
+    assert model.best_params_["b"] == pytest.approx(0.5, rel=0.15)
+    for params, error, log_likelihood, _ in model.search_results_:
+        assert error == pytest.approx(0.5)
+        assert log_likelihood == pytest.approx(stats.norm.logpdf(0.5, 0.0, params["b"]), rel=1e-6)
+    diverged = tuned(Surface(fails="half"), SPACE, scoring="log_likelihood", random_state=0)
+    found = diverged.fit(*data).search_results_
+    assert min(e.log_likelihood for e in found) == -math.inf
+    assert diverged.best_params_["a"] == pytest.approx(BEST["a"], abs=0.15)
+    with pytest.raises(ValueError, match=r"scoring must be 'rmse' or 'log_likelihood'\. Got 'r2'"):
+        tuned(Surface(), SPACE, scoring="r2").fit(*data)
 
 
 @pytest.mark.slow
@@ -132,9 +158,9 @@ def test_all_fits_have_one_seed(data):
 
 def test_diverging_configurations_are_the_worst(data):
     model = tuned(Surface(fails="half"), SPACE, random_state=0).fit(*data)
-    for params, error, _ in model.search_results_:
+    for params, error, *_ in model.search_results_:
         assert math.isinf(error) == (params["a"] > 0.6)
-    assert any(math.isinf(error) for _, error, _ in model.search_results_)
+    assert any(math.isinf(error) for _, error, *_ in model.search_results_)
     assert model.best_params_["a"] == pytest.approx(BEST["a"], abs=0.1)
 
 

@@ -10,6 +10,8 @@ from scipy import integrate, optimize, stats
 
 jax = pytest.importorskip("jax", reason="needs the extra 'baselines'")
 
+from jax.flatten_util import ravel_pytree  # noqa: E402
+
 from probprop_lab.baselines import VariationalRegressor  # noqa: E402
 from probprop_lab.baselines.jax_setup import double_precision  # noqa: E402
 from probprop_lab.baselines.network import initial_weights  # noqa: E402
@@ -18,7 +20,7 @@ from probprop_lab.baselines.variational import (  # noqa: E402
     Variances,
     ascend,
     best_prior_variance,
-    draw_like,
+    draw_samples,
     kl_divergence,
     sampled_bound,
 )
@@ -35,15 +37,17 @@ def small_data(n: int = 40):
 
 def some_q(sizes, seed=0) -> Q:
     r = np.random.RandomState(seed)
-    shapes = [(b, a + 1) for a, b in pairwise(sizes)]
-    return Q(
-        tuple(r.standard_normal(s) for s in shapes),
-        tuple(np.log(0.4) + 0.3 * r.standard_normal(s) for s in shapes),
-    )
+    n = sum(b * (a + 1) for a, b in pairwise(sizes))
+    return Q(r.standard_normal(n), np.log(0.4) + 0.3 * r.standard_normal(n))
+
+
+def layers_of(sizes):
+    """Return the function that cuts all weights into those of the layers."""
+    return ravel_pytree(tuple(np.zeros((b, a + 1)) for a, b in pairwise(sizes)))[1]
 
 
 def flatten(q: Q):
-    return np.concatenate([np.ravel(a) for a in (*q.m_w, *q.log_std_w)])
+    return np.concatenate(q)
 
 
 def normal_kl(m, std, v_prior):
@@ -107,18 +111,15 @@ def test_gradient_in_expectation_is_that_of_the_exact_bound(sizes, expected_squa
     n_samples = 40_000
     with double_precision():
         keys = jax.random.split(jax.random.key(0), n_samples)
-        eps = jax.vmap(lambda key: draw_like(q.m_w, key))(keys)
+        eps = draw_samples(keys, q.m_w)
         gradient = jax.value_and_grad(sampled_bound, has_aux=True)
         variances = Variances(V_NOISE, V_PRIOR)
-        x = np.array([X_POINT])
+        x, layers = np.array([X_POINT]), layers_of(sizes)
+        start = jax.tree.map(jax.numpy.asarray, q)
         (bounds, _), gradients = jax.vmap(
-            lambda e: gradient(jax.tree.map(jax.numpy.asarray, q), e, x, Y_POINT, variances, N)
+            lambda e: gradient(start, e, x, Y_POINT, variances, N, layers)
         )(eps)
-        bounds = np.asarray(bounds)
-        draws = np.concatenate(
-            [np.asarray(g).reshape(n_samples, -1) for g in (*gradients.m_w, *gradients.log_std_w)],
-            axis=1,
-        )
+        bounds, draws = np.asarray(bounds), np.concatenate(gradients, axis=1)
     errors = draws.std(axis=0) / np.sqrt(n_samples)
     assert (errors < 0.1 * np.abs(slopes).max()).all()  # the comparison means something
     assert (np.abs(draws.mean(axis=0) - slopes) < 4.5 * errors + 1e-5).all()
@@ -136,24 +137,26 @@ def test_prior_variance_maximises_the_bound():
     assert found == pytest.approx(best.x, rel=1e-5)
 
 
-def test_steps_variances_and_bound_by_hand():
+@pytest.mark.parametrize("n", [3, 200, 405])  # one block, a whole one, two and a part
+def test_steps_variances_and_bound_by_hand(n):
     """Two epochs of a linear network in NumPy, with the same draws."""
-    X, y = np.array([[0.5], [-1.0], [2.0]]), np.array([0.3, -0.8, 1.1])
-    orders = np.array([[2, 0, 1], [1, 2, 0]])
-    learning_rate, momentum = 0.05, 0.7
+    r = np.random.RandomState(1)
+    X = r.standard_normal((n, 1))
+    y = 0.5 * X[:, 0] + 0.2 * r.standard_normal(n)
+    orders = np.stack([r.permutation(n) for _ in range(2)])
+    learning_rate, momentum, initial_std = 0.05, 0.7, 0.3
     start = initial_weights([1, 1], np.random.RandomState(0))
     key = jax.random.key(7)
     with double_precision():
-        q, variances, bounds = jax.tree.map(
-            np.asarray, ascend(start, X, y, orders, key, learning_rate, momentum)
+        (m_w,), (std_w,), variances, bounds = jax.tree.map(
+            np.asarray, ascend(start, X, y, orders, key, learning_rate, momentum, initial_std)
         )
-        epoch_keys = jax.random.split(key, 2)
         eps = [
-            [np.asarray(draw_like(start, k)[0][0]) for k in jax.random.split(epoch_key, 3)]
-            for epoch_key in epoch_keys
+            np.asarray(draw_samples(jax.random.split(epoch_key, n), start[0][0]))
+            for epoch_key in jax.random.split(key, 2)
         ]
 
-    m, r = start[0][0].copy(), np.full(2, np.log(0.5))
+    m, r = start[0][0].copy(), np.full(2, np.log(initial_std))
     step_m, step_r = np.zeros(2), np.zeros(2)
     v_noise = v_prior = 1.0
     expected = []
@@ -164,19 +167,19 @@ def test_steps_variances_and_bound_by_hand():
             residual = y[i] - (m + std * e) @ u
             squares.append(residual**2)
             g = residual * u / v_noise  # of the log-likelihood, in the sampled weights
-            step_m = momentum * step_m + learning_rate * (g - m / v_prior / 3)
+            step_m = momentum * step_m + learning_rate * (g - m / v_prior / n)
             step_r = momentum * step_r + learning_rate * (
-                g * std * e - (std**2 / v_prior - 1.0) / 3
+                g * std * e - (std**2 / v_prior - 1.0) / n
             )
             m, r = m + step_m, r + step_r
         kl = np.sum((np.exp(2 * r) + m**2) / v_prior - 1.0 + np.log(v_prior) - 2 * r) / 2
         fit = np.sum(stats.norm.logpdf(np.sqrt(squares), 0.0, np.sqrt(v_noise)))
         expected.append(fit - kl)
         v_noise, v_prior = np.mean(squares), np.mean(np.exp(2 * r) + m**2)
-    np.testing.assert_allclose(q.m_w[0][0], m, rtol=1e-11)
-    np.testing.assert_allclose(q.log_std_w[0][0], r, rtol=1e-11)
-    np.testing.assert_allclose(variances, (v_noise, v_prior), rtol=1e-11)
-    np.testing.assert_allclose(bounds, expected, rtol=1e-11)
+    np.testing.assert_allclose(m_w[0], m, rtol=1e-9)
+    np.testing.assert_allclose(std_w[0], np.exp(r), rtol=1e-9)
+    np.testing.assert_allclose(variances, (v_noise, v_prior), rtol=1e-9)
+    np.testing.assert_allclose(bounds, expected, rtol=1e-9)
 
 
 def test_linear_model_reaches_the_best_factorised_posterior():
@@ -236,8 +239,17 @@ def test_a_second_fit_of_the_same_shape_is_not_compiled_again():
     X, y = small_data()
     VariationalRegressor(3, n_epochs=5, random_state=0).fit(X, y)
     compiled = ascend._cache_size()
-    VariationalRegressor(3, n_epochs=5, learning_rate=0.02, momentum=0.1).fit(2.0 * X, -y)
+    other = VariationalRegressor(3, n_epochs=5, learning_rate=0.02, momentum=0.1, initial_std=0.2)
+    other.fit(2.0 * X, -y)
     assert ascend._cache_size() == compiled
+
+
+def test_the_first_standard_deviation_is_the_one_given():
+    X, y = small_data()
+    model = VariationalRegressor(3, n_epochs=1, learning_rate=1e-9, initial_std=0.07)
+    np.testing.assert_allclose(np.concatenate([s.ravel() for s in model.fit(X, y).std_w_]), 0.07)
+    with pytest.raises(ValueError, match="initial_std == 0"):
+        VariationalRegressor(initial_std=0.0).fit(X, y)
 
 
 def test_divergence_is_an_error():

@@ -44,7 +44,9 @@ def _vi(job: Job) -> Any:
     from probprop_lab.baselines.tuning import VARIATIONAL_SPACE, tuned
 
     estimator = VariationalRegressor(job.hidden, n_epochs=job.n_epochs)
-    return tuned(estimator, VARIATIONAL_SPACE, _TUNING_EVALUATIONS, random_state=job.seed)
+    return tuned(
+        estimator, VARIATIONAL_SPACE, _TUNING_EVALUATIONS, "log_likelihood", random_state=job.seed
+    )
 
 
 def _bp(job: Job) -> Any:

@@ -128,12 +128,13 @@ def test_the_papers_methods_are_made_as_in_the_paper() -> None:
 
     job = Job("table1", "yacht", 0, seed=7, hidden=(50, 50), n_epochs=39)
     made = {name: methods.find(name).make(replace(job, method=name)) for name in methods.COMPARED}
-    for name, kind, space in (
-        ("BP", BackpropRegressor, BACKPROP_SPACE),
-        ("VI", VariationalRegressor, VARIATIONAL_SPACE),
+    for name, kind, space, scoring in (
+        ("BP", BackpropRegressor, BACKPROP_SPACE, "rmse"),
+        ("VI", VariationalRegressor, VARIATIONAL_SPACE, "log_likelihood"),
     ):
         tuned = made[name]
         assert (tuned.n_iter, tuned.random_state, tuned.space) == (30, 7, space)
+        assert tuned.scoring == scoring
         assert isinstance(tuned.estimator, kind)
         assert (tuned.estimator.hidden_layer_sizes, tuned.estimator.n_epochs) == ((50, 50), 39)
     for name in ("PBP", "EBP"):

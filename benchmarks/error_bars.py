@@ -1,0 +1,214 @@
+"""What error bars know and what they don't: ``python -m benchmarks.error_bars`` writes two tables.
+
+``docs/results/error_bars_toy.md`` has the two parts of the standard deviation on the toy problem,
+``error_bars_blind.md`` cases in which they say too little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_diabetes
+
+from benchmarks.clock import say
+from benchmarks.machine import machine
+from benchmarks.markdown import table
+from probprop import PBPRegressor, metrics
+from probprop._types import FloatArray
+from probprop.toy import toy_cubic
+
+WHERE = {0.0: "amid the data", 4.0: "just outside", 6.0: "far outside"}
+_TOY_SEED = 3  # as in the picture of the page, docs/toy_band.py
+_N_ROWS = 2_000
+_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
+
+Figures = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.error_bars", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="of the fits of diabetes")
+    parser.add_argument("--results", type=Path, default=_FOLDER)
+    arguments = parser.parse_args()
+    say("made data and diabetes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of counts
+        written = {
+            "machine": machine(),
+            "toy": toy(),
+            "tails": tails(),
+            "outliers": outliers(),
+            "growing": growing_noise(),
+            "gap": gap(),
+            "seeds": {str(n): seeds(n, arguments.seeds) for n in (40, 400)},
+        }
+    (arguments.results / "error_bars.json").write_text(json.dumps(written, indent=1) + "\n")
+    for name, text in pages(written).items():
+        (arguments.results / f"{name}.md").write_text(text)
+        print(text)
+
+
+def toy() -> list[Figures]:
+    """Return both parts of the standard deviation of the toy problem, at three inputs."""
+    predicted = _toy_model(40).predict_distribution(np.array([[x] for x in WHERE]))
+    parts = predicted.std_model, predicted.std_noise, predicted.std
+    return [
+        {"x": x, "std_model": float(a), "std_noise": float(b), "std": float(c)}
+        for x, a, b, c in zip(WHERE, *parts, strict=True)
+    ]
+
+
+def _toy_model(n_epochs: int) -> PBPRegressor:
+    return PBPRegressor(100, n_epochs=n_epochs, random_state=0).fit(
+        *toy_cubic(random_state=_TOY_SEED)
+    )
+
+
+def tails() -> Figures:
+    """Return half widths at x = 0 of the Gaussian and of Student's t, after 1 and 40 passes."""
+    found: Figures = {}
+    for n_epochs in (1, 40):
+        model = _toy_model(n_epochs)
+        here = np.zeros((1, 1))
+        both = [model.predict_distribution(here, student_t=t) for t in (False, True)]
+        found[str(n_epochs)] = {
+            "alpha_noise": float(np.ravel(both[0].alpha_noise)[0]),
+            **{
+                str(level): [float(np.diff(np.ravel(p.interval(level)))[0] / 2.0) for p in both]
+                for level in (0.95, 0.999)
+            },
+        }
+    return found
+
+
+def outliers() -> Figures:
+    """Return how much the intervals hold where the noise is Student's t with 2 degrees."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (2 * _N_ROWS, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_t(2.0, 2 * _N_ROWS)
+    model = PBPRegressor(random_state=0).fit(X[:_N_ROWS], y[:_N_ROWS])
+    predicted = model.predict_distribution(X[_N_ROWS:], student_t=True)
+    return {str(level): _held(predicted, y[_N_ROWS:], level) for level in (0.5, 0.999)}
+
+
+def growing_noise() -> Figures:
+    """Return how much the 95 % intervals hold where the noise grows tenfold along x."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 1.0, 2 * _N_ROWS)
+    y = np.sin(6.0 * x) + (0.05 + 0.45 * x) * rng.standard_normal(2 * _N_ROWS)
+    model = PBPRegressor(random_state=0).fit(x[:_N_ROWS, np.newaxis], y[:_N_ROWS])
+    x, y = x[_N_ROWS:], y[_N_ROWS:]
+    quarters = {"all": x >= 0.0, "quietest": x < 0.25, "loudest": x >= 0.75}
+    return {
+        name: _held(model.predict_distribution(x[rows, np.newaxis]), y[rows], 0.95)
+        for name, rows in quarters.items()
+    }
+
+
+def gap() -> Figures:
+    """Return the standard deviation of the model between two groups of rows, in them, outside."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-4.0, -2.0, 100), rng.uniform(2.0, 4.0, 100)])
+    y = np.sin(x) + 0.1 * rng.standard_normal(200)
+    model = PBPRegressor(random_state=0).fit(x[:, np.newaxis], y)
+    where = {"in the gap": [0.0], "among the rows": x, "outside": [-6.0, 6.0]}
+    return {
+        name: float(model.predict_distribution(np.reshape(at, (-1, 1))).std_model.mean())
+        for name, at in where.items()
+    }
+
+
+def seeds(n_epochs: int, n_seeds: int) -> Figures:
+    """Return how far the predictions of seeds are apart on diabetes, beside what they say."""
+    X, y = load_diabetes(return_X_y=True)
+    fits = [
+        PBPRegressor(n_epochs=n_epochs, random_state=seed).fit(X, y).predict_distribution(X)
+        for seed in range(n_seeds)
+    ]
+    return {
+        "apart": float(np.std([p.mean for p in fits], axis=0, ddof=1).mean()),
+        "std_model": float(np.mean([p.std_model for p in fits])),
+        "std_noise": float(np.mean([p.std_noise for p in fits])),
+    }
+
+
+def _held(predicted: Any, y: FloatArray, level: float) -> float:
+    return metrics.interval_coverage(y, *predicted.interval(level))
+
+
+# ---- The pages
+
+
+def pages(written: Figures) -> dict[str, str]:
+    """Return both tables by the names of their files."""
+    rows = [
+        [f"{f['x']:g}", WHERE[f["x"]], *(f"{f[k]:.1f}" for k in ("std_model", "std_noise", "std"))]
+        for f in written["toy"]
+    ]
+    header = ["x", "", "`std_model`", "`std_noise`", "`std`"]
+    return {
+        "error_bars_toy": table(header, rows, texts=(0, 1)) + "\n",
+        "error_bars_blind": table(["case", "measured"], _blind(written), texts=(0, 1)) + "\n",
+    }
+
+
+def _blind(written: Figures) -> list[list[str]]:
+    """Return a line per case: what it is, and what was measured."""
+    first, last = written["tails"]["1"], written["tails"]["40"]
+    outliers, growing, gap = written["outliers"], written["growing"], written["gap"]
+    few, many = written["seeds"]["40"], written["seeds"]["400"]
+    gaussian, exact = last["0.999"]
+    return [
+        [
+            "Student's t after one pass over the toy rows",
+            f"`alpha_noise` {first['alpha_noise']:.1f}; the 99.9 % interval is "
+            f"{_instead(first['0.999'])}, the 95 % interval {_instead(first['0.95'])}",
+        ],
+        [
+            "the same after 40",
+            f"`alpha_noise` {last['alpha_noise']:.0f}; the 99.9 % intervals differ by "
+            f"{_percent(abs(exact / gaussian - 1.0))}",
+        ],
+        [
+            "noise that is itself Student's t, 2 degrees of freedom",
+            f"the 50 % interval holds {_percent(outliers['0.5'])}, the 99.9 % interval "
+            f"{_percent(outliers['0.999'])}",
+        ],
+        [
+            "noise that grows from 0.05 to 0.5 along x",
+            f"the 95 % interval holds {_percent(growing['all'])}; in the quietest quarter "
+            f"{_percent(growing['quietest'])}, in the loudest {_percent(growing['loudest'])}",
+        ],
+        [
+            "rows in [−4, −2] and in [2, 4]",
+            f"`std_model` {gap['in the gap']:.2f} in the middle of the gap, "
+            f"{gap['among the rows']:.2f} among the rows, {gap['outside']:.2f} at ±6",
+        ],
+        [
+            "seeds on diabetes, 40 epochs",
+            f"predictions differ by {few['apart']:.1f}; `std_model` {few['std_model']:.1f}, "
+            f"`std_noise` {few['std_noise']:.0f}",
+        ],
+        [
+            "the same, 400 epochs",
+            f"predictions differ by {many['apart']:.1f}; `std_model` {many['std_model']:.1f}",
+        ],
+    ]
+
+
+def _instead(widths: list[float]) -> str:
+    gaussian, exact = widths
+    return f"±{exact:.1f} instead of ±{gaussian:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""The benchmarks whose tables the guide includes, on few rows: what they measure, their pages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import error_bars, inputs, labels, paired, streams, targets
+
+from probprop import PBPRegressor, metrics
+
+
+def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(split)
+    X = rng.standard_normal((140, 8))
+    y = X[:, 0] - 2.0 * X[:, 1] + 0.3 * rng.standard_normal(140)
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+def test_differences_are_paired() -> None:
+    assert paired.difference([1.0, 2.0, 3.0], [0.9, 1.9, 2.9], 2) == "0.10 ± 0.00"
+    assert paired.difference([1.0, 3.0], [2.0, 2.0], 1) == "0.0 ± 1.0"
+    assert paired.difference([1.0, 2.0], [2.0, 4.0], 1) == "−1.5 ± 0.5"
+    assert [paired.mean([x], 1) for x in (-0.04, -1.0, 2.0)] == ["0.0", "−1.0", "2.0"]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_N_ROWS", 100)
+    monkeypatch.setattr(targets, "energy", targets.strangers)
+    monkeypatch.setattr(inputs, "load_split", made_split)
+    monkeypatch.setattr(inputs.datasets, "where", Path)
+    monkeypatch.setattr(inputs, "_N_DRAWS", 20)
+    monkeypatch.setattr(inputs, "_N_IMPUTERS", 2)
+    monkeypatch.setattr(inputs, "_N_PAIRS", 2)
+
+
+def test_each_target_has_the_network_of_its_own(few: None) -> None:
+    data = targets.strangers(0)
+    found = targets.judge(data, 3, together=False, n_epochs=3)
+    for k, y in enumerate(data.Y_test.T):
+        model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train[:, k])
+        assert found["rmse"][k] == metrics.rmse(y, model.predict(data.X_test))
+    both = targets.judge(data, 3, together=True, n_epochs=3)
+    model = PBPRegressor(n_epochs=3, random_state=3).fit(data.X_train, data.Y_train)
+    expected = model.predict_distribution(data.X_test).logpdf(data.Y_test).mean(axis=0)
+    np.testing.assert_allclose(both["log_likelihood"], expected, rtol=1e-12)
+
+
+def test_made_targets_have_nothing_in_common() -> None:
+    data = targets.strangers(0)
+    X, Y = data.X_train, data.Y_train
+    assert abs(np.corrcoef(Y.T)[0, 1]) < 0.1
+    own, other = np.sin(2.0 * X[:, 0]), np.sin(2.0 * X[:, 4])
+    assert np.corrcoef(own, Y[:, 0])[0, 1] > 0.3 > 0.1 > abs(np.corrcoef(other, Y[:, 0])[0, 1])
+
+
+def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variance is known: that of the weights, their squares over the inputs, and both."""
+    X, y, rows, _ = made_split("", 0)
+    model = PBPRegressor((), random_state=0).fit(X, y)
+    std = 0.5 * X.std(axis=0)
+    exact = inputs.propagated(model, rows, std)
+    np.testing.assert_allclose(
+        model.predict_distribution(rows, X_std=std).std_model, exact, rtol=0.02
+    )
+    monkeypatch.setattr(inputs, "_N_DRAWS", 4_000)
+    rng = np.random.default_rng(0)
+    drawn = inputs.drawn_std(model, lambda rng: rows + std * inputs.normal(rng, rows), rng)
+    np.testing.assert_allclose(drawn, exact, rtol=0.05)
+    assert (exact > 1.5 * model.predict_distribution(rows).std_model).all()
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_both_write_their_pages(
+    few: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = ["--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["targets", "--repetitions", "2", *folder])
+    targets.main()
+    monkeypatch.setattr(sys, "argv", ["inputs", "--splits", "2", "--few", "2", *folder])
+    inputs.main()
+    printed = capsys.readouterr().out
+    for name in ("targets", "inputs_width", "inputs_imputed", "inputs_cost"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "inputs.json").read_text())
+    assert all(f["linear 0.3"] == pytest.approx(1.0, abs=0.25) for f in found["widths"].values())
+    assert found["cost"]["(50,)"]["prediction with `X_std`"] > 5.0
+    assert printed.count("ten draws") == 2
+
+
+def test_a_stream_is_all_rows_once() -> None:
+    for first, then in ((1, 1), (20, 1), (100, 30), (100, 100)):
+        cut = [np.arange(100)[part] for part in streams.parts(100, first, then)]
+        np.testing.assert_array_equal(np.concatenate(cut), np.arange(100))
+        assert len(cut[0]) == first
+        assert all(len(part) <= then for part in cut[1:])
+
+
+def test_orders_are_permutations_that_begin_as_they_say() -> None:
+    values = np.random.default_rng(0).standard_normal(200)
+    near, after = streams.near(values, 50), streams.sorted_after(values, 30)
+    for order in (near, after):
+        np.testing.assert_array_equal(np.sort(order), np.arange(200))
+    far = np.abs(values - np.median(values))
+    assert far[near[:50]].max() <= far[near[50:]].min()
+    np.testing.assert_array_equal(after[:30], np.arange(30))
+    assert (np.diff(values[after[30:]]) >= 0.0).all()
+
+
+def test_streams_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(streams, "_N_TRAIN", 1_200)
+    monkeypatch.setattr(sys, "argv", ["streams", "--seeds", "2", "--results", str(tmp_path)])
+    streams.main()
+    printed = capsys.readouterr().out
+    for name, cases in streams.TABLES.items():
+        page = (tmp_path / f"streams_{name}.md").read_text()
+        assert page in printed
+        assert all(f"| {title} |" in page for title in cases)
+    found = json.loads((tmp_path / "streams.json").read_text())["tables"]
+    assert found["first"]["100 typical rows"] == found["order"]["random"]
+    assert found["order"]["random"][0]["rmse"] < found["order"]["sorted by the target"][0]["rmse"]
+
+
+def test_labels_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(labels, "SETS", {"wine": labels.load_wine})
+    monkeypatch.setattr(labels, "WEIGHTED", {"iris": labels.load_iris})
+    arguments = ["labels", "--folds", "2", "--seeds", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    labels.main()
+    printed = capsys.readouterr().out
+    for name in ("labels_folds", "labels_weights"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "labels.json").read_text())
+    assert all(0.0 < f["log_loss"] < 0.7 for f in found["folds"]["wine"].values())
+    assert all(f["accuracy"] > 0.9 for f in found["folds"]["wine"].values())
+    assert found["noise"]["noise"] > 3.0 * found["noise"]["digits"]
+    assert all(-1.5 < value < 0.0 for run in found["weights"]["iris"] for value in run.values())
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    class Ones:
+        """A generator whose weights are all 1."""
+
+        def __init__(self, seed: int) -> None:
+            self.permutation = np.random.RandomState(seed).permutation
+
+        def choice(self, values: list[float], n: int) -> np.ndarray:
+            return np.ones(n)
+
+    X, y = labels.load_iris(return_X_y=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labels.np.random, "default_rng", Ones)
+        found = labels.weighted(X, y, 0)
+    ways = ("weights as they are", "divided by their mean", "rows repeated instead")
+    assert len({found[way] for way in ways}) == 1
+
+
+def test_where_vi_starts_is_fixed_or_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jax", reason="needs the extra 'baselines'")
+    pytest.importorskip("bayes_opt", reason="needs the extra 'baselines'")
+    from benchmarks import vi_starts
+
+    monkeypatch.setattr(vi_starts, "load_split", made_split)
+    monkeypatch.setattr(vi_starts, "SPLITS", {"yacht": 1})
+    monkeypatch.setattr(vi_starts, "STARTS", (0.1, None))
+    arguments = ["vi_starts", "--evaluations", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    vi_starts.main()
+    fixed, searched = json.loads((tmp_path / "vi_starts.json").read_text())["rows"]
+    assert sorted(fixed["params"]) == ["learning_rate", "momentum"]
+    assert sorted(searched["params"]) == ["initial_std", "learning_rate", "momentum"]
+    assert "| yacht | the paper's mean of all splits | 6.89 | −3.44 |" in capsys.readouterr().out
+
+
+def test_error_bars_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(error_bars, "_N_ROWS", 200)
+    monkeypatch.setattr(sys, "argv", ["error_bars", "--seeds", "2", "--results", str(tmp_path)])
+    error_bars.main()
+    printed = capsys.readouterr().out
+    for name in ("error_bars_toy", "error_bars_blind"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "error_bars.json").read_text())
+    inside, near, far = found["toy"]
+    assert inside["std_model"] < near["std_model"] < far["std_model"]
+    assert inside["std"] == pytest.approx(np.hypot(inside["std_model"], inside["std_noise"]))
+    gaussian, exact = found["tails"]["1"]["0.999"]
+    assert exact > 1.01 * gaussian
+    assert found["growing"]["quietest"] > found["growing"]["loudest"]
+    assert found["gap"]["in the gap"] < found["gap"]["outside"]
+    assert found["seeds"]["40"]["std_model"] > found["seeds"]["400"]["std_model"]
