@@ -40,7 +40,9 @@ def _ep(job: Job) -> Any:
 
 
 METHODS = methods.with_variants(
-    replace(methods.KNOWN["HMC"], make=_hmc), replace(methods.KNOWN["EP"], make=_ep)
+    replace(methods.KNOWN["HMC"], make=_hmc),
+    replace(methods.KNOWN[methods.WEAK_HMC], make=methods.with_weak_noise(_hmc)),
+    replace(methods.KNOWN["EP"], make=_ep),
 )
 """The methods in the form that this experiment uses."""
 
