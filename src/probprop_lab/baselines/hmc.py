@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import numpy as np
@@ -212,36 +212,19 @@ class HMCRegressor(Baseline):
     def _sample(
         self, Xs: FloatArray, ys: FloatArray, random_state: RandomState, sizes: tuple[int, ...]
     ) -> Draws:
-        hyperprior, target_accept = self._hyperprior(), float(self.target_accept)
-        n_warmup, n_chains = int(self.n_warmup), int(self.n_chains)
-        n_draws = -(-int(self.n_samples) // n_chains)
+        model = self._hyperprior(), float(self.target_accept)
+        settings: dict[str, Any] = {
+            "hidden_layer_sizes": sizes,
+            "activation": self.activation,
+            "n_warmup": int(self.n_warmup),
+            "n_draws": -(-int(self.n_samples) // int(self.n_chains)),
+            "n_chains": int(self.n_chains),
+        }
         if self.kernel == "hmc":
-            return sample_chains(
-                Xs,
-                ys,
-                random_state,
-                hyperprior,
-                target_accept,
-                hidden_layer_sizes=sizes,
-                activation=self.activation,
-                n_warmup=n_warmup,
-                n_draws=n_draws,
-                n_chains=n_chains,
-            )
+            return sample_chains(Xs, ys, random_state, *model, **settings)
         with double_precision():
-            draws = sample_posterior(
-                Xs,
-                ys,
-                np.ones(len(Xs)),
-                jax.random.key(random_state.randint(np.iinfo(np.int32).max)),
-                hyperprior,
-                target_accept,
-                hidden_layer_sizes=sizes,
-                activation=self.activation,
-                n_warmup=n_warmup,
-                n_draws=n_draws,
-                n_chains=n_chains,
-            )
+            key = jax.random.key(random_state.randint(np.iinfo(np.int32).max))
+            draws = sample_posterior(Xs, ys, np.ones(len(Xs)), key, *model, **settings)
         found: Draws = jax.device_get(draws)
         return found
 
