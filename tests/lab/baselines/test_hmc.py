@@ -223,7 +223,7 @@ class TestCompilation:
 
         monkeypatch.setattr(hmc_sampler, "log_density", counted)
         rows = X[:11], Y[:11]  # a shape no other test has
-        few = {"kernel": "nuts", "n_samples": 400}
+        few = {"kernel": "nuts", "n_samples": 2_000}
         first = regressor(**few).fit(*rows)
         assert n_traces > 0
         n_traces = 0
