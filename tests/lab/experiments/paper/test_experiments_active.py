@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +16,13 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
 import probprop
+import probprop_lab.datasets
 from probprop import metrics
+from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost
 from probprop_lab.experiments.harness import methods, protocol
 from probprop_lab.experiments.harness.method import Method
-from probprop_lab.experiments.paper import active, printed
+from probprop_lab.experiments.paper import active, active_report, printed
 
 Row = dict[str, Any]
 ACTIVE = EXPERIMENTS["active"]
@@ -230,3 +235,142 @@ def test_hmc_has_the_papers_draws_and_two_priors_of_the_noise() -> None:
     assert (strong.noise_shape, strong.noise_rate) == (6.0, 6.0)
     changed = {k for k, v in weak.get_params().items() if v != strong.get_params()[k]}
     assert changed == set(WEAK_NOISE)
+
+
+# ---- The table
+
+
+def made_rows(dataset: str, rmses: dict[str, list[float]]) -> list[Row]:
+    """Rows of methods that end at these RMSEs, one per repetition."""
+    scores = {"log_likelihood": -1.0, "crps": 0.1, "coverage_95": 0.9, "calibration_error": 0.05}
+    more = {"seconds": 0.5, "n_train": 29, "n_warned": 0, "warnings": []}
+    return [
+        {
+            **Job("active", dataset, i, method, i, (10,), 40).fields,
+            **scores,
+            **more,
+            "rmse": rmse,
+            "rmses": np.linspace(9.0, rmse, 10).tolist(),
+        }
+        for method, values in rmses.items()
+        for i, rmse in enumerate(values)
+    ]
+
+
+def test_active_and_random_collection_are_compared_in_pairs() -> None:
+    rows = made_rows("yacht", {"PBP-A": [4.0, 5.0, 6.5], "PBP-R": [5.0, 6.0, 8.0, 99.0]})
+    a, r = ACTIVE.records(rows)
+    assert (a["method"], r["method"]) == ("PBP-A", "PBP-R")
+    gaps = np.array([-1.0, -1.0, -1.5])
+    assert (a["n_paired"], r["n_paired"]) == (3, 0)
+    assert a["rmse_gap"] == pytest.approx(gaps.mean())
+    assert a["rmse_gap_se"] == pytest.approx(gaps.std(ddof=1) / np.sqrt(3))
+    assert a["gap_errors"] == pytest.approx(a["rmse_gap"] / a["rmse_gap_se"])
+    assert a["rmse_paper"] == "4.058 ± 0.158"
+    combined = np.hypot(a["rmse_se"], 0.158)
+    assert a["rmse_difference"] == pytest.approx((np.mean([4.0, 5.0, 6.5]) - 4.0585) / combined)
+    assert a["rmse_first"] == 9.0
+    assert r["rmse_gap"] is None
+    assert r["rmse_max"] == 99.0
+
+
+def test_the_order_is_that_of_the_methods() -> None:
+    rows = made_rows("yacht", {f"{m}-{way}": [1.0] for m in reversed(METHODS) for way in "RA"})
+    found = [record["method"] for record in ACTIVE.records(rows)]
+    assert found == [f"{m}-{way}" for m in METHODS for way in "AR"]
+    assert all(record["gap_errors"] is None for record in ACTIVE.records(rows))
+
+
+def test_both_priors_of_hmc_stand_beside_the_papers_one() -> None:
+    names = ("HMC-A", "HMC weak-A", "EP-A")
+    records = ACTIVE.records(made_rows("yacht", {name: [3.0, 3.5] for name in names}))
+    assert [r["method"] for r in records] == list(names)
+    assert [r["rmse_paper"][:5] for r in records] == ["3.211", "3.211", "15.44"]
+
+
+def test_the_notes_say_what_differs_and_what_was_run() -> None:
+    noise = 0.01 * np.arange(40)
+    rows = made_rows("yacht", {"PBP-A": list(4.0 + noise / 2), "PBP-R": list(5.0 + noise)})
+    rows += made_rows("energy", {"PBP-A": [9.0, 9.1], "PBP-R": [9.1, 9.0]})
+    rows += made_rows("concrete", {"PBP-A": [12.0, 12.1], "PBP-R": [11.0, 11.2]})
+    rows[0]["n_warned"] = 4
+    notes = ACTIVE.notes(ACTIVE.records(rows))
+    assert notes[2:] == [
+        "PBP-A against PBP-R, RMSE, by more than two standard errors of the paired difference: "
+        "lower in yacht; higher in concrete; the paper has improvements in energy, yacht, not "
+        "here: energy",
+        "PBP-A: 2 of 3 cells within two standard errors of the paper's",
+        "our PBP-A against the paper's, RMSE, by more than two standard errors: better in none; "
+        "worse in energy (9.05, paper 3.399 ± 0.064)",
+        "PBP-R: 1 of 3 cells within two standard errors of the paper's",
+        "our PBP-R against the paper's, RMSE, by more than two standard errors: better in "
+        "concrete (11.1, paper 12.417 ± 0.392); worse in energy (9.05, paper 3.743 ± 0.121)",
+        "4 of 440 fits of PBP-A warned; their rows say of what",
+        "of the protocol only these repetitions were run, counted from 0, of 0 to 1: concrete "
+        "PBP-A, concrete PBP-R, energy PBP-A, energy PBP-R",
+    ]
+    agreeing = ACTIVE.notes(ACTIVE.records(rows[:80]))
+    assert agreeing[2].endswith("the paper has improvements in yacht, and so they are here")
+    assert not any("repetitions were run" in note for note in agreeing)
+
+
+def test_the_figures_are_the_papers_three_sets_and_one_for_each_other() -> None:
+    both = {"PBP-A": [4.0, 5.0, 6.0], "PBP-R": [5.0, 5.0, 8.0]}
+    names = ("wine_red", "energy", "boston_housing", "yacht", "concrete")
+    rows = [row for name in names for row in made_rows(name, both)]
+    drawn = ACTIVE.figures(rows)
+    assert [words.partition(":")[0] for _, words in drawn] == [
+        "boston_housing, yacht, energy",
+        "concrete",
+        "wine_red",
+    ]
+    panels = drawn[0][0].axes
+    assert [ax.get_title() for ax in panels] == list(active_report.FIGURE_2)
+    for ax in panels:
+        a, r = ax.containers
+        assert (a.get_label(), r.get_label()) == ("PBP-A", "PBP-R")
+        np.testing.assert_array_equal(a.lines[0].get_xdata(), np.arange(20, 30))
+        assert a.lines[0].get_ydata()[-1] == pytest.approx(5.0)
+        (bars,) = r.lines[2]
+        low, high = bars.get_segments()[-1][:, 1]
+        assert (high - low) / 2.0 == pytest.approx(np.std([5.0, 5.0, 8.0], ddof=1) / np.sqrt(3))
+        assert a.lines[0].get_linestyle() != r.lines[0].get_linestyle()
+    ((alone, _),) = ACTIVE.figures(made_rows("wine_red", {"PBP-A": [4.0]}))
+    assert len(alone.axes) == 1
+
+
+# ---- The command
+
+
+@pytest.fixture
+def made_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The diabetes data under every name, and a folder to write in."""
+    monkeypatch.setattr(probprop_lab.datasets, "load", lambda name: SimpleNamespace(X=X, y=Y))
+    monkeypatch.chdir(tmp_path)
+    active._data.cache_clear()
+    yield
+    active._data.cache_clear()
+
+
+@pytest.mark.usefixtures("made_data")
+def test_the_command_runs_goes_on_and_shows(capfd: pytest.CaptureFixture[str]) -> None:
+    arguments = ["reproduce", "active", "--dataset", "yacht,wine_red", "--jobs", "1"]
+    assert run_command([*arguments, "--splits", "1"]) == 0
+    capfd.readouterr()
+    more = ["--splits", "2", "--method", "PBP", "--report", "a.html", "--csv", "a.csv"]
+    assert run_command([*arguments, *more]) == 0
+    told = capfd.readouterr()
+    assert "4 fits of 8 found in reproduce-active.jsonl" in told.err
+    assert "only these repetitions were run, counted from 0: 0 to 1" in told.err
+    lines = [line.split() for line in told.out.splitlines()]
+    assert lines[0][:3] == ["data", "set", "method"]
+    assert [line[:3] for line in lines[1:]] == [
+        [name, f"PBP-{way}", "2"] for name in ("wine_red", "yacht") for way in "AR"
+    ]
+    assert Path("a.html").read_text().count("<svg") == 2
+    rows = [json.loads(line) for line in Path("reproduce-active.jsonl").read_text().splitlines()]
+    assert len(rows) == 8
+    (first,) = [r for r in rows if (r["dataset"], r["split"], r["method"]) == ("yacht", 1, "PBP-A")]
+    expected = active.learn(Job.of_row(first), X, Y, active.split(len(Y), 1))
+    again = without_times({**Job.of_row(first).fields, **expected})
+    assert {key: first[key] for key in again} == again
