@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard sr
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale scale-out fashion docs sanitize stub wasm clean
+.PHONY: demo test test-marked test-all lint format bench scale scale-out out-of-core fashion docs sanitize stub wasm clean
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
@@ -39,6 +39,9 @@ bench: $(INSTALLED)
 
 scale: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale
+
+out-of-core: $(INSTALLED)
+	$(BIN)/python -m benchmarks.out_of_core
 
 scale-out: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale_out

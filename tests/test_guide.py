@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -75,6 +76,17 @@ def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert left["model"].noise_variance_.shape == (3,)
     assert predicted.std_noise.shape == (20, 3)
     assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))
+
+
+def test_out_of_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    x = np.linspace(0.0, 1.0, 200)
+    pd.DataFrame({"x": x, "price": 3.0 * x}).to_parquet("data/homes.parquet")
+    left = run_page("out-of-core.md")
+    assert left["model"].n_samples_seen_ == 200
+    assert left["model"].feature_names_in_.tolist() == ["x"]
+    assert sum(len(y) for _, y in left["years"]()) == 5000
 
 
 def test_a_posterior_by_hand() -> None:

@@ -35,6 +35,7 @@ ORDER = (
     ("probprop.encoding",),
     ("probprop.estimators",),
     ("probprop.table",),
+    ("probprop.blocks",),
     ("probprop.dask",),
     ("probprop.files",),
     ("probprop.metrics", "probprop.active", "probprop.plot"),

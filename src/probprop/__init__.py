@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from probprop import active, metrics
+    from probprop import blocks as blocks
     from probprop import dask as dask
     from probprop import plot as plot
     from probprop import report as report
@@ -73,7 +74,7 @@ _HOME = {
     "load": "files",
     "select": "estimators.selection",
 }
-_MODULES = ("active", "dask", "metrics", "plot", "report", "table")
+_MODULES = ("active", "blocks", "dask", "metrics", "plot", "report", "table")
 
 __all__ = [
     "BoxCox",

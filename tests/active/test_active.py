@@ -22,8 +22,8 @@ from probprop._types import FloatArray
 from probprop.active import ActiveLearner
 from probprop.active.strategies import STRATEGIES, Variances, greedy_batch, information_gain
 
-Name = Literal["variance", "information_gain", "thompson", "random"]
-NAMES: list[Name] = ["variance", "information_gain", "thompson", "random"]
+Name = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
+NAMES: list[Name] = ["variance_reduction", "variance", "information_gain", "thompson", "random"]
 PBP = PBPRegressor(10, n_epochs=10, random_state=0)
 
 
@@ -204,7 +204,7 @@ def test_random_takes_every_row_as_often() -> None:
 )
 def test_any_estimator_with_a_standard_deviation_will_do(estimator: Any) -> None:
     X, pool = rows(20, seed=1), rows(100)
-    active = ActiveLearner(estimator, random_state=0).tell(X, value(X))
+    active = ActiveLearner(estimator, "variance", random_state=0).tell(X, value(X))
     _, std = active.estimator_.predict(pool, return_std=True)
     batch = active.ask(pool, 5)
     assert batch[0] == np.argmax(std)
@@ -378,7 +378,9 @@ def test_bad_parameters() -> None:
     X = rows(5)
     y = value(X)
     assert list(STRATEGIES) == NAMES
-    with pytest.raises(ValueError, match=r"strategy must be one of \['variance', .*'entropy'"):
+    with pytest.raises(
+        ValueError, match=r"strategy must be one of \['variance_reduction', .*'entropy'"
+    ):
         ActiveLearner(PBP, "entropy").tell(X, y)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch_size == 0"):
         ActiveLearner(PBP, batch_size=0).tell(X, y)
@@ -391,7 +393,7 @@ def test_bad_parameters() -> None:
     with pytest.raises(TypeError, match=r"'information_gain' needs .* 'predict_distribution'"):
         ActiveLearner(BayesianRidge(), "information_gain").tell(X, y)
     with pytest.raises(TypeError, match="return_std"):
-        ActiveLearner(LinearRegression()).tell(X, y).ask(X + 1.0)
+        ActiveLearner(LinearRegression(), "variance").tell(X, y).ask(X + 1.0)
 
 
 def test_batch_size_is_what_ask_returns() -> None:

@@ -35,7 +35,7 @@ def model() -> PBPRegressorCV:
 
 
 def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_members() -> None:
-    learner = ActiveLearner(small(), random_state=0).tell(X[:60], Y[:60])
+    learner = ActiveLearner(small(), "variance", random_state=0).tell(X[:60], Y[:60])
     fitted = learner.estimator_
     pool = X[60:]
     predictive = fitted.predict_distribution(pool)
@@ -91,7 +91,9 @@ def test_a_learner_that_goes_on_with_new_rows() -> None:
     assert learner.estimator_.n_samples_seen_ == 63
 
 
-@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson"])
+@pytest.mark.parametrize(
+    "strategy", ["variance_reduction", "variance", "information_gain", "thompson"]
+)
 def test_all_strategies(strategy: str) -> None:
     learner = ActiveLearner(small(), strategy, random_state=0).tell(X[:60], Y[:60])
     assert len({*learner.ask(X[60:], 5)}) == 5

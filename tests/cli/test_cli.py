@@ -17,11 +17,11 @@ from sklearn.datasets import load_diabetes
 import probprop
 from cli_tables import homes, write_homes
 from probprop import PBPRegressor
-from probprop.cli import application, prediction, showing
+from probprop.cli import application, showing
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
 from probprop.metrics.verdict import verdict
-from probprop.table import TableModel
+from probprop.table import TableModel, chunks
 
 ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
 
@@ -235,7 +235,7 @@ def test_chunks_change_nothing(
 ) -> None:
     whole, parts = tmp_path / f"whole.{suffix}", tmp_path / f"parts.{suffix}"
     assert predict(folder, folder / "new.csv", "-o", whole) == 0
-    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
     assert predict(folder, folder / "new.csv", "-o", parts) == 0
     read = pd.read_csv if suffix == "csv" else pd.read_parquet
     pd.testing.assert_frame_equal(read(parts), read(whole))
@@ -250,7 +250,7 @@ def test_unknown_categories_are_counted_over_all_chunks(
     frame = pd.read_csv(folder / "new.csv", dtype=str)
     frame.loc[[1, 20, 40], "city"] = "Atlantis"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
     assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1

@@ -158,7 +158,9 @@ def test_weeks_on_one_growing_file() -> None:
     assert set(np.flatnonzero(read_text("pool.csv")["price"] != "")) == known
 
 
-@pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson", "random"])
+@pytest.mark.parametrize(
+    "strategy", ["variance_reduction", "variance", "information_gain", "thompson", "random"]
+)
 def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     write_pool()
     line = f"active --fast pool.csv {OPTIONS} --strategy {strategy} -q"
@@ -167,6 +169,18 @@ def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     assert call(f"{line} -o three.csv --seed 4") == 0
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
     assert Path("one.csv").read_bytes() != Path("three.csv").read_bytes()
+
+
+def test_a_large_pool_is_drawn_from_and_the_command_says_so(capfd: Captured) -> None:
+    write_pool(1300, 40)
+    assert call(f"active --fast pool.csv {OPTIONS}") == 0
+    told = "chosen from 1,000, drawn from the 1,254 different ones"  # six are copies
+    assert told in capfd.readouterr().err
+    assert call(f"active --fast pool.csv {OPTIONS} --strategy variance") == 0
+    assert "drawn from" not in capfd.readouterr().err
+    write_pool(120, 40)
+    assert call(f"active --fast pool.csv {OPTIONS} -o small.csv") == 0
+    assert "drawn from" not in capfd.readouterr().err
 
 
 def test_a_category_that_was_never_measured_is_asked_for() -> None:
@@ -249,7 +263,7 @@ def test_missing_features_are_marginalized(capfd: Captured) -> None:
     table.to_csv("pool.csv", index=False)
     line = f"active --fast pool.csv {OPTIONS} --strategy thompson"
     fails(capfd, 1, line, "'area' (1 row)", "first in row 17")
-    for strategy in ("variance", "information_gain", "random"):
+    for strategy in ("variance_reduction", "variance", "information_gain", "random"):
         assert call(f"active --fast pool.csv {OPTIONS} --strategy {strategy}") == 0
         assert "rows have empty cells, which are marginalized" in capfd.readouterr().err
 

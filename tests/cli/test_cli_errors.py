@@ -17,8 +17,9 @@ import pytest
 
 from cli_tables import call, write_homes
 from probprop import PBPRegressor
-from probprop.cli import prediction, updating
+from probprop.cli import updating
 from probprop.cli.application import run
+from probprop.table import chunks
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -267,7 +268,7 @@ def test_a_prediction_that_fails_midway_leaves_the_old_file(
     frame = pd.read_csv("new.csv", dtype=str)
     frame.loc[40, "area"] = "large"
     frame.to_csv("late.csv", index=False)
-    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
     output = folder / f"out.{suffix}"
     fails(capfd, 1, f"predict homes.pbp late.csv -q -o {output.name}", "row 41")
     assert not output.exists()

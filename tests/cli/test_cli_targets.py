@@ -22,11 +22,10 @@ import probprop
 from cli_tables import call
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
-from probprop.cli import prediction
 from probprop.cli.application import run
 from probprop.predictive.gaussian import Predictive
 from probprop.report import regression_sections
-from probprop.table import TableError, TableModel, fit_table_model, read_table
+from probprop.table import TableError, TableModel, chunks, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
@@ -141,7 +140,7 @@ def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
 
 
 def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
     assert call("predict two.pbp new.csv --level 0.8 -o out.pq -q") == 0
     written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]

@@ -340,7 +340,7 @@ def test_parameters_are_checked(parameters, message):
 def test_active_learning_asks_the_model_not_the_noise(both):
     X = trumpet(200, seed=8)[0]
     predicted = both[1].predict_distribution(X)
-    (asked,) = by_variance(both[1], X, 1, np.random.RandomState(0))
+    (asked,) = by_variance(both[1], X[:1], X, 1, np.random.RandomState(0))
     assert asked == predicted.std_model.argmax() != predicted.std.argmax()
 
 

@@ -14,10 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
 from probprop._types import FloatArray
-from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
+from probprop.active.picking import IntArray
+from probprop.active.strategies import NEEDS, STRATEGIES
 from probprop.estimators.validation import check_flag, check_int, check_option
 
-StrategyName = Literal["variance", "information_gain", "thompson", "random"]
+StrategyName = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
 
 
 class ActiveLearner(BaseEstimator):  # type: ignore[misc]
@@ -26,9 +27,13 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : estimator
-        Any regressor with ``predict(X, return_std=True)``. A clone of it is fitted; it stays
-        as it is.
-    strategy : {"variance", "information_gain", "thompson", "random"}, default="variance"
+        Any regressor; for ``strategy="variance"`` one with ``predict(X, return_std=True)``. A
+        clone of it is fitted; it stays as it is.
+    strategy : {"variance_reduction", "variance", "information_gain", "thompson", "random"}, \
+            default="variance_reduction"
+        ``"variance_reduction"``: what takes most from the variance of all rows of the pool
+        together, where rows are alike whose features and predictions are; of a pool of more than
+        1,000 rows, so many are drawn at random.
         ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4.
         ``"information_gain"``: the highest mutual information between target and weights, which
         is the same where the noise is constant; needs `predict_distribution`.
@@ -41,8 +46,9 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         False: `tell` fits afresh on all rows told so far. True: the first `tell` fits, and
         later ones go on from there with `partial_fit` on the new rows only.
     random_state : int, RandomState instance or None, default=None
-        Breaks ties, and draws the networks and the random rows. With an int, `ask` gives
-        the same answer until something is told. The fit uses the estimator's own seed.
+        Breaks ties, and draws the networks, the random rows and those of a large pool. With
+        an int, `ask` gives the same answer until something is told. The fit uses the estimator's
+        own seed.
 
     Attributes
     ----------
@@ -55,9 +61,9 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Within a batch a candidate counts with the share of its model variance that the rows chosen
-    before it would leave, so that a batch is not ten neighbours:
-    `probprop.active.strategies` has the formula and the reasons.
+    A batch is chosen one row after the other, each as if those before it were known, so that it
+    is not ten neighbours: `probprop.active.variance_reduction` and `probprop.active.strategies`
+    have the formulas and the reasons.
 
     Examples
     --------
@@ -70,8 +76,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     >>> learner.tell(X[30:51:2], y[30:51:2]).y_.shape  # x from -1 to 1
     (11,)
     >>> chosen = learner.ask(X, 2)
-    >>> X[chosen, 0]  # as far from them as can be, on either side
-    array([ 4., -4.])
+    >>> X[chosen, 0]  # far from them, on either side
+    array([ 3.4, -3.5])
     >>> learner.tell(X[chosen], y[chosen]).y_.shape
     (13,)
     """
@@ -83,7 +89,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        strategy: StrategyName = "variance",
+        strategy: StrategyName = "variance_reduction",
         batch_size: int = 1,
         warm_start: bool = False,
         *,
@@ -134,7 +140,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
                 f"{_left_out(len(pool), len(new))}."
             )
         choose = STRATEGIES[self.strategy]
-        return new[choose(self.estimator_, pool[new], n, self._random_state())]
+        return new[choose(self.estimator_, self.X_, pool[new], n, self._random_state())]
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the targets of rows; if that fails, the learner stays as it was.

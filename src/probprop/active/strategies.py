@@ -1,7 +1,8 @@
 """Which rows of a pool to measure next: one function per strategy.
 
-A batch is chosen greedily. After some rows B have been chosen, a candidate x counts with the
-share of its model variance that B would leave it,
+The default is in `probprop.active.variance_reduction`. In the others a batch is chosen greedily
+too. After some rows B have been chosen, a candidate x counts with the share of its model variance
+that B would leave it,
 
     left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length),
 
@@ -26,15 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 
 from probprop._types import FloatArray
-from probprop.inference.standardize import fit_standardizer
+from probprop.active.picking import IntArray, highest, unit_variance
+from probprop.active.variance_reduction import by_variance_reduction
 
-IntArray = NDArray[np.intp]
-Strategy = Callable[[Any, FloatArray, int, RandomState], IntArray]
+Strategy = Callable[[Any, FloatArray, FloatArray, int, RandomState], IntArray]
 
-_TIE = 1e-10  # scores that differ by less, relative to the best, are equal: the rest is rounding
 _KNOWN = 1e-12  # a row with a smaller share of its variance left is a copy of one chosen
 
 
@@ -97,7 +96,9 @@ def information_gain(var: Variances, left: FloatArray) -> FloatArray:
     return gain
 
 
-def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+def by_variance(
+    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
     It is the variance of the model, without that of the noise, where the estimator tells them
@@ -106,6 +107,8 @@ def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState
     Parameters
     ----------
     estimator : fitted estimator with ``predict(X, return_std=True)``
+    told : ndarray of shape (n_told, n_features)
+        Rows measured before; the estimator knows of them.
     X : ndarray of shape (n_pool, n_features)
     n : int
         From 1 to n_pool.
@@ -122,7 +125,7 @@ def by_variance(estimator: Any, X: FloatArray, n: int, random_state: RandomState
 
 
 def by_information_gain(
-    estimator: Any, X: FloatArray, n: int, random_state: RandomState
+    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
     """Choose the n rows whose targets tell most about the weights.
 
@@ -132,7 +135,9 @@ def by_information_gain(
     return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
 
 
-def by_thompson(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+def by_thompson(
+    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
     """Choose the row where each of n networks drawn from the posterior is highest.
 
     A row that an earlier network has chosen is left out. The networks differ where the model
@@ -141,16 +146,19 @@ def by_thompson(estimator: Any, X: FloatArray, n: int, random_state: RandomState
     """
     chosen: list[int] = []
     for f in estimator.sample_functions(n, random_state=random_state):
-        chosen.append(_highest(f(X), chosen, random_state))
+        chosen.append(highest(f(X), chosen, random_state))
     return np.array(chosen, np.intp)
 
 
-def at_random(estimator: Any, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+def at_random(
+    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
     """Choose n rows, each with the same probability. Parameters are those of `by_variance`."""
     return random_state.permutation(len(X))[:n]
 
 
 STRATEGIES: dict[str, Strategy] = {
+    "variance_reduction": by_variance_reduction,
     "variance": by_variance,
     "information_gain": by_information_gain,
     "thompson": by_thompson,
@@ -197,7 +205,7 @@ def greedy_batch(
     factor = np.zeros((n, len(X)))  # one row of the Cholesky factor per choice
     chosen: list[int] = []
     for i in range(n):
-        pick = _highest(score(left), chosen, random_state)
+        pick = highest(score(left), chosen, random_state)
         chosen.append(pick)
         if left[pick] > _KNOWN:
             correlation = np.exp(-np.linalg.norm(Xs - Xs[pick], axis=1))
@@ -211,16 +219,6 @@ def _scaled(X: FloatArray) -> FloatArray:
 
     Over D features of unit variance the mean squared distance of two rows is 2 D.
     """
-    scale = fit_standardizer(X, np.zeros(len(X))).x_scale
-    varies = X.min(axis=0) < X.max(axis=0)
-    length = np.sqrt(2.0 * max(1, varies.sum())) / 2.0
-    scaled: FloatArray = X[:, varies] / scale[varies] / length
+    Z = unit_variance(X)
+    scaled: FloatArray = Z / (np.sqrt(2.0 * max(1, Z.shape[1])) / 2.0)
     return scaled
-
-
-def _highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> int:
-    """Return the index of the highest score not chosen yet; ties are broken at random."""
-    free = np.delete(np.arange(len(score)), chosen)
-    best = score[free].max()
-    tied = free[score[free] >= best - _TIE * abs(best)]
-    return int(tied[random_state.randint(len(tied))])

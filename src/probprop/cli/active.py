@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import FloatArray
-    from probprop.active.strategies import IntArray
+    from probprop.active.picking import IntArray
     from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
@@ -64,13 +64,14 @@ _WHOLE = {MARKS[0]: "Int64"}  # integers with gaps
 class Strategy(StrEnum):
     """The strategies of `ActiveLearner`."""
 
+    variance_reduction = "variance_reduction"
     variance = "variance"
     information_gain = "information_gain"
     thompson = "thompson"
     random = "random"
 
 
-VARIANCE = Strategy.variance
+REDUCTION = Strategy.variance_reduction
 
 
 def active(
@@ -92,7 +93,7 @@ def active(
             help="Table to write; POOL itself to mark it there.  [default: beside POOL]",
         ),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = VARIANCE,
+    strategy: Annotated[Strategy, typer.Option(help="How to choose the rows.")] = REDUCTION,
     features: Features = None,
     drop: Drop = None,
     na: Na = None,
@@ -113,9 +114,10 @@ def active(
     the output too. Fill in what was measured, add rows if there are new ones, and run it
     again: columns of an earlier run are replaced.
 
-    The strategies: variance, where the model is least certain, to learn the whole
-    function; information_gain, the same as long as the noise is constant; thompson, where the
-    target may be largest; random.
+    The strategies: variance_reduction, the rows that tell most about all the others, to learn
+    the whole function; variance, where the model is least certain, which are the extreme rows;
+    information_gain, the same as long as the noise is constant; thompson, where the target may
+    be largest; random.
 
     The settings of the model are chosen by cross-validation, as in `probprop fit`; with --fast,
     --hidden or --epochs it is one network.
@@ -131,6 +133,7 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
+    from probprop.active.variance_reduction import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
@@ -161,6 +164,11 @@ def active(
     _check_new(pool, n_new)
     if n_new < ask:
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
+    if strategy is REDUCTION and n_new > MOST_ROWS:
+        terminal.note(
+            f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
+            "could be measured; another --seed draws others"
+        )
     # Of a single row none can be held out.
     reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
     recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed, missing=missing)

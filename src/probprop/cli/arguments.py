@@ -15,6 +15,14 @@ Data = Annotated[
         help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; - for standard input.",
     ),
 ]
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV, Parquet, JSON lines or Excel file, .gz too; several, a folder, or a "
+        "pattern such as 'data/*.parquet', are one table; - for standard input.",
+    ),
+]
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
 ]
@@ -69,6 +77,15 @@ Dask = Annotated[
         metavar="ADDRESS",
         help="Share the work on a Dask cluster: its scheduler's address, or local. DATA is the "
         "path or a quoted pattern of Parquet files.",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Memory to take, such as 2GB; larger tables are read block by block.  "
+        "[default: half of the machine's]",
     ),
 ]
 Checkpoint = Annotated[

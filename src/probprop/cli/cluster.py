@@ -93,7 +93,7 @@ def fit_on_cluster(
         first = frame_of(source.pieces[0], source.labels[0])
         columns = [str(name) for name in first.columns]
         targets = list(dict.fromkeys(column_names(asked.target, columns)))
-        of_classes = _holds_classes(terminal, first, targets, asked.task)
+        of_classes = holds_classes(terminal, first, targets, asked.task)
         if of_classes:
             options.check_classes(targets[0])
         recipe = OneNetwork(options, of_classes, asked.seed, asked.missing)
@@ -117,7 +117,7 @@ def fit_on_cluster(
     terminal.say(f"wrote {output}: {facts}; no rows were held out to judge it")
 
 
-def _holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], task: str) -> bool:
+def holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], task: str) -> bool:
     """Return whether the target is a class, judged by the first rows unless it was said."""
     if task != "auto":
         return task == "classification"

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from probprop.cli.output import check_destination
 
 
-def check_destinations(outputs: Mapping[str, str | None], inputs: Mapping[str, str]) -> None:
+def check_destinations(
+    outputs: Mapping[str, str | None], inputs: Mapping[str, str | Sequence[str]]
+) -> None:
     """Refuse outputs that cannot be written, and those that are an input or one another.
 
     Parameters
     ----------
     outputs : mapping of str to str or None
         Path by option; None where there is no such output.
-    inputs : mapping of str to str
-        Path by the name of the argument; ``-`` is standard input.
+    inputs : mapping of str to str or sequence of str
+        Path, or paths, by the name of the argument; ``-`` is standard input.
     """
     for option, path in outputs.items():
         check_destination(path, option)
     given = {option: path for option, path in outputs.items() if path is not None}
     for option, path in given.items():
-        for name, source in inputs.items():
+        for name, source in _each(inputs):
             if source != "-" and same_file(path, source):
                 raise ValueError(
                     f"{option} {path} is the same file as {name} {source}, which would be "
@@ -34,6 +36,12 @@ def check_destinations(outputs: Mapping[str, str | None], inputs: Mapping[str, s
             raise ValueError(
                 f"{option} {path} and {other} {twin} are the same file: give two paths"
             )
+
+
+def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]]:
+    for name, given in inputs.items():
+        for path in [given] if isinstance(given, str) else given:
+            yield name, path
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:

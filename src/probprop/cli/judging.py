@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import Data, Model, Report
+from probprop.cli.arguments import DataFiles, Model, Report
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
+from probprop.cli.in_chunks import judge_chunks, known_chunks
+from probprop.cli.large import input_paths
 from probprop.cli.models import load_table_model
 from probprop.cli.reporting import plan_report
 from probprop.cli.scores import as_json as in_json
 from probprop.cli.scores import judge, show_scores
-from probprop.cli.tables import known_rows
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -25,6 +27,7 @@ Examples:
   probprop evaluate houses.pbp sold.csv
   probprop evaluate houses.pbp sold.csv --report sold.html
   probprop evaluate houses.pbp sold.csv --json
+  probprop evaluate houses.pbp 'sold/*.parquet'
 """
 INFO_EXAMPLES = """\b
 Example:
@@ -38,7 +41,7 @@ _REPLACED = ("Feature", "Features", "Version")  # facts that the file knows bett
 def evaluate(
     context: typer.Context,
     model: Model,
-    data: Data,
+    data: DataFiles,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
     report: Report = None,
 ) -> None:
@@ -50,12 +53,25 @@ def evaluate(
 
     Give rows that the model has not seen: on the rows it was fitted on, it looks better than
     it is.
+
+    Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. Of
+    more than 200,000 rows as many are drawn at random to judge calibration, and for the report.
     """
-    check_destinations({"--report": report}, {"MODEL": model, "DATA": data})
+    paths = input_paths(data)
+    check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    frame = known_rows(terminal, table_model, data)
-    judged = judge(table_model, frame)
+    chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds)
+    ahead = list(islice(chunks, 2))
+    if len(ahead) == 1:
+        [frame] = ahead
+        judged, n_rows = judge(table_model, frame), len(frame)
+    else:
+        judged, frame, n_rows = judge_chunks(terminal, table_model, chain(ahead, chunks))
+        if len(frame) < n_rows:
+            terminal.say(
+                f"calibration is judged on {plural(len(frame), 'row')} of them, drawn at random"
+            )
     if report is not None:
         with terminal.working("writing the report"):
             plan_report(table_model, frame, held_out=None).write(report, table_model)
@@ -64,9 +80,9 @@ def evaluate(
         of_targets = zip(table_model.targets, judged, strict=True)
         each = {target: in_json(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
-        terminal.result(json.dumps({"rows": len(frame), **of_all}, indent=2, allow_nan=False))
+        terminal.result(json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False))
     else:
-        terminal.say(f"{model} on {plural(len(frame), 'row')} of {data}:")
+        terminal.say(f"{model} on {plural(n_rows, 'row')} of {' '.join(data)}:")
         show_scores(terminal, table_model, judged)
 
 

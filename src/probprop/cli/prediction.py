@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop.cli.arguments import Dask, Data, Model
+from probprop.cli.arguments import Dask, DataFiles, Model
 from probprop.cli.cluster import predict_on_cluster
 from probprop.cli.console import plural, terminal_of
 from probprop.cli.destinations import check_destinations
+from probprop.cli.large import input_paths
 from probprop.cli.models import load_table_model
 from probprop.cli.output import check_table_extension, holds_types, table_writer
 from probprop.cli.predicted import (
@@ -26,7 +27,7 @@ from probprop.cli.predicted import (
 from probprop.cli.tables import note_file
 
 if TYPE_CHECKING:
-    pass
+    from pandas import DataFrame
 
 PREDICT_EXAMPLES = """\b
 Examples:
@@ -36,14 +37,11 @@ Examples:
 """
 _OUTPUT = "CSV, TSV or Parquet file."
 
-_CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
-_CHUNK_ROWS = 100_000
-
 
 def predict(
     context: typer.Context,
     model: Model,
-    data: Data,
+    data: DataFiles,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
@@ -82,10 +80,11 @@ def predict(
         raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
     output = None if output == "-" else output
     check_table_extension(output)
-    check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    paths = input_paths(data)
+    check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
-    from probprop.table import iter_table
+    from probprop.table.chunks import plan_chunks
     from probprop.table.model import takes_gaps
     from probprop.table.text import with_numbers
 
@@ -96,15 +95,17 @@ def predict(
             f"{model} predicts classes, which have no interval", param_hint="--level"
         )
     if dask is not None:
+        if len(data) > 1:
+            raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
         predict_on_cluster(
-            terminal, dask, table_model, data, output, 0.95 if level is None else level, columns
+            terminal, dask, table_model, data[0], output, 0.95 if level is None else level, columns
         )
         return
-    n_rows, chunk_rows = _plan(data)
-    chunks = iter_table(data, chunk_rows=chunk_rows)
+    n_rows = [plan_chunks(path)[0] for path in paths]
+    chunks = _chunks(paths)
     first = next(chunks)
     added = added_columns(table_model)
-    check_not_there(data, added, first.columns)
+    check_not_there(paths[0], added, first.columns)
     written = chosen_columns(columns, [*map(str, first.columns), *added])
     note_file(terminal, first)
     kept = {*written}
@@ -114,13 +115,14 @@ def predict(
             f"columns the model does not use are kept as they are: {listed_names(ignored)}"
         )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
-    cells = first
+    cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
     with (
-        terminal.rows("predicting", n_rows) as advance,
+        terminal.rows("predicting", total) as advance,
         table_writer(output, decimal=decimal) as write,
     ):
         for cells in chain([first], chunks):
-            frame = with_numbers(cells, table_model.kinds, decimal, table_model.na)
+            own_sign = cells.attrs["decimal"]
+            frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
             predicted = predictions(frame, table_model, 0.95 if level is None else level)
             if holds_types(output):
                 write(pd.concat([frame, predicted], axis=1)[written])
@@ -144,32 +146,13 @@ def predict(
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
 
 
-def _plan(path: str) -> tuple[int | None, int]:
-    """Return about how many rows a table has (None: unknown), and how many to take at a time.
+def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
+    """Yield the rows of all files, whose columns must be those of the first."""
+    from probprop.table import iter_table
+    from probprop.table.chunks import plan_chunks
 
-    A text file is judged by its first megabyte.
-    """
-    if path == "-" or not os.path.isfile(path):
-        return None, _CHUNK_ROWS
-    from probprop.table.opening import opened
-
-    with opened(path) as file:
-        sample, compressed = file.start, file.compression is not None
-    if sample.startswith(b"PAR1"):
-        return _plan_parquet(path)
-    bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
-    rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
-    if compressed or b"\0" in sample:
-        return None, rows_at_a_time
-    return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
-
-
-def _plan_parquet(path: str) -> tuple[int | None, int]:
-    from pyarrow import ArrowException, parquet
-
-    try:
-        metadata = parquet.read_metadata(path)
-    except (ArrowException, OSError):  # whoever reads the table explains what is wrong with it
-        return None, _CHUNK_ROWS
-    at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
-    return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
+    names: list[str] | None = None
+    for path in paths:
+        for frame in iter_table(path, chunk_rows=plan_chunks(path)[1], columns=names):
+            names = names or [*map(str, frame)]
+            yield frame

@@ -12,6 +12,7 @@ from probprop.cli.console import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop._types import Array
     from probprop.metrics.class_verdict import ClassVerdict
     from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
@@ -54,25 +55,51 @@ class Judged:
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
-    from probprop import metrics
-    from probprop.metrics.alone import mean_alone, shares_alone
+    return judge_rows(model, *model.split(frame))
+
+
+def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
+    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets."""
     from probprop.metrics.class_verdict import class_verdict
-    from probprop.metrics.classes import class_summary
     from probprop.metrics.verdict import verdict
 
-    X, y = model.split(frame)
     predictive: Any = model.estimator.predict_distribution(X)
+    scores, alone = _scores(model, predictive, y), alone_of(model, y)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
         found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
-        alone = shares_alone(index, len(model.classes))
-        return [Judged(class_summary(index, predictive), alone, found)]
-    columns = y.reshape(len(y), -1).T
-    each = zip(columns, predictive.targets(), strict=True)
-    return [
-        Judged(metrics.summary(column, one), mean_alone(column), verdict(column, one))
-        for column, one in each
-    ]
+        return [Judged(scores[0], alone[0], found)]
+    each = zip(scores, alone, _columns(y), predictive.targets(), strict=True)
+    return [Judged(score, without, verdict(column, one)) for score, without, column, one in each]
+
+
+def scores_of(model: TableModel, frame: DataFrame) -> tuple[list[dict[str, float]], Array]:
+    """Return every metric of each target on the rows of a frame, and the targets."""
+    X, y = model.split(frame)
+    return _scores(model, model.estimator.predict_distribution(X), y), y
+
+
+def _scores(model: TableModel, predictive: Any, y: Array) -> list[dict[str, float]]:
+    from probprop import metrics
+    from probprop.metrics.classes import class_summary
+
+    if model.classes is not None:
+        return [class_summary(model.classes.searchsorted(y), predictive)]
+    each = zip(_columns(y), predictive.targets(), strict=True)
+    return [metrics.summary(column, one) for column, one in each]
+
+
+def alone_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
+    """Return what each target would score without features."""
+    from probprop.metrics.alone import mean_alone, shares_alone
+
+    if model.classes is not None:
+        return [shares_alone(model.classes.searchsorted(y), len(model.classes))]
+    return [mean_alone(column) for column in _columns(y)]
+
+
+def _columns(y: Array) -> Array:
+    return y.reshape(len(y), -1).T
 
 
 def as_json(judged: Judged) -> dict[str, Any]:

@@ -50,15 +50,24 @@ def note_table(
 ) -> None:
     """Say what was found out about a file, and how many rows have no target."""
     note_file(terminal, read)
-    if n := len(read) - len(left):
+    note_left_out(terminal, len(read) - len(left), targets)
+
+
+def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
+    """Say how many rows have no target."""
+    if n:
         names = ", ".join(repr(target) for target in targets)
         terminal.note(f"{plural(n, 'row')} without {names} left out")
 
 
 def with_targets(
-    frame: DataFrame, targets: Sequence[str], model: TableModel | None = None
+    frame: DataFrame,
+    targets: Sequence[str],
+    model: TableModel | None = None,
+    *,
+    some: bool = True,
 ) -> DataFrame:
-    """Leave out the rows without a target.
+    """Leave out the rows without a target; with `some`, at least one must have it.
 
     A target that the table does not have is left to those who say so.
     """
@@ -77,7 +86,7 @@ def with_targets(
         keep = column.notna() if keep is None else keep & column.notna()
     if keep is None or keep.all():
         return frame
-    if not keep.any():
+    if some and not keep.any():
         names = ", ".join(repr(target) for target in there)
         raise ValueError(
             f"{frame.attrs.get('source', 'the table')} has no row with a value of {names}: give "

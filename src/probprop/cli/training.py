@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli import cluster
+from probprop.cli import cluster, large
 from probprop.cli.arguments import (
     Budget,
     Checkpoint,
     Dask,
-    Data,
+    DataFiles,
     Drop,
     Epochs,
     Fast,
     Features,
     Hidden,
     Memory,
+    MemoryLimit,
     NoRows,
     Report,
     Static,
@@ -72,6 +73,7 @@ Examples:
   probprop fit patients.xlsx --target dose --na NA,-999 -o dose.pbp
   probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
+  probprop fit 'houses/*.parquet' --target price --memory-limit 2GB -o houses.pbp
   probprop fit 'houses/*.parquet' --target price --dask tcp://10.0.0.5:8786 -o houses.pbp
   cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
 """
@@ -97,7 +99,7 @@ AUTO, MARGINALIZE = TaskOption.auto, MissingOption.marginalize
 
 def fit(
     context: typer.Context,
-    data: Data,
+    data: DataFiles,
     target: Annotated[
         list[str],
         typer.Option(
@@ -168,6 +170,7 @@ def fit(
     static: Static = False,
     no_rows: NoRows = False,
     checkpoint: Checkpoint = None,
+    memory_limit: MemoryLimit = None,
     dask: Dask = None,
 ) -> None:
     """Fit a model to a table and save it.
@@ -205,6 +208,10 @@ def fit(
     features; predictions do not need them. Rows that are held out are judged, and new ones
     predicted, as if they had weight 1 and no known error.
 
+    A table that would take more than --memory-limit is read block by block, and its rows are put
+    on disk in random order. One network, or --ensemble, is then fitted; it is judged on at most
+    100,000 rows and not fitted again.
+
     With --dask the rows of many Parquet files are shared by the workers of a cluster. One network,
     or --ensemble, is fitted on all rows, none is held out, and a worker that dies changes nothing.
 
@@ -224,25 +231,37 @@ def fit(
             f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
     outputs = {"-o": output, "--report": report, "--checkpoint": checkpoint}
-    check_destinations(outputs, {"DATA": data})
+    paths = large.input_paths(data)
+    check_destinations(outputs, {"DATA": paths})
     check_replaces_model(output)
     if dask is not None:
         left_out = {"--budget": budget, "--weight": weight, "--error": error, "--na": na}
         cluster.check_options(left_out | {"--report": report})
-        asked = cluster.Asked(data, target, features, drop, task.value, missing.value, seed)
+        if len(data) > 1:
+            raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
+        asked = cluster.Asked(data[0], target, features, drop, task.value, missing.value, seed)
         cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
+        return
+    limit = large.limit_of(memory_limit)
+    if (needed := large.needed_beyond(paths, limit)) is not None:
+        left_out = {"--budget": budget, "--weight": weight, "--error": error, "--report": report}
+        large.check_options(left_out)
+        of_table = large.Asked(paths, target, features, drop, task.value, missing.value, seed, na)
+        job = large.Job(of_table, options, limit, needed, test_fraction, output, checkpoint)
+        large.fit_in_blocks(terminal_of(context), job)
         return
     check_resumes_one(checkpoint, ensemble)
     from probprop.estimators.kind import first_network, members
-    from probprop.table import fit_table_model, read_table
+    from probprop.table import fit_table_model
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.counting import Counting
     from probprop.table.select import choose_features
+    from probprop.table.several import read_tables
     from probprop.table.target import labels_of
 
     terminal = terminal_of(context)
     texts = na_texts(na)
-    frame = read_table(data, na=texts)
+    frame = read_tables(paths, na=texts)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]

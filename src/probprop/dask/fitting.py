@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from probprop.dask.clients import client_or_local, n_threads, on_cluster
 from probprop.dask.shards import Summary, load_blocks, load_table, ready, summarise, warn_of_order
 from probprop.dask.sources import Source, source_of
-from probprop.dask.survey import Columns, Wanted, agreed, survey, survey_block
+from probprop.dask.survey import survey, survey_block
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.checkpoints import generator_of, settings_of
 from probprop.estimators.classifier import PBPClassifier
@@ -44,6 +44,7 @@ from probprop.inference.standardize import (
 )
 from probprop.inference.training import Fitted
 from probprop.table.model import TableModel, takes_gaps
+from probprop.table.survey import Columns, Wanted, agreed
 from probprop.table.target import check_one_target
 
 Network = PBPRegressor | PBPClassifier

@@ -11,7 +11,6 @@ import numpy as np
 
 from probprop._types import Array
 from probprop.dask.sources import Block, frame_of, no_rows
-from probprop.dask.survey import Columns, labelled
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
@@ -20,6 +19,7 @@ from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import shard_order
 from probprop.inference.rounds.shards import Rows, Shard
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
+from probprop.table.survey import Columns, labelled
 
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 

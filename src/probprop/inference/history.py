@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
+
+from probprop._types import Array
 from probprop.inference.posterior import Epoch, Posterior, Records
 from probprop.inference.standardize import Standardizer
 
@@ -43,6 +46,34 @@ def summarize(
             )
         )
     return epochs
+
+
+def epoch_of(
+    n_iter: int,
+    n_points: int,
+    posterior: Posterior,
+    log_Z_sum: float,
+    counts: Array,
+    standardizer: Standardizer,
+) -> Epoch:
+    """Return the record of an epoch that was made in parts, which observed these sums.
+
+    Parameters
+    ----------
+    n_iter : int
+    n_points : int
+    posterior : Posterior
+        After it.
+    log_Z_sum : float
+        Standardised.
+    counts : ndarray of shape (4,)
+        As in `Records`.
+    standardizer : Standardizer
+    """
+    records = Records.of_epoch(posterior, [], [])
+    records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
+    (epoch,) = summarize(n_iter, n_points, records, standardizer)
+    return epoch
 
 
 def check_learned(history: list[Epoch]) -> None:

@@ -68,6 +68,12 @@ class Plan:
         """Return whether the prior factors are refined in this epoch, counted from 1."""
         return self.refine_every < 1 or n_iter % self.refine_every == 0
 
+    def quiet(self, n_epochs: int | None) -> int | None:
+        """Return after how many of the epochs planned the tails of the noise begin; None: never."""
+        if not self.likelihood.learns_tail:
+            return None
+        return self.quiet_epochs if n_epochs is None else min(self.quiet_epochs, n_epochs // 2)
+
     def bound(self, n: int) -> Memory | None:
         """Return the bound on the evidence, that of `memory` passes over n points."""
         if self.memory is None:

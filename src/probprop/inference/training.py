@@ -296,10 +296,7 @@ def _advance(
 
 def _quiet_epochs(run: Run) -> int | None:
     """Return after how many epochs the tails of the noise begin; None: never, or from the start."""
-    if not run.plan.likelihood.learns_tail or run.random_state is None:
-        return None
-    quiet = run.plan.quiet_epochs
-    return quiet if run.n_epochs is None else min(quiet, run.n_epochs // 2)
+    return None if run.random_state is None else run.plan.quiet(run.n_epochs)
 
 
 def _with_first_tails(run: Run) -> Run:

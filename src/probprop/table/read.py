@@ -26,6 +26,7 @@ _FOREIGN = {
     b"\x28\xb5\x2f\xfd": "compressed with Zstandard",
 }
 _SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .ods are zip files; .xls is not
+_BUFFER = 1 << 18  # bytes of each column of a Parquet file that are read at a time
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 
@@ -264,7 +265,9 @@ def _parquet_frames(
     plain = source.compression is None and label != STANDARD_INPUT and file.seekable()
     try:
         content = file if plain else io.BytesIO(source.everything())
-        parquet = pq.ParquetFile(content, pre_buffer=False)  # it would keep all that it has read
+        # Else it would hold all that it has read, and all columns of a row group at a time.
+        buffer = 0 if chunk_rows is None else _BUFFER
+        parquet = pq.ParquetFile(content, pre_buffer=False, buffer_size=buffer)
         names = parquet.schema_arrow.names
         if columns is not None:
             _check_present(label, columns, names)

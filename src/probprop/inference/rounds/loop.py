@@ -10,10 +10,10 @@ import numpy as np
 
 from probprop._types import Array
 from probprop.inference.engine import ENGINES
-from probprop.inference.history import summarize
+from probprop.inference.history import epoch_of
 from probprop.inference.noise import watch, with_first_tails
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Epoch, Posterior, Records
+from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.rounds.combining import Velocity, at_rest, combine
 from probprop.inference.rounds.schedule import Schedule
 from probprop.inference.rounds.shards import Shard, Work, absorb, absorb_rows, joined, take
@@ -48,9 +48,7 @@ class Setting:
     @property
     def quiet(self) -> int | None:
         """Epochs before the tails of the noise begin; None: they never do."""
-        if not self.plan.likelihood.learns_tail:
-            return None
-        return min(self.plan.quiet_epochs, self.n_epochs // 2)
+        return self.plan.quiet(self.n_epochs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +142,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
     if end < 1.0:
         n_round = state.n_round + 1
         return Step(State(posterior, velocity, state.n_iter, n_round, log_Z_sum, counts), None)
-    epoch = _epoch(setting, posterior, n_iter, log_Z_sum, counts)
+    epoch = epoch_of(n_iter, schedule.n, posterior, log_Z_sum, counts, setting.standardizer)
     return Step(State(posterior, velocity, n_iter), epoch)
 
 
@@ -172,12 +170,3 @@ def _works(setting: Setting, state: State, share: float) -> list[Work]:
         )
         for part in schedule.parts(n_iter, state.n_round)
     ]
-
-
-def _epoch(
-    setting: Setting, posterior: Posterior, n_iter: int, log_Z_sum: float, counts: Array
-) -> Epoch:
-    records = Records.of_epoch(posterior, [], [])
-    records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
-    (epoch,) = summarize(n_iter, setting.schedule.n, records, setting.standardizer)
-    return epoch

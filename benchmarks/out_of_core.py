@@ -1,0 +1,178 @@
+"""Fits on more rows than memory holds: ``make out-of-core`` writes its page.
+
+``docs/results/out-of-core.md`` has the memory and the time of a fit on files beside those of the
+same fit in memory, and how good both are on benchmark sets, whose files need `PROBPROP_DATA` or a
+network. Cases that are in ``out-of-core.json`` already are not run again, unless ``--force`` is
+given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.child import run_fresh
+from benchmarks.clock import say
+from benchmarks.machine import machine
+from benchmarks.out_of_core_fit import LIMIT, N_FILES, N_ROWS
+from benchmarks.scale_out_fit import N_FEATURES
+from probprop import PBPRegressor, blocks
+from probprop._types import Array
+from probprop.blocks import dealing, scratch
+from probprop_lab.experiments.harness import benchmark
+
+_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
+_CASES = ("memory", "parquet", "csv")
+_SETS = ("kin8nm", "power_plant", "protein")
+_MEMORIES = (None, 3.0)
+_N_SPLITS, _N_SEEDS, _N_EPOCHS = 5, 3, 40
+_N_PILES = 64
+_WORDS = {"memory": "in memory", "parquet": f"from {N_FILES} Parquet files", "csv": "from one CSV"}
+
+Figures = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.out_of_core", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "out-of-core")
+    parser.add_argument("--force", action="store_true")
+    arguments = parser.parse_args()
+    path = _FOLDER / "out-of-core.json"
+    known: dict[str, Any] = {}
+    if path.exists() and not arguments.force:
+        known = json.loads(path.read_text())["cases"]
+    for case in _CASES:
+        if case not in known:
+            say(case)
+            known[case] = run_fresh("-m", "benchmarks.out_of_core_fit", case, str(arguments.data))
+            _keep(path, known)
+    for name in _SETS:
+        for memory in _MEMORIES:
+            case = f"{name}-{memory}"
+            if case not in known:
+                say(case)
+                known[case] = agreement(name, memory)
+                _keep(path, known)
+    page = _page(known, machine())
+    (_FOLDER / "out-of-core.md").write_text(page)
+    print(page)
+
+
+def _keep(path: Path, known: dict[str, Any]) -> None:
+    path.write_text(json.dumps({"machine": machine(), "cases": known}, indent=1) + "\n")
+
+
+def agreement(name: str, memory: float | None) -> Figures:
+    """Compare fits in memory with those on disk, of rows in their order and sorted by target."""
+    scores: dict[str, list[float]] = {"memory": [], "disk": [], "sorted": []}
+    for split in range(_N_SPLITS):
+        X, y, X_test, y_test = benchmark.load_split(name, split)
+        order = np.argsort(y, kind="stable")
+        found: dict[str, list[float]] = {kind: [] for kind in scores}
+        for seed in range(split, split + 100 * _N_SEEDS, 100):
+            network = PBPRegressor(n_epochs=_N_EPOCHS, memory=memory, random_state=seed)
+            models = {
+                "memory": network.fit(X, y),
+                "disk": on_disk(network, X, y),
+                "sorted": on_disk(network, X[order], y[order]),
+            }
+            for kind, model in models.items():
+                found[kind].append(
+                    float(np.mean(model.predict_distribution(X_test).logpdf(y_test)))
+                )
+        for kind, values in found.items():
+            scores[kind].append(float(np.mean(values)))
+    return {"n": len(X), "dataset": name, "memory": memory, **scores}
+
+
+def on_disk(network: PBPRegressor, X: Array, y: Array) -> Any:
+    """Fit on blocks as if they did not fit into memory, in as many piles as a large table has."""
+    kept = dealing.COPIES, scratch.PILE_BYTES
+    dealing.COPIES = 10**9  # none fits
+    scratch.PILE_BYTES = X.nbytes // _N_PILES
+    try:
+        pairs = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
+        return blocks.fit(network, pairs)
+    finally:
+        dealing.COPIES, scratch.PILE_BYTES = kept
+
+
+def _page(known: dict[str, Any], info: dict[str, str]) -> str:
+    memory = known["memory"]
+    header = ["", "files", "peak memory", "s per epoch", "before the epochs", "noise std learned"]
+    lines = [header, [":--"] + ["--:"] * 5]
+    for case in _CASES:
+        f = known[case]
+        lines.append(
+            [
+                _WORDS[case],
+                f"{f['bytes'] / 1e6:,.0f} MB",
+                f"{f['peak'] / 1e6:,.0f} MB",
+                f"{f['epoch']:.3g}",
+                f"{f['before_epochs']:.3g} s",
+                f"{f['noise_std']:.4f}",
+            ]
+        )
+    cells = 8 * N_ROWS * (N_FEATURES + 1)
+    agreed = [
+        [
+            "data set",
+            "memory",
+            "in memory",
+            "on disk − in memory",
+            "sorted by target, on disk − in memory",
+        ],
+        [":--", "--:", "--:", "--:", "--:"],
+    ]
+    for name in _SETS:
+        for bound in _MEMORIES:
+            f = known[f"{name}-{bound}"]
+            agreed.append(
+                [
+                    name,
+                    "none" if bound is None else f"{bound:g}",
+                    f"{np.mean(f['memory']):.4g}",
+                    _difference(f["disk"], f["memory"]),
+                    _difference(f["sorted"], f["memory"]),
+                ]
+            )
+    return "\n".join(
+        [
+            "## Fits on more rows than memory holds",
+            "",
+            f"{memory['n']:,} made rows of {N_FEATURES} features, {cells / 1e6:,.0f} MB as "
+            f"numbers, 50 hidden units, a memory limit of {LIMIT} ({info['cpu']}, "
+            f"{info['date'][:10]}). Peak memory is that of the process with all libraries; seconds "
+            "are of the processor.",
+            "",
+            *_as_table(lines),
+            "",
+            f"Log-likelihood of test rows over {_N_SPLITS} splits with {_N_SEEDS} seeds each, "
+            f"{_N_EPOCHS} epochs, 50 hidden "
+            f"units; the rows on disk are in about {_N_PILES} piles. Differences to the fit in "
+            "memory ± their standard errors.",
+            "",
+            *_as_table(agreed),
+            "",
+        ]
+    )
+
+
+def _difference(these: list[float], those: list[float]) -> str:
+    mean, error = benchmark.mean_and_error([a - b for a, b in zip(these, those, strict=True)])
+    return f"{mean:.2g} ± {error:.2g}"
+
+
+def _as_table(lines: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,85 @@
+"""One fit of the out-of-core run, alone in its process; prints its figures as JSON.
+
+The arguments are a case and a folder for the files. ``memory``, ``parquet`` and ``csv`` fit one
+network on the same made rows: all of them in memory, or from files within `LIMIT`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.memory_fit import peak
+from benchmarks.scale_out_fit import N_FEATURES, Clock, rows
+from probprop import PBPRegressor, blocks
+
+N_ROWS, N_FILES, LIMIT = 5_000_000, 20, "700MB"
+_N_EPOCHS = 3
+_KINDS = {"parquet": "*.parquet", "csv": "rows.csv"}
+
+
+def network() -> PBPRegressor:
+    return PBPRegressor(n_epochs=_N_EPOCHS, memory=3, random_state=0)
+
+
+def write(folder: Path) -> None:
+    """Write the files that are not there yet: Parquet files, and one text of the same rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = folder / "rows.csv"
+    whole = [folder / f"part-{i:02}.parquet" for i in range(N_FILES)]
+    if text.exists() and all(path.exists() for path in whole):
+        return
+    part = folder / "rows.part"
+    for i, path in enumerate(whole):
+        frame = rows(N_ROWS // N_FILES, i)
+        frame.to_parquet(path, index=False)
+        frame.round(6).to_csv(part, index=False, header=i == 0, mode="a" if i else "w")
+    part.rename(text)
+
+
+def in_memory(folder: Path) -> tuple[PBPRegressor, Clock]:
+    data, n_read = np.empty((N_ROWS, N_FEATURES + 1)), 0
+    for path in sorted(folder.glob("*.parquet")):  # without a second copy of all rows
+        part = pd.read_parquet(path).to_numpy()
+        data[n_read : n_read + len(part)] = part
+        n_read += len(part)
+    clock = Clock()
+    return network().fit(data[:, :-1], data[:, -1], callback=clock), clock
+
+
+def from_files(pattern: Path) -> tuple[PBPRegressor, Clock]:
+    clock = Clock()
+    model = blocks.fit(network(), pattern, target="y", memory_limit=LIMIT, callback=clock)
+    assert isinstance(model, PBPRegressor)
+    return model, clock
+
+
+def main() -> None:
+    case, folder = sys.argv[1], Path(sys.argv[2])
+    write(folder)
+    before = time.process_time()
+    made = in_memory(folder) if case == "memory" else from_files(folder / _KINDS[case])
+    model, clock = made
+    after = time.process_time()
+    size = sum(p.stat().st_size for p in folder.glob(_KINDS.get(case, "*.parquet")))
+    epoch = clock.last_epoch()
+    figures: dict[str, Any] = {
+        "n": N_ROWS,
+        "bytes": size,
+        "peak": peak(),
+        "epoch": epoch["coordinator"],
+        "wall": epoch["wall"],
+        "before_epochs": after - before - _N_EPOCHS * epoch["coordinator"],
+        "noise_std": float(np.sqrt(model.noise_variance_)),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

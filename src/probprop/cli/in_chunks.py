@@ -1,0 +1,138 @@
+"""Tables of any size as chunks: rows with known targets, a sample of them, sums of their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from probprop.cli.console import Terminal
+from probprop.cli.scores import Judged, alone_of, judge, scores_of
+from probprop.cli.tables import note_file, note_left_out, with_targets
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from probprop.table import TableModel
+
+MOST_SAMPLED = 200_000
+"""Rows on which calibration is judged, of tables that have more."""
+
+_NOT_A_MEAN = "calibration_error"
+
+
+def chunks_of(
+    paths: Sequence[str], kinds: Mapping[str, str], na: Sequence[str] | None
+) -> Iterator[DataFrame]:
+    """Yield the rows of all files for a model, a chunk at a time."""
+    from probprop.table import iter_table
+    from probprop.table.chunks import plan_chunks
+
+    for path in paths:
+        _, chunk_rows = plan_chunks(path)
+        yield from iter_table(path, chunk_rows=chunk_rows, columns=list(kinds), kinds=kinds, na=na)
+
+
+def known_chunks(
+    terminal: Terminal, model: TableModel, paths: Sequence[str], kinds: Mapping[str, str]
+) -> Iterator[DataFrame]:
+    """Yield the rows whose targets are known; say of which files, and how many were left out."""
+    n_rows, n_known = 0, 0
+    source = ""
+    for read in chunks_of(paths, kinds, model.na):
+        if n_rows == 0:
+            note_file(terminal, read)
+        source = str(read.attrs.get("source", "the table"))
+        known = with_targets(read, model.targets, model, some=False)
+        n_rows, n_known = n_rows + len(read), n_known + len(known)
+        if len(known):
+            yield known
+    if n_known == 0:
+        names = ", ".join(repr(target) for target in model.targets)
+        raise ValueError(
+            f"{source} has no row with a value of {names}: give rows whose target is known"
+        )
+    note_left_out(terminal, n_rows - n_known, model.targets)
+
+
+class Sample:
+    """Rows drawn at random from a stream, at most `MOST_SAMPLED` in the end."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._random = np.random.default_rng(0)
+        self._kept: list[tuple[Any, DataFrame]] = []
+        self._below, self._n = 1.0, 0
+
+    def add(self, frame: DataFrame) -> None:
+        """Take part of these rows."""
+        keys = self._random.random(len(frame))
+        self._keep(keys, frame)
+        if self._n > 2 * MOST_SAMPLED:
+            self._halve()
+
+    def _keep(self, keys: Any, frame: DataFrame) -> None:
+        some = keys < self._below
+        self._kept.append((keys[some], frame if some.all() else frame[some]))
+        self._n += int(some.sum())
+
+    def _halve(self) -> None:
+        """Keep those with the smallest keys."""
+        import numpy as np
+
+        every = np.concatenate([keys for keys, _ in self._kept])
+        self._below = float(np.partition(every, MOST_SAMPLED)[MOST_SAMPLED])
+        kept, self._kept, self._n = self._kept, [], 0
+        for keys, frame in kept:
+            self._keep(keys, frame)
+
+    def rows(self) -> DataFrame:
+        """Return the sample."""
+        import pandas as pd
+
+        if self._n > MOST_SAMPLED:
+            self._halve()
+        table = pd.concat([frame for _, frame in self._kept])
+        table.attrs = dict(self._kept[0][1].attrs)
+        return table
+
+
+def judge_chunks(
+    terminal: Terminal, model: TableModel, chunks: Iterator[DataFrame]
+) -> tuple[list[Judged], DataFrame, int]:
+    """Judge a model on rows that come in chunks.
+
+    Returns
+    -------
+    judged : list of Judged
+        The means of the scores of all rows; calibration and verdict are those of the sample.
+    sample : DataFrame
+    n : int
+        All rows.
+    """
+    import numpy as np
+
+    sums: list[dict[str, float]] = []
+    targets, sample, n = [], Sample(), 0
+    with terminal.rows("judging", None) as advance:
+        for frame in chunks:
+            scores, y = scores_of(model, frame)
+            sums = sums or [dict.fromkeys(each, 0.0) for each in scores]
+            for total, each in zip(sums, scores, strict=True):
+                for name, value in each.items():
+                    total[name] += len(frame) * (value**2 if name == "rmse" else value)
+            targets.append(y)
+            sample.add(frame)
+            n += len(frame)
+            advance(len(frame))
+    rows = sample.rows()
+    of_sample = judge(model, rows)
+    alone = alone_of(model, np.concatenate(targets))
+    judged = []
+    for total, drawn, without in zip(sums, of_sample, alone, strict=True):
+        means = {name: value / n for name, value in total.items()}
+        if "rmse" in means:
+            means["rmse"] = float(np.sqrt(means["rmse"]))
+        means |= {k: v for k, v in drawn.scores.items() if k == _NOT_A_MEAN}
+        judged.append(Judged(means, without, drawn.verdict))
+    return judged, rows, n

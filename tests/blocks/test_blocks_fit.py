@@ -1,0 +1,308 @@
+"""Fits on blocks of arrays: the same as in memory where they fit, and as an oracle on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import RandomState, default_rng
+
+from block_rows import cut, made, network, same
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, blocks
+from probprop._types import Array
+from probprop.blocks import scratch as scratch_module
+from probprop.blocks.limits import LEAST
+from probprop.blocks.scratch import Shape, scratch
+from probprop.inference import by_parts, training
+from probprop.inference.checkpoint import CheckpointError
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian, Heavy
+from probprop.inference.plan import Plan
+from probprop.inference.posterior import Epoch, Posterior, flat
+from probprop.inference.rounds.loop import State
+from probprop.inference.rounds.shards import Rows
+from probprop.inference.standardize import fit_standardizer
+
+# ---- Rows that fit into memory
+
+
+@pytest.mark.parametrize("ends", [[], [100], [1, 2, 399]])
+def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) -> None:
+    X, y = made()
+    model = blocks.fit(network(memory=3), cut(X, y, ends))
+    own = network(memory=3).fit(X, y)
+    assert same(model.posterior_, own.posterior_)
+    assert model.history_ == own.history_
+    assert model.log_evidence_ == own.log_evidence_
+    assert model.n_samples_seen_ == 400
+
+
+def test_names_classes_and_ensembles_are_those_of_memory() -> None:
+    X, y = made()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    labels = np.where(y > 0.0, "high", "low")
+    given = [(frame[:150], labels[:150]), (frame[150:], labels[150:])]
+    classifier = blocks.fit(PBPClassifier((5,), n_epochs=3, random_state=0), given)
+    own = PBPClassifier((5,), n_epochs=3, random_state=0).fit(frame, labels)
+    assert same(classifier.posterior_, own.posterior_)
+    assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert np.array_equal(classifier.predict_proba(frame), own.predict_proba(frame))
+    ensemble = PBPEnsemble(network(random_state=None), 2, random_state=1)
+    many = blocks.fit(ensemble, cut(X, y, [7]))
+    assert np.array_equal(many.predict(X), ensemble.fit(X, y).predict(X))
+
+
+# ---- Rows on disk
+
+
+def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
+    """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
+    plan = Plan(Gaussian(), hidden=(10,), memory=model.memory, engine="reference")
+    rows = np.column_stack([X, y])
+    n_piles = -(-rows.nbytes // pile_bytes)
+    deal = default_rng((0, 0))
+    piles: list[list[int]] = [[] for _ in range(n_piles)]
+    for i in range(len(rows)):
+        piles[int(deal.random() * n_piles)].append(i)
+    random = RandomState(model.random_state)
+    dealt = [np.array(pile) for pile in piles if pile]
+    exact = fit_standardizer(X, y)
+    begun = training.start(plan, Inputs(X), y, random, exact)
+    q, seed = begun.posterior, int(random.randint(2**31 - 1))
+    assert sum(map(len, dealt)) == len(X)
+    reference = ENGINES["reference"]
+    for epoch in range(1, model.n_epochs + 1):
+        order = default_rng((seed, epoch)).permutation(n_piles)
+        parts = np.array_split(order, -(-n_piles // 4))
+        for part, chosen in enumerate(parts):
+            here = np.array([i for k in chosen for i in piles[k]], int)
+            here = here[default_rng((seed, epoch, 1 + part)).permutation(len(here))]
+            Xs = (X[here] - exact.x_mean) / exact.x_scale
+            ys = (y[here] - exact.y_mean) / exact.y_scale
+            q, _ = reference.adf_pass(
+                q,
+                Xs,
+                ys,
+                np.arange(len(here)),
+                likelihood=plan.likelihood,
+                memory=plan.bound(len(X)),
+            )
+        q, _ = reference.refine_prior(q, 8.0)
+    return q
+
+
+@pytest.mark.parametrize("memory", [None, 2.0])
+@pytest.mark.usefixtures("on_disk")
+def test_a_fit_on_disk_is_that_of_the_oracle(memory: float | None) -> None:
+    X, y = made(300)
+    model = blocks.fit(network(memory=memory, n_epochs=3), cut(X, y, [40, 41]))
+    expected = oracle(network(memory=memory, n_epochs=3), X, y, 2000)
+    np.testing.assert_allclose(flat(model.posterior_.m_w), flat(expected.m_w), 1e-8, 1e-10)
+    np.testing.assert_allclose(flat(model.posterior_.v_w), flat(expected.v_w), 1e-8)
+    assert model.n_samples_seen_ == 300
+    assert [epoch.n_points for epoch in model.history_] == [300] * 3
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_neither_blocks_nor_the_limit_change_a_bit_on_disk(tmp_path: Path) -> None:
+    X, y = made()
+    whole = blocks.fit(network(memory=2), [(X, y)])
+    halves = blocks.fit(network(memory=2), cut(X, y, [3, 200]), memory_limit=LEAST)
+    assert same(whole.posterior_, halves.posterior_)
+    assert whole.history_ == halves.history_
+    assert not same(whole.posterior_, network(memory=2).fit(X, y).posterior_)  # another shuffle
+    other = blocks.fit(network(memory=2, random_state=1), [(X, y)])
+    assert not same(whole.posterior_, other.posterior_)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
+    X, y = made(3000)
+    X_test, y_test = made(1000, seed=1)
+    order = np.argsort(y)
+
+    def score(X: Array, y: Array) -> float:
+        model = blocks.fit(network(n_epochs=10, memory=3), cut(X, y, [1000, 2000]))
+        return float(np.mean(model.predict_distribution(X_test).logpdf(y_test)))
+
+    own = network(n_epochs=10, memory=3).fit(X, y)
+    in_memory = float(np.mean(own.predict_distribution(X_test).logpdf(y_test)))
+    assert score(X, y) > in_memory - 0.15
+    assert score(X[order], y[order]) > in_memory - 0.15
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
+    X, y = made(600)
+    gaps = X.copy()
+    gaps[::7, 2] = np.nan
+    labels = np.where(y > 0.0, "high", np.where(y < -2.0, "low", "middle"))
+    order = np.argsort(labels)  # a block has one class only
+    three = PBPClassifier((10,), n_epochs=5, missing="marginalize", random_state=0)
+    model = blocks.fit(three, cut(gaps[order], labels[order], [100, 300]))
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert model.score(gaps, labels) > 0.8
+    both = blocks.fit(network(), cut(X, np.column_stack([y, -y]), [50]))
+    assert both.n_outputs_ == 2
+    assert np.corrcoef(both.predict(X).T)[0, 1] < -0.9
+    ensemble = blocks.fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
+    first, second = ensemble.estimators_
+    assert not same(first.posterior_, second.posterior_)
+    alone = blocks.fit(network(random_state=5), [(X, y)])
+    assert same(first.posterior_, alone.posterior_)
+
+
+@pytest.mark.parametrize("options", [{}, {"missing": "marginalize"}, {"noise_tail": "heavy"}])
+@pytest.mark.usefixtures("on_disk")
+def test_a_constant_column_is_harmless(options: dict[str, Any]) -> None:
+    X, y = made()
+    X[:, 1] = 7.0
+    model = blocks.fit(network(**options), cut(X, y, [10]))
+    assert model.standardizer_.x_scale[1] == 1.0
+    assert np.isfinite(model.predict(X)).all()
+
+
+# ---- Parts of an epoch
+
+
+PLANS = [
+    Plan(Gaussian(), hidden=(5,)),
+    Plan(Gaussian(), hidden=(5,), memory=2.0, refine_every=0.25),
+    Plan(Heavy(), hidden=(5,), noise_hidden=(3,), refine_every=2),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_one_part_is_an_epoch_in_memory_bit_for_bit(plan: Plan) -> None:
+    X, y = made(120)
+    begun = training.start(plan, Inputs(X), y, RandomState(0))
+    *_, run = training.train(
+        training.begin(plan, begun, Inputs(X), y, RandomState(1), n_epochs=4), [1] * 4
+    )
+    random = RandomState(1)
+
+    def read(n_iter: int, part: int) -> Rows:
+        order = random.permutation(len(y))
+        return Rows(X[order], None, y[order])
+
+    setting = by_parts.Setting(plan, begun.standardizer, len(y), 1, 4)
+    *_, (state, epoch) = by_parts.epochs(setting, State(begun.posterior, ()), read)
+    assert same(state.posterior, run.fitted.posterior)
+    assert epoch is not None
+    assert epoch[:2] == run.fitted.epoch[:2]
+    np.testing.assert_allclose(epoch.mean_log_Z, run.fitted.epoch.mean_log_Z, 1e-12)
+
+
+def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
+    plan = PLANS[0]
+    X, y = made(120)
+    begun = training.start(plan, Inputs(X), y, RandomState(0))
+
+    def last(n_parts: int) -> Posterior:
+        def read(n_iter: int, part: int) -> Rows:
+            rows = np.array_split(np.arange(len(y)), n_parts)[part]
+            return Rows(X[rows], None, y[rows])
+
+        setting = by_parts.Setting(plan, begun.standardizer, len(y), n_parts, 2)
+        *_, (state, _) = by_parts.epochs(setting, State(begun.posterior, ()), read)
+        return state.posterior
+
+    assert same(last(1), last(7))
+
+
+@given(
+    n=st.integers(1, 200),
+    n_columns=st.integers(1, 3),
+    n_piles=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
+    cuts=st.lists(st.integers(1, 60), max_size=4),
+)
+@settings(max_examples=30, deadline=None)
+def test_every_epoch_has_every_row_once(
+    n: int, n_columns: int, n_piles: int, seed: int, cuts: list[int]
+) -> None:
+    rows = np.arange(n * n_columns, dtype=float).reshape(n, n_columns)
+    shape = Shape(n, n_columns, n_piles)
+    with scratch(shape, seed, 0) as whole, scratch(shape, seed, 0) as in_blocks:
+        whole.add(rows)
+        for block in np.array_split(rows, len(cuts) + 1):
+            in_blocks.add(block)
+            in_blocks.write()
+        whole.finish()
+        for epoch in (1, 2):
+            parts = [whole.part(seed, epoch, k) for k in range(shape.n_parts)]
+            together = np.concatenate(parts)
+            assert np.array_equal(together[np.argsort(together[:, 0])], rows)
+            others = [in_blocks.part(seed, epoch, k) for k in range(shape.n_parts)]
+            assert all(map(np.array_equal, parts, others))
+
+
+# ---- Checkpoints
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = made()
+    path = tmp_path / "fit.checkpoint"
+    undisturbed = blocks.fit(network(memory=2), cut(X, y, [99]))
+    calls = 0
+    part = scratch_module.Scratch.part
+
+    def interrupted(self: Any, *where: int) -> Array:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # in the middle of the first epoch, then in those after it
+            calls = 0
+            raise KeyboardInterrupt
+        return part(self, *where)
+
+    monkeypatch.setattr(scratch_module.Scratch, "part", interrupted)
+    n_interrupts = 0
+    while True:
+        try:
+            model = blocks.fit(network(memory=2), cut(X, y, [5, 6]), checkpoint=path)
+            break
+        except KeyboardInterrupt:
+            n_interrupts += 1
+    assert n_interrupts == 3
+    assert same(model.posterior_, undisturbed.posterior_)
+    assert model.history_ == undisturbed.history_
+    assert model.log_evidence_ == undisturbed.log_evidence_
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_checkpoints_of_other_fits_are_refused_in_words(tmp_path: Path) -> None:
+    X, y = made()
+    path = tmp_path / "fit.checkpoint"
+    blocks.fit(network(), [(X, y)], checkpoint=path)
+    with pytest.raises(CheckpointError, match="other data"):
+        blocks.fit(network(), [(X, y + 1.0)], checkpoint=path)
+    with pytest.raises(CheckpointError, match="n_epochs was 4 and is 5"):
+        blocks.fit(network(n_epochs=5), [(X, y)], checkpoint=path)
+    with pytest.raises(CheckpointError, match="out of core"):
+        network().fit(X, y, checkpoint=path)
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_callback_ends_the_fit_and_sees_every_epoch() -> None:
+    X, y = made()
+    seen: list[int] = []
+
+    def look(epoch: Epoch) -> bool:
+        seen.append(epoch.n_iter)
+        return epoch.n_iter == 2
+
+    assert blocks.fit(network(), [(X, y)], callback=look).n_iter_ == 2
+    assert seen == [1, 2]

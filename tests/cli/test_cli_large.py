@@ -1,0 +1,271 @@
+"""Tables larger than the memory limit, several files as one table, and streams of rows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.random import RandomState
+
+import probprop
+from cli_tables import call, homes, write_homes
+from probprop.blocks import dealing, scratch
+from probprop.cli import in_chunks, large
+from probprop.inference.posterior import flat
+from probprop.table import chunks
+
+Captured = pytest.CaptureFixture[str]
+FIT = "fit homes.csv --target price --drop id --hidden 10 --epochs 3"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_homes(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every table be larger than memory, in chunks of a few rows and small piles."""
+    monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
+    monkeypatch.setattr(dealing, "COPIES", 10**9)
+    monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 90)
+
+
+def weights(path: str) -> np.ndarray:
+    return flat(probprop.load(path).estimator.posterior_.m_w)
+
+
+@pytest.mark.usefixtures("too_large")
+def test_a_large_table_is_fitted_in_blocks_and_judged(capfd: Captured) -> None:
+    assert call(f"{FIT} --memory-limit 2GB -o large.pbp") == 0
+    out, err = capfd.readouterr()
+    assert "the table would take about 12 GB, more than the memory limit of 2 GB" in err
+    assert "on disk" in err
+    assert "held out:" in err
+    assert "RMSE" in out
+    assert "wrote large.pbp" in err
+    assert call("predict large.pbp new.csv -o predicted.csv") == 0
+    frame = homes()[500:550]
+    predicted = pd.read_csv("predicted.csv")["mean"]
+    assert np.corrcoef(predicted, frame["price"])[0, 1] > 0.5
+    assert call(f"{FIT} --memory-limit 3GB -o again.pbp") == 0
+    assert np.array_equal(weights("large.pbp"), weights("again.pbp"))
+    assert call(f"{FIT} --seed 1 -o other.pbp") == 0
+    assert not np.array_equal(weights("large.pbp"), weights("other.pbp"))
+
+
+@pytest.mark.usefixtures("too_large")
+def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
+    frame = homes()
+    frame["id"] = [f"home {i}" for i in range(len(frame))]
+    frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
+    frame.loc[:4, "price"] = np.nan
+    frame.to_csv("homes.csv", index=False)
+    assert call("fit homes.csv --target price --epochs 3 --ensemble 2 -o classes.pbp") == 0
+    err = capfd.readouterr().err
+    assert "texts that name the rows, and left out: 'id'" in err
+    assert "5 rows without 'price' left out" in err
+    assert "2 classes, 2 networks" in err
+
+
+@pytest.mark.usefixtures("too_large")
+def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> None:
+    frame = homes().sort_values("new")
+    frame.assign(price=frame["new"].astype(int)).to_csv("homes.csv", index=False)
+    assert call(f"{FIT} -o large.pbp") == 1
+    assert "'price' is 0.0 in all of the first 90 rows" in capfd.readouterr().err
+    assert call(f"{FIT} --task classification -o large.pbp") == 0
+    frame.assign(price=np.arange(len(frame)) // 50).to_csv("homes.csv", index=False)
+    capfd.readouterr()
+    assert call(f"{FIT} -o large.pbp") == 1
+    assert "two different whole numbers in the first rows, but 12 in all" in capfd.readouterr().err
+    assert call(f"{FIT} --task regression -o large.pbp") == 0
+
+
+@pytest.mark.parametrize("option", ["--budget fast", "--weight area", "--report page.html"])
+@pytest.mark.usefixtures("too_large")
+def test_options_for_memory_are_refused(option: str, capfd: Captured) -> None:
+    plain = FIT.replace("--hidden 10 --epochs 3", "")
+    assert call(f"{plain} {option} -o large.pbp") == 2
+    assert "larger than the memory limit" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("too_large")
+def test_a_checkpoint_is_kept_and_goes_on(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call(f"{FIT} -o whole.pbp") == 0
+    part, n_parts = scratch.Scratch.part, 0
+
+    def interrupted(self: scratch.Scratch, *where: int) -> object:
+        nonlocal n_parts
+        n_parts += 1
+        if n_parts == 4:
+            raise KeyboardInterrupt
+        return part(self, *where)
+
+    monkeypatch.setattr(scratch.Scratch, "part", interrupted)
+    assert call(f"{FIT} -o resumed.pbp --checkpoint state") == 130
+    assert Path("state").exists()
+    assert not Path("resumed.pbp").exists()
+    assert call(f"{FIT} -o resumed.pbp --checkpoint state") == 0
+    assert np.array_equal(weights("whole.pbp"), weights("resumed.pbp"))
+    capfd.readouterr()
+    assert call(f"{FIT} --memory 3 -o resumed.pbp --checkpoint state") == 1
+    assert "is of other settings (memory was None and is 3.0)" in capfd.readouterr().err
+
+
+def test_small_tables_stay_in_memory_whatever_the_limit(capfd: Captured) -> None:
+    assert call(f"{FIT} -o plain.pbp") == 0
+    assert call(f"{FIT} --memory-limit 700MB -o limited.pbp") == 0
+    assert "block by block" not in capfd.readouterr().err
+    assert Path("plain.pbp").read_bytes() == Path("limited.pbp").read_bytes()
+
+
+@pytest.mark.parametrize("limit", ["little", "10MB"])
+def test_a_limit_that_is_none_is_a_usage_error(limit: str, capfd: Captured) -> None:
+    assert call(f"{FIT} --memory-limit {limit} -o homes.pbp") == 2
+    assert "the memory limit must be" in capfd.readouterr().err
+
+
+# ---- Several files
+
+
+def test_several_files_are_one_table(capfd: Captured) -> None:
+    frame = homes()
+    frame[:300].to_csv("part-1.csv", index=False)
+    frame[300:500].to_csv("part-2.csv", index=False)
+    frame[550:570].to_csv("sold-1.csv", index=False)
+    frame[570:].to_csv("sold-2.csv", index=False)
+    assert call(f"{FIT} -q -o one.pbp") == 0
+    for given in ("part-*.csv", "part-1.csv part-2.csv"):
+        assert call(f"{FIT.replace('homes.csv', given)} -q -o many.pbp") == 0
+        assert Path("one.pbp").read_bytes() == Path("many.pbp").read_bytes()
+    assert call("evaluate one.pbp sold.csv --json") == 0
+    expected = json.loads(capfd.readouterr().out)
+    assert call("evaluate one.pbp sold-*.csv --json") == 0
+    assert json.loads(capfd.readouterr().out)["rows"] == expected["rows"] == 50
+    assert call("predict one.pbp sold.csv -o sold-one.csv") == 0
+    assert call("predict one.pbp sold-1.csv sold-2.csv -o sold-many.csv") == 0
+    assert Path("sold-one.csv").read_text() == Path("sold-many.csv").read_text()
+    assert call("update one.pbp sold.csv") == 0
+    assert call("update many.pbp sold-1.csv sold-2.csv") == 0
+    assert np.array_equal(weights("one.pbp"), weights("many.pbp"))
+
+
+def test_a_file_without_a_column_is_named(capfd: Captured) -> None:
+    homes()[:20].drop(columns="area").to_csv("bad.csv", index=False)
+    assert call(f"{FIT.replace('homes.csv', 'homes.csv bad.csv')} -o homes.pbp") == 1
+    assert "bad.csv has no column 'area'" in capfd.readouterr().err
+    assert call("fit nothing-*.csv --target price -o homes.pbp") == 1
+    assert "no file matches nothing-*.csv" in capfd.readouterr().err
+    assert call("fit - homes.csv --target price -o homes.pbp") == 2
+    assert "- stands alone" in capfd.readouterr().err
+
+
+# ---- Streams
+
+
+def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(f"{FIT} --quiet -o homes.pbp") == 0
+    capfd.readouterr()
+
+    def evaluated() -> dict[str, float]:
+        assert call("evaluate homes.pbp homes.csv --json") == 0
+        found: dict[str, float] = json.loads(capfd.readouterr().out)
+        return found
+
+    whole = evaluated()
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 60)
+    parts = evaluated()
+    assert parts.pop("verdict") == whole.pop("verdict")
+    assert parts.pop("alone") == whole.pop("alone")
+    assert parts == pytest.approx(whole, rel=1e-12)
+    monkeypatch.setattr(in_chunks, "MOST_SAMPLED", 100)
+    sampled = evaluated()
+    assert sampled["rmse"] == parts["rmse"]
+    assert sampled["calibration_error"] != parts["calibration_error"]
+    assert call("evaluate homes.pbp homes.csv --report page.html") == 0
+    assert "judged on 100 rows of them, drawn at random" in capfd.readouterr().err
+
+
+def test_a_sample_is_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_chunks, "MOST_SAMPLED", 200)
+    sample = in_chunks.Sample()
+    for start in range(0, 10_000, 50):
+        sample.add(pd.DataFrame({"i": np.arange(start, start + 50)}))
+    rows = sample.rows()["i"].to_numpy()
+    assert len(rows) == len({*rows}) == 200
+    assert abs(rows.mean() - 5000.0) < 4.0 * 2887.0 / np.sqrt(200.0)
+
+
+def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = homes()
+    frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
+    frame.to_csv("homes.csv", index=False)
+    assert call("fit homes.csv --target price --drop id --epochs 3 -q -o homes.pbp") == 0
+    capfd.readouterr()
+    assert call("evaluate homes.pbp homes.csv --json") == 0
+    whole = json.loads(capfd.readouterr().out)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 70)
+    assert call("evaluate homes.pbp homes.csv --json") == 0
+    parts = json.loads(capfd.readouterr().out)
+    for name in ("accuracy", "log_loss", "brier", "calibration_error"):
+        assert parts[name] == pytest.approx(whole[name], rel=1e-12)
+
+
+@pytest.mark.usefixtures("too_large")
+def test_update_learns_a_large_table_block_by_block(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(f"{FIT} -o homes.pbp --test-fraction 0") == 0
+    before = probprop.load("homes.pbp")
+    sold = homes()[550:]
+    monkeypatch.setattr("probprop.cli.updating.needed_beyond", lambda paths, limit: 1)
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 20)
+    assert call("update homes.pbp sold.csv") == 0
+    assert "learned block by block" in capfd.readouterr().err
+    expected = before
+    for start in range(0, 50, 20):
+        expected = expected.update(sold[start : start + 20])
+    assert np.array_equal(weights("homes.pbp"), flat(expected.estimator.posterior_.m_w))
+
+
+# ---- Memory, measured
+
+
+PEAK = """
+import resource, sys
+from probprop.cli.application import run
+code = run(sys.argv[1:])
+print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+def test_the_limit_holds_for_a_table_several_times_as_large(tmp_path: Path) -> None:
+    n, width, n_files = 500_000, 40, 2  # each file is one row group
+    X = RandomState(0).standard_normal((n, width))
+    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(width)])
+    frame.assign(y=X[:, 0] - X[:, 1]).to_parquet("0.parquet", index=False)
+    for i in range(1, n_files):
+        shutil.copy("0.parquet", f"{i}.parquet")
+    in_memory = 5 * 8 * n_files * n * width  # what a fit in memory takes, and more
+    command = f"fit {tmp_path}/*.parquet --target y --hidden 5 --epochs 1 -q -o large.pbp"
+    command += " --memory-limit 700MB"
+    made = [sys.executable, "-c", PEAK, *command.split()]
+    done = subprocess.run(made, check=True, stdout=subprocess.PIPE, text=True)
+    code, peak = map(int, done.stdout.split()[-2:])
+    assert code == 0
+    assert in_memory > 2 * 700e6
+    assert peak * 1024 < 1.15 * 700e6
