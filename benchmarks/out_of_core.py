@@ -137,7 +137,7 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
                 [
                     name,
                     "none" if bound is None else f"{bound:g}",
-                    f"{np.mean(f['memory']):.4g}",
+                    f"{np.mean(f['memory']):.4f}",
                     _difference(f["disk"], f["memory"]),
                     _difference(f["sorted"], f["memory"]),
                 ]
@@ -166,7 +166,7 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
 
 def _difference(these: list[float], those: list[float]) -> str:
     mean, error = benchmark.mean_and_error([a - b for a, b in zip(these, those, strict=True)])
-    return f"{mean:.2g} ± {error:.2g}"
+    return f"{mean:.4f} ± {error:.4f}"
 
 
 def _as_table(lines: list[list[str]]) -> list[str]:

@@ -125,7 +125,7 @@ def network(model: Any) -> dict[str, Any]:
         found[k] = hexadecimal(getattr(q, k))
     found |= {k: digest(getattr(q, k)) for k in ("v_hat_nat", "a_hat_nat", "b_hat_nat")}
     found["mean_log_Z"] = hexadecimal([epoch.mean_log_Z for epoch in model.history_])
-    found["counts"] = [[*epoch[5:], epoch.n_points] for epoch in model.history_]
+    found["counts"] = [[*epoch[5:9], epoch.n_points] for epoch in model.history_]
     found["log_evidence"] = hexadecimal(model.log_evidence_)
     return found
 

@@ -151,6 +151,10 @@ def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
     both = blocks.fit(network(), cut(X, np.column_stack([y, -y]), [50]))
     assert both.n_outputs_ == 2
     assert np.corrcoef(both.predict(X).T)[0, 1] < -0.9
+    tags = np.column_stack([y > 0.0, X[:, 2] > 0.0, X[:, 0] < 1.0]).astype(int)
+    several = blocks.fit(PBPClassifier((10,), n_epochs=5, random_state=0), cut(X, tags, [50]))
+    assert several.multilabel_
+    assert (several.predict(X) == tags).mean() > 0.85
     ensemble = blocks.fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
     first, second = ensemble.estimators_
     assert not same(first.posterior_, second.posterior_)

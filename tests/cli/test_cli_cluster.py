@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from dask_clusters import in_files, processes, table
-from probprop import load
+from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.dask import fit, predict
+from probprop.estimators.cv import candidates, sharing
 
 
 def run(*arguments: str) -> int:
@@ -30,10 +31,11 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
         assert run("fit", pattern, *options, str(tmp_path / "c"), *where) == 0
         said = capfd.readouterr().err
         assert "2 workers" in said
-        assert "4,000 rows, 3 columns, 2 shards; no rows were held out" in said
+        assert "fitted on 3,600 rows; on the 400 rows held out:" in said
+        assert "3,600 rows, 3 columns, 2 shards; without the rows held out" in said
         fitted = load(model)
         assert fitted.features == ["a", "c", "kind"]
-        assert fitted.estimator.n_samples_seen_ == 4000
+        assert fitted.estimator.n_samples_seen_ == 3600
         for name in ("out.csv", "out.parquet"):
             out = tmp_path / name
             assert run("predict", model, pattern, "--dask", address, "-o", str(out)) == 0
@@ -47,11 +49,39 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
     assert alone.estimator.n_samples_seen_ == 4000
 
 
+@pytest.mark.process
+def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
+    tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    frame = table(1000).assign(label=lambda f: np.where(f["y"] > 50.0, "high", "low"))
+    pattern = in_files(frame.drop(columns="y"), tmp_path / "data", 2)
+    model, page = tmp_path / "m.pbp", tmp_path / "r.html"
+    command = ["fit", pattern, "--target", "label", "--budget", "fast", "--report", str(page)]
+    with processes(2) as client:
+        address = client.scheduler.address
+        assert run(*command, "--static", "--dask", address, "-o", str(model)) == 0
+    said = capfd.readouterr()
+    assert "chosen: " in said.err
+    assert "calibrated: " in said.err
+    assert "fitted on 900 rows; on the 100 rows held out:" in said.err
+    assert "accuracy" in said.out
+    estimator = load(model).estimator
+    assert isinstance(estimator, PBPClassifierCV)
+    assert estimator.n_samples_seen_ == 900
+    assert "chosen on 900 of 900 rows" in page.read_text()
+
+
 def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
-    for option in (["--budget", "good"], ["--weight", "w"], ["--report", str(tmp_path / "r.html")]):
+    page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0"]
+    for option, words in (
+        (["--na", "-999"], "write those cells empty in the Parquet files"),
+        (["--budget", "good", "--fast"], "with --fast one network is fitted"),
+        (page, "--test-fraction 0 holds out none"),
+    ):
         where = ["--dask", "local", "-o", str(tmp_path / "m.pbp")]
         assert run("fit", "x.parquet", "--target", "y", *where, *option) == 2
-        assert "leave one of the two out" in capfd.readouterr().err
+        assert words in " ".join(capfd.readouterr().err.split())
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
@@ -65,5 +95,27 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     assert out.read_bytes() == first
     assert run(*command, "--seed", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
-    assert run(*command, "--ensemble", "2", "-o", str(out)) == 2
-    assert "--ensemble fits several at the same time" in capfd.readouterr().err
+    several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
+    assert run(*several, "--ensemble", "2", "-o", str(out)) == 0
+    assert {path.name for path in tmp_path.glob("s*")} == {
+        f"s{judged}.{i}" for judged in ("", ".judged") for i in (0, 1)
+    }
+
+
+def test_a_comparison_goes_on_from_its_checkpoint(
+    tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
+    table(300).to_csv(data, index=False)
+    command = ["fit", str(data), "--target", "y", "--checkpoint", str(kept), "-o", str(out)]
+    assert run(*command, "--budget", "fast") == 0
+    first = out.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
+    monkeypatch.setattr(sharing, "advance", None)  # nothing is trained again
+    assert run(*command, "--budget", "fast") == 0
+    assert out.read_bytes() == first
+    assert run(*command, "--budget", "fast", "--seed", "1") == 1
+    assert "random_state was 0 and is 1" in capfd.readouterr().err
+    assert run(*command, "--budget", "5") == 2
+    assert "depends on the machine" in " ".join(capfd.readouterr().err.split())

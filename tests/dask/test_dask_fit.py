@@ -228,3 +228,28 @@ def test_other_things_are_refused(client: Client, tmp_path: Path) -> None:
         fit(small(), da.full((9, 2), np.nan), da.ones(9), client=client)
     with pytest.raises(ValueError, match="level must be in the range"):
         predict(small(), pattern, level=1.5)
+
+
+def test_weights_and_known_errors_are_columns(client: Client, tmp_path: Path) -> None:
+    rng = np.random.RandomState(0)
+    frame = table(2000).assign(w=rng.randint(0, 4, 2000), e=rng.uniform(0.0, 2.0, 2000))
+    frame["y"] += frame["e"] * rng.standard_normal(2000)
+    pattern = in_files(frame, tmp_path, 2)
+    options = {"target": "y", "weight": "w", "client": client, "n_shards": 1}
+    model = fit(small(), pattern, error="e", **options)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    kept = frame[frame["w"] > 0]
+    assert model.n_samples_seen_ == len(kept)
+    known = {"sample_weight": kept["w"], "y_std": kept["e"]}
+    alone = small(n_jobs=1).fit(kept[["a", "b", "c"]], kept["y"], **known)
+    plain = fit(small(), pattern, **options)  # without the errors
+
+    def noise(model: PBPRegressor) -> float:
+        return float(np.sqrt(model.noise_variance_))
+
+    assert abs(noise(model) / noise(alone) - 1.0) < 0.2
+    assert noise(plain) > 1.5 * noise(model)
+    with pytest.raises(TableError, match=r"part-.\.parquet.*numbers of 0 or more"):
+        fit(small(), pattern, target="y", weight="a", client=client)
+    with pytest.raises(ValueError, match="PBPClassifier takes no known errors"):
+        fit(PBPClassifier(), pattern, target="w", error="e", client=client)

@@ -47,14 +47,18 @@ class ArrayBlocks:
         for block in self.read():
             sizes.append((block.label, len(block.X)))
             n_bytes += 8 * (block.X.size + block.y.size)
-            held = None if held is None or n_bytes > most else [*held, block]
+            if n_bytes > most:
+                held = None
+            if held is not None:
+                held.append(block)
             if classes:
-                labels.append(np.unique(block.y, axis=None) if block.y.ndim == 1 else block.y[:1])
+                labels.append(np.unique(block.y) if block.y.ndim == 1 else block.y[:1])
         if not sizes:
             raise ValueError(f"there are no blocks: {_SHAPE}.")
         likelihood = self._likelihood(labels)
         n_columns = int(self.network.n_features_in_)
-        return Looked(sizes, n_columns, likelihood, held)
+        n_targets = self._n_targets[0] if self._n_targets else 1
+        return Looked(sizes, n_columns, n_targets, likelihood, held)
 
     def read(self) -> Iterator[Block]:
         """Yield the blocks, checked; the first of all says which features there are."""

@@ -91,18 +91,15 @@ class Dealt:
         """Those of X and of the targets, summed in the order of the piles."""
         parts = [
             (measure(r[:, : self.n_columns]), measure(r[:, self.n_columns :]))
-            for r in self._piles()
+            for r in self.scratch.piles()
         ]
         x, y = (merged(each) for each in zip(*parts, strict=True))
         return x, y
 
-    def _piles(self) -> Iterator[FloatArray]:
-        return self.scratch.piles()
-
     @cached_property
     def digest(self) -> str:
         """A digest of all rows."""
-        each = (digest([rows]).encode() for rows in self._piles())
+        each = (digest([rows]).encode() for rows in self.scratch.piles())
         return digest([np.frombuffer(text, np.uint8) for text in each])
 
     def standardizer(self, plan: Plan) -> Standardizer:
@@ -175,8 +172,7 @@ def dealt(
     most_test = min(most_test, budget // 8 // (8 * looked.n_columns))
     share = min(test_share, most_test / max(1, n))
     test = _Test(share, seed)
-    n_outputs = likelihood.n_outputs if likelihood.standardises_target else 1
-    shape = shape_of(n, looked.n_columns + n_outputs)
+    shape = shape_of(n, looked.n_columns + looked.n_targets)
     if looked.held is not None or COPIES * shape.n_bytes <= budget:
         blocks = _same(source, looked) if looked.held is None else iter(looked.held)
         kept = [test.leave(block) for block in blocks if len(block.X)]

@@ -91,7 +91,7 @@ class FileBlocks:
             )
         else:
             likelihood = of_classes(columns.classes, multilabel=False)
-        return Looked(sizes, len(columns.encoder.names), likelihood)
+        return Looked(sizes, len(columns.encoder.names), len(self.wanted.targets), likelihood)
 
     def read(self) -> Iterator[Block]:
         """Yield the encoded rows of every chunk of every file."""

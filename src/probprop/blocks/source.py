@@ -41,6 +41,8 @@ class Looked:
         The label and the rows of each block.
     n_columns : int
         Of X.
+    n_targets : int
+        Columns of y, 1 where it has none.
     likelihood : Likelihood
         Of all targets.
     held : list of Block or None
@@ -49,6 +51,7 @@ class Looked:
 
     sizes: list[tuple[str, int]]
     n_columns: int
+    n_targets: int
     likelihood: Likelihood
     held: list[Block] | None = None
 

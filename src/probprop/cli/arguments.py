@@ -92,7 +92,7 @@ Checkpoint = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="One network: keep its state here; after a break the same command goes on.",
+        help="Keep the state of the training here; after a break the same command goes on.",
     ),
 ]
 

@@ -20,7 +20,16 @@ from probprop.cli.predicted import (
     predictions,
     rounded,
 )
-from probprop.cli.recipes import NetworkOptions, OneNetwork
+from probprop.cli.recipes import (
+    Choosing,
+    NetworkOptions,
+    OneNetwork,
+    Recipe,
+    budget_of,
+    takes_one_network,
+)
+from probprop.cli.reporting import plan_report
+from probprop.cli.scores import judge, show_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,18 +48,30 @@ class Asked(NamedTuple):
     target: list[str]
     features: list[str] | None
     drop: list[str] | None
+    weight: str | None
+    error: list[str] | None
     task: str
     missing: str
     seed: int
+    fast: bool
+    budget: str | None
+    test_fraction: float
+    report: str | None
+    static: bool
+    no_rows: bool
+
+
+_INSTEAD = {
+    "--na": "write those cells empty in the Parquet files, whose types are taken as they are",
+}
 
 
 def check_options(given: Mapping[str, object]) -> None:
-    """Refuse options that are not for a cluster."""
+    """Refuse options that are not for a cluster, and say what to do instead."""
     for option, value in given.items():
         if value:
             raise typer.BadParameter(
-                "--dask fits one network on all rows, without it: leave one of the two out",
-                param_hint=option,
+                f"--dask fits without it: {_INSTEAD[option]}", param_hint=option
             )
 
 
@@ -84,10 +105,13 @@ def fit_on_cluster(
     output: str,
     checkpoint: str | None,
 ) -> None:
-    """Fit a network, or an ensemble, on Parquet files and save it."""
+    """Fit a model on Parquet files, judge it on rows held out, and save it."""
     with connected(terminal, address) as client:
-        from probprop.dask.fitting import prepare, table_model, train
+        from probprop.dask.fitting import table_model, train
+        from probprop.dask.holding_out import hold_out
+        from probprop.dask.preparing import prepare
         from probprop.dask.sources import frame_of, source_of
+        from probprop.table.counting import Counting
 
         source, _ = source_of(asked.data, None, asked.target)
         first = frame_of(source.pieces[0], source.labels[0])
@@ -96,7 +120,7 @@ def fit_on_cluster(
         of_classes = holds_classes(terminal, first, targets, asked.task)
         if of_classes:
             options.check_classes(targets[0])
-        recipe = OneNetwork(options, of_classes, asked.seed, asked.missing)
+        recipe = _recipe(terminal, asked, options, len(targets), of_classes=of_classes)
         estimator = recipe.first(again=False)
         prepared = prepare(
             client,
@@ -105,16 +129,46 @@ def fit_on_cluster(
             targets,
             features=column_names(asked.features, columns) if asked.features else None,
             drop=column_names(asked.drop or [], columns),
+            counting=Counting(asked.weight, tuple(column_names(asked.error or [], columns))),
         )
+        test = None
+        if asked.test_fraction > 0.0:
+            prepared, test = hold_out(prepared, source, asked.test_fraction, asked.seed)
         n_rows = sum(summary.n for summary in prepared.summaries)
         shards = plural(len(prepared.loaded), "shard")
         with recipe.progress(terminal, f"fitting {plural(n_rows, 'row')} in {shards}") as callback:
             fitted = train(prepared, estimator, None, checkpoint, callback)
     assert prepared.columns is not None  # files have names
-    model = table_model(fitted, prepared.columns)
+    model = table_model(fitted, prepared.columns, prepared.counting)
+    for line in recipe.choice(fitted).splitlines():
+        terminal.say(line)
+    if test is not None:
+        rows = f"fitted on {plural(n_rows, 'row')}; on the {plural(len(test), 'row')} held out:"
+        terminal.say(rows)
+        if not terminal.quiet:
+            show_scores(terminal, model, judge(model, test))
+        if asked.report is not None:
+            with terminal.working("writing the report"):
+                planned = plan_report(
+                    model, test, held_out=True, live=not asked.static, no_rows=asked.no_rows
+                )
+                planned.write(asked.report, model)
+            terminal.say(f"wrote {asked.report}")
     save_model(model, output)
     facts = f"{plural(n_rows, 'row')}, {plural(len(model.features), 'column')}, {shards}"
-    terminal.say(f"wrote {output}: {facts}; no rows were held out to judge it")
+    last = "no rows were held out to judge it" if test is None else "without the rows held out"
+    terminal.say(f"wrote {output}: {facts}; {last}")
+
+
+def _recipe(
+    terminal: Terminal, asked: Asked, options: NetworkOptions, n_targets: int, *, of_classes: bool
+) -> Recipe:
+    """Return what is fitted: settings that are chosen, or one network."""
+    reasons = [*options.given, *(["--error"] if asked.error else [])]
+    reasons += ["several targets"] if n_targets > 1 else []
+    if takes_one_network(terminal, reasons, fast=asked.fast, budget=asked.budget):
+        return OneNetwork(options, of_classes, asked.seed, asked.missing)
+    return Choosing(budget_of(asked.budget), of_classes, asked.seed, asked.missing)
 
 
 def holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], task: str) -> bool:

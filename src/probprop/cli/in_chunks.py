@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
-from probprop.cli.scores import Judged, alone_of, judge, scores_of
+from probprop.cli.scores import Judged, judge, scores_of
 from probprop.cli.tables import note_file, note_left_out, with_targets
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from probprop.table import TableModel
 
-MOST_SAMPLED = 200_000
+MOST_SAMPLED = 100_000
 """Rows on which calibration is judged, of tables that have more."""
 
 _NOT_A_MEAN = "calibration_error"
@@ -105,7 +105,8 @@ def judge_chunks(
     Returns
     -------
     judged : list of Judged
-        The means of the scores of all rows; calibration and verdict are those of the sample.
+        The scores of all rows; what has no sum, calibration and the verdict, and the scores without
+        features are those of the sample.
     sample : DataFrame
     n : int
         All rows.
@@ -113,26 +114,24 @@ def judge_chunks(
     import numpy as np
 
     sums: list[dict[str, float]] = []
-    targets, sample, n = [], Sample(), 0
+    sample, n = Sample(), 0
     with terminal.rows("judging", None) as advance:
         for frame in chunks:
-            scores, y = scores_of(model, frame)
+            scores = scores_of(model, frame)
             sums = sums or [dict.fromkeys(each, 0.0) for each in scores]
             for total, each in zip(sums, scores, strict=True):
                 for name, value in each.items():
                     total[name] += len(frame) * (value**2 if name == "rmse" else value)
-            targets.append(y)
             sample.add(frame)
             n += len(frame)
             advance(len(frame))
     rows = sample.rows()
     of_sample = judge(model, rows)
-    alone = alone_of(model, np.concatenate(targets))
     judged = []
-    for total, drawn, without in zip(sums, of_sample, alone, strict=True):
+    for total, drawn in zip(sums, of_sample, strict=True):
         means = {name: value / n for name, value in total.items()}
         if "rmse" in means:
             means["rmse"] = float(np.sqrt(means["rmse"]))
         means |= {k: v for k, v in drawn.scores.items() if k == _NOT_A_MEAN}
-        judged.append(Judged(means, without, drawn.verdict))
+        judged.append(Judged(means, drawn.alone, drawn.verdict))
     return judged, rows, n

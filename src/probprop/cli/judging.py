@@ -55,7 +55,7 @@ def evaluate(
     it is.
 
     Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. Of
-    more than 200,000 rows as many are drawn at random to judge calibration, and for the report.
+    more than 100,000 rows as many are drawn at random to judge calibration, and for the report.
     """
     paths = input_paths(data)
     check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})

@@ -267,13 +267,13 @@ def check_no_budget(reasons: Sequence[str], *, fast: bool, budget: str | None) -
         )
 
 
-def check_resumes_one(checkpoint: str | None, ensemble: int | None) -> None:
-    """Refuse a checkpoint of several networks that are fitted at the same time."""
-    if checkpoint is not None and ensemble not in (None, 1):
+def check_no_seconds(checkpoint: str | None, budget: str | float) -> None:
+    """Refuse a checkpoint of a comparison that ends after some seconds."""
+    if checkpoint is not None and not isinstance(budget, str):
         raise typer.BadParameter(
-            "the state of one network is kept, but --ensemble fits several at the same time: leave "
-            "one of the two out",
-            param_hint="--checkpoint",
+            "what seconds are enough for depends on the machine, so the same command would not go "
+            f"on to the same model: give {', '.join(BUDGETS)}, or leave --checkpoint out",
+            param_hint="--budget",
         )
 
 

@@ -64,7 +64,7 @@ def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
     from probprop.metrics.verdict import verdict
 
     predictive: Any = model.estimator.predict_distribution(X)
-    scores, alone = _scores(model, predictive, y), alone_of(model, y)
+    scores, alone = _scores(model, predictive, y), _alone(model, y)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
         found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
@@ -73,10 +73,10 @@ def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
     return [Judged(score, without, verdict(column, one)) for score, without, column, one in each]
 
 
-def scores_of(model: TableModel, frame: DataFrame) -> tuple[list[dict[str, float]], Array]:
-    """Return every metric of each target on the rows of a frame, and the targets."""
+def scores_of(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
+    """Return every metric of each target on the rows of a frame."""
     X, y = model.split(frame)
-    return _scores(model, model.estimator.predict_distribution(X), y), y
+    return _scores(model, model.estimator.predict_distribution(X), y)
 
 
 def _scores(model: TableModel, predictive: Any, y: Array) -> list[dict[str, float]]:
@@ -89,7 +89,7 @@ def _scores(model: TableModel, predictive: Any, y: Array) -> list[dict[str, floa
     return [metrics.summary(column, one) for column, one in each]
 
 
-def alone_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
+def _alone(model: TableModel, y: Array) -> list[dict[str, float] | None]:
     """Return what each target would score without features."""
     from probprop.metrics.alone import mean_alone, shares_alone
 

@@ -41,7 +41,7 @@ from probprop.cli.recipes import (
     TailOption,
     budget_of,
     check_no_budget,
-    check_resumes_one,
+    check_no_seconds,
     takes_one_network,
 )
 from probprop.cli.reporting import check_page_options, plan_report
@@ -212,8 +212,9 @@ def fit(
     on disk in random order. One network, or --ensemble, is then fitted; it is judged on at most
     100,000 rows and not fitted again.
 
-    With --dask the rows of many Parquet files are shared by the workers of a cluster. One network,
-    or --ensemble, is fitted on all rows, none is held out, and a worker that dies changes nothing.
+    With --dask the rows of many Parquet files are shared by the workers of a cluster, and one that
+    dies changes nothing. Settings are chosen on 20,000 rows, unless --fast or an option says
+    otherwise. At most 20,000 rows are held out, and the model is not fitted again on them.
 
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
@@ -222,9 +223,9 @@ def fit(
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     options.check()
     reasons = [*options.given, *(["--error"] if error else [])]
-    reasons += ["--checkpoint"] if checkpoint is not None else []
     check_no_budget(reasons, fast=fast, budget=budget)
     seconds = budget_of(budget)
+    check_no_seconds(checkpoint, seconds)
     check_range("--seed", seed, 0, 2**32 - 1)
     if not 0.0 <= test_fraction < 1.0:
         raise typer.BadParameter(
@@ -235,11 +236,31 @@ def fit(
     check_destinations(outputs, {"DATA": paths})
     check_replaces_model(output)
     if dask is not None:
-        left_out = {"--budget": budget, "--weight": weight, "--error": error, "--na": na}
-        cluster.check_options(left_out | {"--report": report})
+        cluster.check_options({"--na": na})
         if len(data) > 1:
             raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
-        asked = cluster.Asked(data[0], target, features, drop, task.value, missing.value, seed)
+        if report is not None and test_fraction == 0.0:
+            raise typer.BadParameter(
+                "with --dask it is about rows held out, and --test-fraction 0 holds out none",
+                param_hint="--report",
+            )
+        asked = cluster.Asked(
+            data[0],
+            target,
+            features,
+            drop,
+            weight,
+            error,
+            task.value,
+            missing.value,
+            seed,
+            fast,
+            budget,
+            test_fraction,
+            report,
+            static,
+            no_rows,
+        )
         cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
         return
     limit = large.limit_of(memory_limit)
@@ -250,7 +271,6 @@ def fit(
         job = large.Job(of_table, options, limit, needed, test_fraction, output, checkpoint)
         large.fit_in_blocks(terminal_of(context), job)
         return
-    check_resumes_one(checkpoint, ensemble)
     from probprop.estimators.kind import first_network, members
     from probprop.table import fit_table_model
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing

@@ -3,66 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from distributed import Client
 from numpy.random import RandomState
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop.dask.clients import client_or_local, n_threads, on_cluster
-from probprop.dask.shards import Summary, load_blocks, load_table, ready, summarise, warn_of_order
-from probprop.dask.sources import Source, source_of
-from probprop.dask.survey import survey, survey_block
+from probprop.dask.clients import client_or_local, on_cluster
+from probprop.dask.cross_validated import check_cross_validated, fit_cross_validated
+from probprop.dask.preparing import Estimator, Network, Prepared, prepare
+from probprop.dask.shards import ready
+from probprop.dask.sources import source_of
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.checkpoints import generator_of, settings_of
-from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.members import check_ensemble, member_kind, new_members
+from probprop.estimators.members import check_ensemble, new_members
 from probprop.estimators.progress import progress_bar
-from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import NOISE_TAILS, Likelihood, of_classes
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import Setting, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
-from probprop.inference.standardize import (
-    Standardizer,
-    check_target_scale,
-    identity_standardizer,
-    merged,
-    standardizer_of,
-)
+from probprop.inference.standardize import check_target_scale
 from probprop.inference.training import Fitted
-from probprop.table.model import TableModel, takes_gaps
-from probprop.table.survey import Columns, Wanted, agreed
-from probprop.table.target import check_one_target
+from probprop.table.counting import Counting
+from probprop.table.model import TableModel
+from probprop.table.names import target_names
+from probprop.table.survey import Columns
 
-Network = PBPRegressor | PBPClassifier
 _Path = str | os.PathLike[str]
 
 
 def fit(
-    estimator: Network | PBPEnsemble,
+    estimator: Estimator,
     X: Any,
     y: Any = None,
     *,
     target: str | Sequence[str] | None = None,
+    weight: str | None = None,
+    error: str | Sequence[str] = (),
     client: Client | None = None,
     n_shards: int | None = None,
     rounds: int | None = None,
     checkpoint: _Path | None = None,
-    callback: Callback | None = None,
-) -> Network | PBPEnsemble | TableModel:
+    callback: Callback | Callable[[float], object] | None = None,
+) -> Estimator | TableModel:
     """Fit an estimator on rows that lie on a cluster, or in more files than fit into memory.
 
     Every worker absorbs rows of its own; after each round what they learned is combined. See
@@ -70,8 +64,9 @@ def fit(
 
     Parameters
     ----------
-    estimator : PBPRegressor, PBPClassifier or PBPEnsemble
-        A clone of it is fitted. Its `n_jobs` is of no matter here.
+    estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+        A clone of it is fitted. Its `n_jobs` is of no matter here. The last two choose on a sample
+        of 20,000 rows from all shards, and fit the networks of the folds on all rows: see Notes.
     X : dask DataFrame, dask array of shape (n, n_features), str or path-like
         A string is the path, the folder or the pattern of Parquet files, which all workers can
         read.
@@ -79,6 +74,12 @@ def fit(
         The targets, of an array or a frame without them.
     target : str or sequence of str, default=None
         The column, or the columns, of X to predict; all others are features.
+    weight : str, default=None
+        The column of X with the weights of the rows, 0 or more: `sample_weight` of the estimators.
+        Rows of weight 0 are left out.
+    error : str or sequence of str, default=()
+        The column of X with the known standard deviations of the target, one for each target:
+        `y_std` of `PBPRegressor`.
     client : distributed.Client, default=None
         None takes the current one; without any, a local cluster is started for this call.
     n_shards : int, default=None
@@ -90,13 +91,15 @@ def fit(
     checkpoint : str or path-like, default=None
         A file for the state of the training, written after a round, at most once a second. The
         same call goes on from it to the same bits; other data or settings are refused. That of
-        each member of an ensemble has its number appended.
+        each member of an ensemble, or of each fold, has its number appended; that of a choice,
+        which takes no `budget` in seconds then, the word choice.
     callback : callable, default=None
-        Called with the `Epoch` after each pass; returning True stops the fit there.
+        Called with the `Epoch` after each pass; returning True stops the fit there. That of a
+        cross-validated estimator is called with the share of the work that is done.
 
     Returns
     -------
-    PBPRegressor, PBPClassifier or PBPEnsemble
+    PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         As its own `fit` gives it: nothing of it lies on the cluster.
     TableModel
         Where features hold text, dates, or true and false.
@@ -105,149 +108,62 @@ def fit(
     -----
     A worker that dies changes nothing: others load its shards again, and the result is the same,
     bit for bit, on processors of one kind.
+
+    Of a cross-validated estimator, the rows of every shard are dealt into `cv` folds, an int. A
+    sample of 20,000 rows from all shards, or all rows if these are fewer, with the folds that they
+    have, decides on the candidate; a `budget` in seconds is for this choice alone. Then the network
+    of each fold learns, by rounds, all rows but those of its fold. After 20, 40, 80 and more epochs
+    the rows of the sample are predicted by the networks that have not seen them; the networks end
+    where less than a standard error is gained. Factor, noise network and temperature come
+    from the same rows, which are held out from the networks that predict them. `oof_rows_` counts
+    rows in the order of the files.
     """
     if isinstance(estimator, PBPEnsemble):
         check_ensemble(estimator)
+    elif isinstance(estimator, PBPRegressorCV | PBPClassifierCV):
+        check_cross_validated(estimator, checkpoint)
     elif isinstance(estimator, Network):
         check_parameters(estimator)
     else:
         raise TypeError(
-            "estimator must be a PBPRegressor, a PBPClassifier or a PBPEnsemble, not "
-            f"{type(estimator).__name__}."
+            "estimator must be a PBPRegressor, a PBPClassifier, a PBPEnsemble, a PBPRegressorCV or "
+            f"a PBPClassifierCV, not {type(estimator).__name__}."
         )
     for name, value in (("n_shards", n_shards), ("rounds", rounds)):
         if value is not None:
             check_int(name, value, 1)
     source, targets = source_of(X, y, target)
+    counting = Counting(weight, tuple(target_names(error)))
+    if counting.names and source.has_arrays:
+        raise TypeError("weight and error are columns of a frame or of files, not of an array X.")
     with client_or_local(client) as found:
-        prepared = prepare(found, estimator, source, targets, n_shards=n_shards)
+        prepared = prepare(found, estimator, source, targets, n_shards=n_shards, counting=counting)
         model: Any = train(prepared, estimator, rounds, checkpoint, callback)
     columns = prepared.columns
     if columns is not None and {*columns.encoder.kinds.values()} != {"number"}:
-        return table_model(model, columns)
+        return table_model(model, columns, counting)
     if columns is not None:
         model.feature_names_in_ = np.array(columns.encoder.names, object)
     return model  # type: ignore[no-any-return]
 
 
-def table_model(model: Network | PBPEnsemble, columns: Columns) -> TableModel:
+def table_model(model: Estimator, columns: Columns, counting: Counting) -> TableModel:
     """Return a fitted estimator with the columns of its table."""
     targets = list(columns.wanted.targets)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(model, columns.encoder, columns.features, predicted)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Rows that wait for the rounds.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    loaded : list of Future
-        The rows of each shard.
-    summaries : list of Summary
-    columns : Columns or None
-        None: X is an array.
-    likelihood : Likelihood
-    """
-
-    client: Client
-    loaded: list[Any]
-    summaries: list[Summary]
-    columns: Columns | None
-    likelihood: Likelihood
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return len(self.summaries[0].x.n)
-
-    def standardizer(self, *, standardize: bool) -> Standardizer:
-        """Return the standardiser of all rows: the moments are summed in the order of shards."""
-        y = self.likelihood.standardises_target
-        if not standardize:
-            return identity_standardizer(self.n_features, self.likelihood.n_outputs if y else 1)
-        x_moments = merged([summary.x for summary in self.summaries])
-        y_moments = merged([summary.y for summary in self.summaries]) if y else None
-        return standardizer_of(x_moments, y_moments)
-
-
-def prepare(
-    client: Client,
-    estimator: Network | PBPEnsemble,
-    source: Source,
-    targets: Sequence[str],
-    *,
-    n_shards: int | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-) -> Prepared:
-    """Look at the columns of all pieces, then load and measure the shards."""
-    n_pieces = len(source.pieces)
-    if n_shards is not None and n_shards > n_pieces:
-        raise ValueError(
-            f"n_shards == {n_shards}, but there are only {n_pieces} partitions or row groups: "
-            "give fewer shards, or repartition the data."
-        )
-    n = min(n_pieces, n_threads(client)) if n_shards is None else n_shards
-    network = member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator
-    classes, gaps = bool(is_classifier(network)), takes_gaps(network)
-    columns, found = None, None
-    look: Any = partial(survey_block, classes=classes)
-    load: Any = partial(load_blocks, gaps=gaps)
-    each = [[i] for i in range(n_pieces)]
-    if source.has_arrays:
-        blocks = client.gather([source.submit(client, look, which) for which in each])
-        found = np.array(sorted({label for labels in blocks for label in labels}))
-    else:
-        if classes:
-            check_one_target(targets)
-        wanted = Wanted(
-            tuple(targets),
-            None if features is None else tuple(features),
-            tuple(drop),
-            classes,
-            gaps,
-        )
-        look = partial(survey, wanted=wanted)
-        surveys = client.gather([source.submit(client, look, which) for which in each])
-        columns = agreed(surveys, wanted)
-        load = partial(load_table, columns=columns)
-        found = columns.classes
-    likelihood = _likelihood(network, source.n_targets, found)
-    loaded = [
-        source.submit(client, partial(load, likelihood=likelihood), which)
-        for which in source.shares(n)
-    ]
-    summaries = client.gather(
-        [client.submit(summarise, rows, likelihood, pure=False) for rows in loaded]
-    )
-    warn_of_order(summaries)
-    return Prepared(client, loaded, summaries, columns, likelihood)
-
-
-def _likelihood(network: Network, n_targets: int, classes: Any) -> Likelihood:
-    if isinstance(network, PBPRegressor):
-        return NOISE_TAILS[network.noise_tail](n_targets, network.noise_shape, network.noise_rate)
-    if n_targets > 1:
-        return of_classes(np.arange(n_targets), multilabel=True)
-    if len(classes) < 2:
-        raise ValueError(
-            "the target must have rows of at least 2 classes, but has only "
-            f"{classes.tolist()}: give rows of another class too."
-        )
-    return of_classes(classes, multilabel=False)
+    return TableModel(model, columns.encoder, columns.features, predicted, counting)
 
 
 def train(
     prepared: Prepared,
-    estimator: Network | PBPEnsemble,
+    estimator: Estimator,
     n_rounds: int | None,
     checkpoint: _Path | None,
-    callback: Callback | None,
+    callback: Any,
 ) -> Any:
     """Return a fitted clone of the estimator."""
+    if isinstance(estimator, PBPRegressorCV | PBPClassifierCV):
+        return fit_cross_validated(prepared, estimator, n_rounds, checkpoint, callback)
     if not isinstance(estimator, PBPEnsemble):
         model: Any = clone(estimator)
         model.n_features_in_ = prepared.n_features
@@ -289,8 +205,7 @@ def _train_network(
     file = None
     if checkpoint is not None:
         settings = settings_of(model) | {"n_shards": str(len(sizes)), "rounds": str(n_rounds)}
-        bytes_of = [np.frombuffer(s.digest.encode(), np.uint8) for s in prepared.summaries]
-        file = CheckpointFile(checkpoint, Origin(digest(bytes_of), settings))
+        file = CheckpointFile(checkpoint, Origin(prepared.digest, settings))
         if (found := file.read()) is not None:
             state, history, log_evidence = found.state, found.history, found.log_evidence
             random_state = generator_of(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.dask.sources import Block, frame_of, no_rows
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs
@@ -19,6 +19,8 @@ from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import shard_order
 from probprop.inference.rounds.shards import Rows, Shard
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
+from probprop.inference.training import target_variance
+from probprop.table.counting import Counting
 from probprop.table.survey import Columns, labelled
 
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
@@ -38,10 +40,19 @@ class Loaded:
         NaN where an entry is missing.
     y : ndarray of shape (n,) or (n, K)
         As the likelihood encodes them.
+    sizes : tuple of int
+        Rows of each of its pieces.
+    weights : ndarray of shape (n,), default=None
+        Above 0; None: each is 1.
+    y_std : ndarray of the shape of y, default=None
+        Known errors of the targets; None: there are none.
     """
 
     X: Array
     y: Array
+    sizes: tuple[int, ...]
+    weights: FloatArray | None = None
+    y_std: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +68,8 @@ class Summary:
         Of the targets, or of the frequencies of the classes.
     digest : str
         Of all rows.
+    sizes : tuple of int
+        Rows of each of its pieces.
     """
 
     n: int
@@ -64,19 +77,33 @@ class Summary:
     y: Moments
     target: Moments
     digest: str
+    sizes: tuple[int, ...]
 
 
 def load_table(
-    pieces: Sequence[Any], *, labels: Sequence[str], columns: Columns, likelihood: Likelihood
+    pieces: Sequence[Any],
+    *,
+    labels: Sequence[str],
+    columns: Columns,
+    counting: Counting,
+    likelihood: Likelihood,
 ) -> Loaded:
-    """Read and encode the pieces of a shard."""
-    parts = []
+    """Read and encode the pieces of a shard; rows of weight 0 are left out."""
+    parts, options = [], []
     for piece, label in zip(pieces, labels, strict=True):
         with labelled(label):
-            X, y = columns.encode(frame_of(piece, label))
+            frame = frame_of(piece, label)
+            counting.check(frame, columns.wanted.targets, columns.features)
+            frame = counting.rows(frame)
+            X, y = columns.encode(frame)
             parts.append((X, likelihood.encode(y)))
+            options.append(counting.options(frame))
     X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Loaded(X, y)
+    weights, y_std = (
+        np.concatenate([own[k] for own in options]) if k in options[0] else None
+        for k in ("sample_weight", "y_std")
+    )
+    return Loaded(X, y, tuple(len(own) for _, own in parts), weights, y_std)
 
 
 def load_blocks(
@@ -96,7 +123,8 @@ def load_blocks(
         if block.y.dtype.kind == "f" and not np.isfinite(block.y).all():
             raise ValueError(f"{label} of y contains NaN or infinity: leave out such rows.")
     X = np.concatenate([np.asarray(block.X, np.float64) for block in pieces])
-    return Loaded(X, likelihood.encode(np.concatenate([block.y for block in pieces])))
+    y = likelihood.encode(np.concatenate([block.y for block in pieces]))
+    return Loaded(X, y, tuple(len(block.X) for block in pieces))
 
 
 def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
@@ -108,7 +136,8 @@ def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
-    return Summary(n, measure(loaded.X), y_moments, target, digest([loaded.X, y]))
+    found = digest([loaded.X, y, loaded.weights, loaded.y_std])
+    return Summary(n, measure(loaded.X), y_moments, target, found, loaded.sizes)
 
 
 def ready(loaded: Loaded, plan: Plan, standardizer: Standardizer, seed: int, shard: int) -> Shard:
@@ -116,7 +145,10 @@ def ready(loaded: Loaded, plan: Plan, standardizer: Standardizer, seed: int, sha
     if plan.likelihood.standardises_target:
         standardizer.check_y(loaded.y, plan.dtype)
     X, X_var = features(plan, standardizer, Inputs(loaded.X))
-    return Shard(Rows(X, X_var, loaded.y), shard_order(seed, shard, len(loaded.y)))
+    y_std = loaded.y_std
+    y_var = None if y_std is None else target_variance(plan, standardizer, y_std)
+    rows = Rows(X, X_var, loaded.y, loaded.weights, y_var)
+    return Shard(rows, shard_order(seed, shard, len(loaded.y)))
 
 
 def between_shards(summaries: Sequence[Summary]) -> float:

@@ -29,6 +29,15 @@ def _text(value: Any) -> str:
     return repr(value) if plain else type(value).__name__  # a generator has a state of its own
 
 
+def check_seed(random_state: Any) -> None:
+    """Refuse a seed with which the same call would begin with other networks."""
+    if not isinstance(random_state, int | np.integer):
+        raise ValueError(
+            "with checkpoint, random_state must be an int, so that the same call begins with the "
+            f"same seeds again. Got {random_state!r}."
+        )
+
+
 def checkpoint_file(path: str | os.PathLike[str], model: Any, run: Run) -> CheckpointFile:
     """Return the file of a fit that begins with this run."""
     rounds = "no" if model.n_jobs is None else "yes"

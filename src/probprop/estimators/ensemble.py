@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import Callback, go_on_with_network, plan_of
+from probprop.estimators.checkpoints import check_seed
 from probprop.estimators.data import Given, read_inputs
 from probprop.estimators.members import (
     FromMembers,
@@ -32,6 +33,7 @@ from probprop.estimators.members import (
     fit_members,
     new_members,
     read_data,
+    seed_of,
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
@@ -135,6 +137,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
         X_std: ArrayLike | None = None,
         y_std: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Start afresh and fit every member.
 
@@ -148,6 +151,9 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             returning True stops every member after the pass it is making.
         sample_weight, X_std, y_std : array-like, default=None
             As in `fit` of the members; `y_std` is for regressors.
+        checkpoint : str or path-like, default=None
+            As in `fit` of the members, in a file for each: its number is appended. The seed of
+            the ensemble has to be an int.
 
         Returns
         -------
@@ -158,10 +164,13 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         check_ensemble(self)
+        if checkpoint is not None:
+            check_seed(seed_of(self))
         with as_it_was_on_failure(self) as failed:
             data = read_data(self, Given(X, y, sample_weight, X_std, y_std), stream=False)
             members = new_members(self)
-            fit_members(members, data, callback, failed, self._n_threads(members))
+            n_threads = self._n_threads(members)
+            fit_members(members, data, callback, failed, n_threads, checkpoint)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [epoch for member in self.estimators_ for epoch in member.history_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)

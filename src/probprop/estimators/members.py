@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -96,11 +97,15 @@ def read_data(
     return read_values(ensemble, given, known, noise_prior, estimator.noise_tail)
 
 
+def seed_of(ensemble: Any) -> int | RandomState | None:
+    """Return what gives the seeds of the members: its `random_state`, or that of `estimator`."""
+    own: int | RandomState | None = ensemble.random_state
+    return member_kind(ensemble).random_state if own is None else own
+
+
 def new_members(ensemble: Any) -> list[Member]:
     """Return the members of an ensemble that knows its features, not yet fitted."""
-    estimator = member_kind(ensemble)
-    given = ensemble.random_state
-    seeds = member_seeds(estimator.random_state if given is None else given, ensemble.n_members)
+    estimator, seeds = member_kind(ensemble), member_seeds(seed_of(ensemble), ensemble.n_members)
     members = [clone(estimator).set_params(random_state=seed, verbose=0) for seed in seeds]
     for member in members:
         member.n_features_in_ = ensemble.n_features_in_
@@ -140,20 +145,24 @@ def fit_members(
     callback: Callback | None,
     stop: Event,
     n_threads: int,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Fit all members in threads: those of the kernel, or our own where a callback looks on.
+    """Fit all members in threads: those of the kernel, or our own where somebody looks on.
 
-    Members with threads of their own are fitted one after the other.
+    Members with threads of their own are fitted one after the other. Each has a checkpoint of its
+    own: its number is appended.
     """
-    if members[0].n_jobs is not None:
-        report = one_at_a_time(callback or (lambda epoch: None), stop)
-        for member in members:
-            fit_network(member, data, report)
-    elif callback is None:
+    if members[0].n_jobs is None and callback is None and checkpoint is None:
         fit_networks(members, data, n_threads)
-    else:
-        report = one_at_a_time(callback, stop)
-        map_in_threads(lambda m: fit_network(m, data, report), members, n_threads)
+        return
+    report = one_at_a_time(callback or (lambda epoch: None), stop)
+
+    def fitted(i: int) -> None:
+        path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
+        fit_network(members[i], data, report, path)
+
+    one = members[0].n_jobs is not None
+    map_in_threads(fitted, range(len(members)), 1 if one else n_threads)
 
 
 def one_at_a_time(callback: Callback, stop: Event) -> Callback:

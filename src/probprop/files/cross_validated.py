@@ -149,6 +149,8 @@ def _check_members(model: Any) -> None:
         if list(member.posterior_.layer_sizes) != sizes or hasattr(member, "feature_names_in_"):
             raise ValueError("the members are not networks of the candidate that was chosen")
         own, parameters = member.get_params(), first.get_params()
+        if own["n_epochs"] != model.choice_.n_epochs:
+            raise ValueError("the members have not made the epochs that were chosen")
         if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
             raise ValueError("the members do not have the same parameters")
         usual = type(member)().get_params()

@@ -59,6 +59,7 @@ _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t i
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
 # noise_variance has a column per target if there are several.
+_OF_ROUNDS = {"n_held"}  # not there where they are all 0, as in files of older versions
 
 
 # ---- A fitted network as a header and arrays
@@ -90,7 +91,9 @@ def describe_network(model: Network) -> Parts:
     if state["missing_variance"] is not None:
         arrays["missing_variance"] = state["missing_variance"]
     for k, dtype in _HISTORY.items():
-        arrays[f"history_{k}"] = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
+        column = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
+        if k not in _OF_ROUNDS or column.any():
+            arrays[f"history_{k}"] = column
     return header, arrays
 
 
@@ -243,7 +246,8 @@ def _rebuild_fitted(
     check_target_scale(standardizer.y_scale)
     check_scales("X", standardizer.x_mean, standardizer.x_scale)
     check_scales("y", standardizer.y_mean, standardizer.y_scale)
-    columns = {k: arrays[f"history_{k}"].tolist() for k in _HISTORY}
+    none = np.zeros(n_iter, np.int64)
+    columns = {k: arrays.get(f"history_{k}", none).tolist() for k in _HISTORY}
     if several:
         columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
     history = [Epoch(*row) for row in zip(*columns.values(), strict=True)]
@@ -277,7 +281,9 @@ def _expected_arrays(
     arrays: dict[str, Array], sizes: list[int], weights: str, n_iter: int, n_noise: int
 ) -> dict[str, Any]:
     """Return dtype and shape of the arrays of a network with these layers."""
-    expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
+    names = {f"history_{k}": t for k, t in _HISTORY.items()}
+    left_out = {f"history_{k}" for k in _OF_ROUNDS} - arrays.keys()
+    expected: dict[str, Any] = {k: (t, (n_iter,)) for k, t in names.items() if k not in left_out}
     if n_noise > 1:
         expected["history_noise_variance"] = ("float64", (n_iter, n_noise))
     of_features = ["x_mean", "x_scale", *({"missing_variance"} & arrays.keys())]

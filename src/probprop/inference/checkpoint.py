@@ -11,7 +11,7 @@ import json
 import os
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,9 +25,10 @@ from probprop.inference.rounds.loop import State
 
 _Path = str | os.PathLike[str]
 
-_FORMAT = "probprop checkpoint 1"
+_FORMAT = "probprop checkpoint 2"
 _LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
+_TIMES_AS_LONG = 20.0  # as a write took, if that is more: nor are those of many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
 _AFRESH = "remove the file to start afresh, or give another path"
 
@@ -64,12 +65,15 @@ class Checkpoint:
     log_evidence : float
     generator : dict or None
         The state of the generator that shuffles the rows of the epochs to come.
+    label : str, default=""
+        Which of several trainings in one file it is.
     """
 
     state: State
     history: list[Epoch]
     log_evidence: float
     generator: dict[str, Any] | None = None
+    label: str = ""
 
 
 def digest(arrays: Iterable[Array | None]) -> str:
@@ -102,28 +106,39 @@ class CheckpointFile:
 
     def __init__(self, path: _Path, origin: Origin) -> None:
         self.path, self.origin = path, origin
-        self._written = -np.inf
-        self._waiting: Checkpoint | None = None
+        self._next = -np.inf
+        self._waiting: Sequence[Checkpoint] | None = None
 
     def read(self) -> Checkpoint | None:
         """Return what is in the file, None if there is none; refuse that of another training."""
+        return next(iter(self.read_all()), None)
+
+    def read_all(self) -> list[Checkpoint]:
+        """Return all trainings in the file, none if there is no file."""
         if not os.path.exists(self.path):
-            return None
+            return []
         about, arrays = _read(self.path)
         self._check(about)
-        return _rebuilt(about, arrays)
+        return [_rebuilt(part, f"{i}_", arrays) for i, part in enumerate(about["parts"])]
 
     def offer(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, unless the last one is not a second old."""
-        self._waiting = checkpoint
-        if time.monotonic() - self._written >= _SECONDS_BETWEEN:
+        self.offer_all([checkpoint])
+
+    def offer_all(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write several, as `offer` does; where that takes long, it is done less often."""
+        self._waiting = checkpoints
+        if time.monotonic() >= self._next:
             self.flush()
 
     def flush(self) -> None:
         """Write what was offered last, if it is not written yet."""
         if self._waiting is not None:
+            start = time.monotonic()
             _write(self.path, self.origin, self._waiting)
-            self._waiting, self._written = None, time.monotonic()
+            end = time.monotonic()
+            between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
+            self._waiting, self._next = None, end + between
 
     def _check(self, about: dict[str, Any]) -> None:
         version, settings = about["version"], about["settings"]
@@ -147,7 +162,23 @@ class CheckpointFile:
 # ---- A checkpoint as arrays, and back
 
 
-def _write(path: _Path, origin: Origin, checkpoint: Checkpoint) -> None:
+def _write(path: _Path, origin: Origin, checkpoints: Sequence[Checkpoint]) -> None:
+    parts = [_described(each) for each in checkpoints]
+    arrays = {f"{i}_{k}": a for i, (_, own) in enumerate(parts) for k, a in own.items()}
+    about = {
+        "format": _FORMAT,
+        "version": __version__,
+        "data": origin.data,
+        "settings": origin.settings,
+        "parts": [described for described, _ in parts],
+    }
+    text = json.dumps(about, default=lambda array: array.tolist())
+    arrays["about"] = np.frombuffer(text.encode(), np.uint8)
+    with replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _described(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Array]]:
     state, arrays = checkpoint.state, _posterior_arrays("q", checkpoint.state.posterior)
     network = state.posterior.noise_network
     if network is not None:
@@ -155,24 +186,19 @@ def _write(path: _Path, origin: Origin, checkpoint: Checkpoint) -> None:
     arrays |= {f"velocity_{i}": u for i, u in enumerate(state.velocity)}
     arrays["counts"] = state.counts
     about = {
-        "format": _FORMAT,
-        "version": __version__,
-        "data": origin.data,
-        "settings": origin.settings,
+        "label": checkpoint.label,
         "n_layers": len(state.posterior.m_w),
         "n_noise_layers": 0 if network is None else len(network.m_w),
         "n_velocities": len(state.velocity),
         "n_iter": state.n_iter,
         "n_round": state.n_round,
         "log_Z_sum": state.log_Z_sum,
+        "n_held": state.n_held,
         "log_evidence": checkpoint.log_evidence,
         "history": [list(epoch) for epoch in checkpoint.history],
         "generator": checkpoint.generator,
     }
-    text = json.dumps(about, default=lambda array: array.tolist())
-    arrays["about"] = np.frombuffer(text.encode(), np.uint8)
-    with replacing(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+    return about, arrays
 
 
 def _posterior_arrays(part: str, posterior: Posterior) -> dict[str, Array]:
@@ -209,21 +235,23 @@ def _no_checkpoint(path: _Path, error: Exception) -> CheckpointError:
     )
 
 
-def _rebuilt(about: dict[str, Any], arrays: dict[str, Array]) -> Checkpoint:
-    posterior = _rebuilt_posterior("q", about["n_layers"], arrays)
+def _rebuilt(about: dict[str, Any], part: str, arrays: dict[str, Array]) -> Checkpoint:
+    posterior = _rebuilt_posterior(f"{part}q", about["n_layers"], arrays)
     if about["n_noise_layers"]:
-        network = _rebuilt_posterior("noise", about["n_noise_layers"], arrays)
+        network = _rebuilt_posterior(f"{part}noise", about["n_noise_layers"], arrays)
         posterior = replace(posterior, noise_network=network)
     state = State(
         posterior,
-        tuple(arrays[f"velocity_{i}"] for i in range(about["n_velocities"])),
+        tuple(arrays[f"{part}velocity_{i}"] for i in range(about["n_velocities"])),
         about["n_iter"],
         about["n_round"],
         about["log_Z_sum"],
-        arrays["counts"],
+        arrays[f"{part}counts"],
+        about["n_held"],
     )
     history = [_epoch(values) for values in about["history"]]
-    return Checkpoint(state, history, about["log_evidence"], about["generator"])
+    generator, label = about["generator"], about["label"]
+    return Checkpoint(state, history, about["log_evidence"], generator, label)
 
 
 def _rebuilt_posterior(part: str, n_layers: int, arrays: dict[str, Array]) -> Posterior:

@@ -94,24 +94,30 @@ class UpdateWarning(RuntimeWarning):
 def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
     """Warn once of what training had to leave out or compute in another way.
 
-    Points that were skipped are told always. Weight updates that were undone, and noise updates
-    made by quadrature, are told above one in 10,000 of their kind: a few are ordinary.
+    Points that were skipped are told always. Weight updates that were undone, or held up by
+    rounds, and noise updates made by quadrature, are told above one in 10,000 of their kind: a few
+    are ordinary.
     """
-    n_points = n_undone = n_guarded = n_skipped = 0
+    n_points = n_undone = n_guarded = n_skipped = n_held = 0
     for epoch in history:
         n_points += epoch.n_points
         n_undone += epoch.n_undone
         n_guarded += epoch.n_guarded
         n_skipped += epoch.n_skipped_points
-    if not (n_undone or n_guarded or n_skipped):  # nearly always, and a stream calls for every row
-        return
-    many = n_undone > WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
+        n_held += epoch.n_held
+    if not (n_undone or n_guarded or n_skipped or n_held):
+        return  # nearly always, and a stream calls for every row
+    of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)
+    many = n_undone > of_weights or n_held > of_weights
     many |= n_guarded > WORTH_TELLING * n_points
     if n_skipped or many:
         counts = {
             "weight updates undone (their new variance was not positive)": n_undone,
             "noise updates made by quadrature (outliers, or few points)": n_guarded,
             "points skipped (their log Z was not finite)": n_skipped,
+            "precisions held up between rounds (the shards, of few rows, gave back more than there "
+            "was; error bars are only wider: with few rows leave n_jobs at None, on a cluster give "
+            "fewer shards)": n_held,
         }
         parts = [f"{count} {text}" for text, count in counts.items() if count]
         warnings.warn(

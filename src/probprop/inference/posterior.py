@@ -263,14 +263,16 @@ class Epoch(NamedTuple):
     prior_variance: float
     """E[1/lambda] after the pass."""
     n_undone: int
-    """Weight updates undone because the new variance was not positive and finite; with `n_jobs`
-    also variances that a round would have made larger than any of its shards has."""
+    """Weight updates undone because the new variance was not positive and finite."""
     n_guarded: int
     """Noise updates made by quadrature because the closed form was not valid."""
     n_skipped_points: int
     """Points left out because their log Z was not finite."""
     n_skipped_factors: int
     """Prior factors left as they were because their cavity was not a distribution."""
+    n_held: int = 0
+    """With `n_jobs`, or on a cluster: precisions of weights that a round would have made less than
+    any of its shards has, and Gammas of the noise that it left as they were."""
 
     @property
     def noise_std(self) -> tuple[float, ...]:

@@ -203,7 +203,7 @@ def begin(
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
         fitted.standardizer.check_y(y, plan.dtype)
-    y_var = None if y_std is None else _target_variance(plan, fitted.standardizer, y_std)
+    y_var = None if y_std is None else target_variance(plan, fitted.standardizer, y_std)
     return Run(
         plan,
         fitted,
@@ -218,7 +218,7 @@ def begin(
     )
 
 
-def _target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -> FloatArray:
+def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -> FloatArray:
     """Return the variances of standardised targets, (n, K)."""
     with np.errstate(over="ignore"):  # what is too large is refused
         std: FloatArray = y_std.reshape(len(y_std), -1) / standardizer.y_scale

@@ -27,6 +27,9 @@ from probprop.predictive.protocol import TargetDistribution
 SIGNIFICANCE = 0.05
 """The share of honest models that the test doubts."""
 
+NEGLIGIBLE = 0.01
+"""A share inside this near to its level does no harm, though many rows tell the two apart."""
+
 _N_DRAWS = 10_000
 _FEWEST, _MANY = 20, 100  # rows of a part that is judged: of thirds, and of fifths
 _QUOTED = {"wide": (0.5, 0.8, 0.9, 0.95), "narrow": (0.95, 0.9, 0.8, 0.5)}  # levels people know
@@ -82,7 +85,8 @@ class Honesty:
         Share of honest error bars that are further off on as many rows.
     wide, narrow : tuple of (float, float), or None
         A level, and the share of the targets inside, where intervals hold more, or fewer, than
-        chance explains: 50, 80, 90 or 95 % if one of these does, else the level furthest off.
+        chance explains, by more than a percentage point: 50, 80, 90 or 95 % if one of these does,
+        else the level furthest off.
     """
 
     part: Part | None
@@ -93,7 +97,7 @@ class Honesty:
 
     @property
     def honest(self) -> bool:
-        """Whether chance explains what was observed."""
+        """Whether chance explains what was observed, or it is less than a percentage point off."""
         return self.wide is None and self.narrow is None
 
     @property
@@ -147,16 +151,21 @@ class Verdict:
 
     def __str__(self) -> str:
         """Say it in a few sentences."""
-        if self.all_rows.honest:
+        rows = self.all_rows
+        if rows.honest and rows.p_value < SIGNIFICANCE:
+            text = "The error bars hold what they say to within a percentage point, at all levels."
+            text += f" {rows.n:,} rows tell that from chance; for use it makes no difference."
+            if self.doubtful:
+                text += " But they are not honest everywhere."
+        elif rows.honest:
             text = "Judged by one test over all levels, these rows give no reason to doubt the "
-            text += f"error bars: {_of_honest(self.all_rows.p_value)} would be further off."
+            text += f"error bars: {_of_honest(rows.p_value)} would be further off."
             if self.doubtful:
                 text = text.replace("these rows give", "all rows together give", 1)
                 text += " But they are not honest everywhere."
         else:
             text = "The error bars are not honest: judged by one test over all levels, they are "
-            text += f"{self.all_rows.words}; {_of_honest(self.all_rows.p_value)} would be "
-            text += "further off by chance."
+            text += f"{rows.words}; {_of_honest(rows.p_value)} would be further off by chance."
         if self.doubtful:
             each = "; ".join(f"{found.part} they are {found.words}" for found in self.doubtful)
             text += f" W{each[1:]}."
@@ -272,8 +281,9 @@ def _judge(
 
     def beyond(signed: FloatArray, side: str) -> tuple[float, float] | None:
         known = [int(np.abs(expected - level).argmin()) for level in _QUOTED[side]]
-        for i in (*known, int(signed.argmax())):
-            if signed[i] > limit + 1e-9:
+        matters = np.where(np.abs(observed - expected) > NEGLIGIBLE, signed, 0.0)
+        for i in (*known, int(matters.argmax())):
+            if matters[i] > limit + 1e-9:
                 return float(expected[i]), float(observed[i])
         return None
 

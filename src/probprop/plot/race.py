@@ -64,8 +64,11 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
         (line,) = ax.plot(curve.n_epochs, curve.calibrated, ls=style, color=colour, lw=1.2)
         line.set(marker=marker, markersize=4, label=candidate_in_words(candidate))
     best = curves[[curve is choice.curves[choice.best] for curve in curves].index(True)]
-    at = best.calibrated[best.n_epochs.index(choice.n_epochs)]
-    (ring,) = ax.plot(choice.n_epochs, at, "ko", label="chosen")
+    # On a cluster the networks of all rows may make other epochs than those of the sample.
+    highest = best.calibrated.index(max(best.calibrated))
+    made = choice.n_epochs if choice.n_epochs in best.n_epochs else best.n_epochs[highest]
+    at = best.calibrated[best.n_epochs.index(made)]
+    (ring,) = ax.plot(made, at, "ko", label="chosen")
     ring.set(markersize=10, markerfacecolor="none", markeredgewidth=1.5)
     epochs = sorted({n for curve in curves for n in curve.n_epochs})
     ax.set_xscale("log")

@@ -88,6 +88,7 @@ def model_facts(
         )
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
+        "precisions held up between rounds": sum(e.n_held for e in network.history_),
         "noise updates by quadrature": sum(e.n_guarded for e in network.history_),
         "rows skipped": sum(e.n_skipped_points for e in network.history_),
     }

@@ -137,8 +137,8 @@ def fit_table_model(
     if checkpoint is not None:
         if not has_fit_parameter(new, "checkpoint"):
             raise ValueError(
-                f"{type(new).__name__} keeps no checkpoint: leave it out, or take PBPRegressor or "
-                "PBPClassifier."
+                f"{type(new).__name__} keeps no checkpoint: leave it out, or take an estimator of "
+                "probprop."
             )
         options["checkpoint"] = checkpoint
     options |= counting.options(frame)

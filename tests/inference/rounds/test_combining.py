@@ -95,7 +95,7 @@ def test_combination_is_that_of_the_equations(
     velocity = random_velocity(q, rng)
     combined = combine(q, made, velocity)
     b, rtol = (n_shards - 1) / (n_shards - 1 / 3), 1e-9 if dtype == "float64" else 1e-4
-    n_undone = 0
+    n_all = 0
     networks = [(q, combined.posterior, [a.network for a in made])]
     if has_noise_network:
         noise = [a.noise for a in made if a.noise is not None]
@@ -109,15 +109,15 @@ def test_combination_is_that_of_the_equations(
         total = sum(a.n_points for a in made)
         tail = sum(a.n_points / total * w.tail for a, w in zip(made, weights, strict=True))
         np.testing.assert_allclose(after.tail, tail)
-        n_undone += n_held
+        n_all += n_held
     for k in range(2):
         alpha = 6.0 + math.fsum(a.alpha_noise[k] - 6.0 for a in made)
         beta = 6.0 + math.fsum(a.beta_noise[k] - 6.0 for a in made)
         valid = alpha > 1.0 and beta > 0.0
-        n_undone += not valid
+        n_all += not valid
         found = combined.posterior.alpha_noise[k], combined.posterior.beta_noise[k]
         assert found == pytest.approx((alpha, beta) if valid else (6.0, 6.0))
-    assert combined.n_undone == n_undone
+    assert combined.n_held == n_all
 
 
 def test_one_shard_is_the_q_of_that_shard_whatever_the_velocity() -> None:
@@ -128,7 +128,7 @@ def test_one_shard_is_the_q_of_that_shard_whatever_the_velocity() -> None:
     np.testing.assert_allclose(flat(combined.posterior.m_w), made.network.m_w, rtol=1e-12)
     np.testing.assert_allclose(flat(combined.posterior.v_w), made.network.v_w, rtol=1e-12)
     np.testing.assert_allclose(combined.posterior.beta_noise, made.beta_noise, rtol=1e-12)
-    assert combined.n_undone == 0
+    assert combined.n_held == 0
 
 
 def test_shards_that_agree_are_faster_than_their_average() -> None:

@@ -28,7 +28,7 @@ from probprop.inference.rounds.loop import (
     rounds,
 )
 from probprop.inference.rounds.schedule import Schedule, shard_order
-from probprop.inference.rounds.shards import Rows, Shard, absorb
+from probprop.inference.rounds.shards import Rows, Shard, absorb, joined
 from probprop.inference.task import Task
 
 
@@ -210,3 +210,14 @@ def test_a_shard_without_rows_in_a_round_has_no_part_in_it() -> None:
     step = last(setting, state, in_threads(tiny, 1))
     assert step.made is not None
     assert step.made.n_points == 1401
+
+
+def test_parts_without_gaps_are_known_beside_parts_with_gaps() -> None:
+    X, y = np.ones((2, 3)), np.zeros(2)
+    known, gaps = Rows(X, None, y), Rows(X, np.full((2, 3), 0.5), y)
+    for parts in ([known, gaps], [gaps, known]):
+        X_var = joined(parts).X_var
+        assert X_var is not None
+        each = [0.0 if part.X_var is None else 0.5 for part in parts]
+        np.testing.assert_array_equal(X_var, np.repeat(each, 2)[:, None] * np.ones(3))
+    assert joined([known, known]).X_var is None

@@ -28,11 +28,13 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.progress import progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.search import Search
+from probprop.estimators.cv.sharing import is_elsewhere
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
 from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
@@ -103,6 +105,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         groups: ArrayLike | None = None,
         callback: Callable[[float], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
@@ -121,6 +124,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             splitter that knows groups.
         callback : callable, default=None
             Called now and then with the share of the work that is done, above 0 and at most 1.
+        checkpoint : str or path-like, default=None
+            A file for what the networks of all candidates and folds have reached, written after
+            some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
+            the same bits as without the break; other data, other parameters or another version of
+            probprop are refused. `random_state` has to be an int and `budget` a name.
 
         Returns
         -------
@@ -132,7 +140,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        epochs = self._start_afresh(Given(X, y, sample_weight), groups, callback=callback)
+        given = Given(X, y, sample_weight)
+        epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
@@ -142,12 +151,18 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         callback: Callable[[float], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
         budget = read_budget(self.budget)
+        if budget.seconds is not None and is_elsewhere():
+            raise ValueError(
+                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
+                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
+            )
         with as_it_was_on_failure(self):
-            found = self._fit(given, groups, classes, budget, callback)
+            found = self._fit(given, groups, classes, budget, callback, checkpoint)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -184,11 +199,17 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         classes: ArrayLike | None,
         budget: Budget,
         callback: Callable[[float], object] | None,
+        checkpoint: str | os.PathLike[str] | None,
     ) -> Race:
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
         contest = self._contest(data, judge, partition)
+        journal = None
+        if checkpoint is not None:
+            folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
+            journal = journal_of(checkpoint, self, arrays, folds, budget)
+            contest = replace(contest, step=journal.advance)
         candidates = read_candidates(
             self.candidates,
             self.budget,
@@ -197,7 +218,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             contest.encodings.bins_that_fit,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        with progress(self.verbose, callback) as report:
+        with progress(self.verbose, callback) as report, written_at_the_end(journal):
             found, calibrated = Search(
                 contest,
                 budget,
@@ -207,21 +228,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 n_threads=effective_n_jobs(self.n_jobs),
                 report=report,
             ).best_of(candidates)
-        members = [
-            self._new_member(found.choice, data.likelihood, check, fold, i)
-            for check, folds in zip(found.checks, found.partitions, strict=True)
-            for i, fold in enumerate(folds)
-        ]
-        held_out = HeldOut(found.partitions[0])
-        n_bins = found.choice.candidate.n_bins
-        self.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
-        self.estimators_ = members
-        self.n_partitions_ = len(found.partitions)
-        self.choice_ = found.choice
-        self.calibration_, self.oof_predictive_ = calibrated
-        counts = rows_that_count(given.sample_weight)
-        self.oof_rows_ = held_out.rows if counts is None else counts[held_out.rows]
-        self.likelihood_ = data.likelihood
+        publish_race(self, found, calibrated, contest.encodings, data.likelihood)
+        counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
+        self.oof_rows_ = rows if counts is None else counts[rows]
         self.n_samples_seen_ = len(data.y)
         return found
 
@@ -265,24 +274,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             n_first=n_first,
             again=partition() if self._can_be_drawn_again and n_first is None else (),
         )
-
-    def _new_member(
-        self, choice: CVChoice, likelihood: Any, check: Check, fold: Fold, i: int
-    ) -> Member:
-        """Return the network of a fold as an estimator of its own, on encoded rows."""
-        candidate = choice.candidate
-        member = self._member(
-            candidate.layers,
-            n_epochs=check.n_epochs,
-            memory=candidate.memory,
-            missing=self.missing,
-            dtype=self.dtype,
-            random_state=fold.seed,
-        )
-        member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
-        member.likelihood_ = likelihood
-        publish(member, check.fitted[i], check.history[i])
-        return member
 
     # ---- Prediction
 
@@ -333,3 +324,44 @@ def rows_that_count(sample_weight: Any) -> Array | None:
     if sample_weight is None or (weights := np.asarray(sample_weight)).all():
         return None
     return np.flatnonzero(weights)
+
+
+def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
+    """Return what judges predictions of the targets of a model."""
+    return model._judge(likelihood)
+
+
+def publish_race(
+    model: PBPEstimatorCV, found: Race, calibrated: Any, encodings: Encodings, likelihood: Any
+) -> None:
+    """Give a model the networks that a race has left, their encoding and their calibration."""
+    n_bins = found.choice.candidate.n_bins
+    model.estimators_ = [
+        _new_member(model, found.choice, likelihood, check, fold, i)
+        for check, folds in zip(found.checks, found.partitions, strict=True)
+        for i, fold in enumerate(folds)
+    ]
+    model.encoding_ = None if n_bins is None else encodings.state(n_bins)
+    model.n_partitions_ = len(found.partitions)
+    model.choice_ = found.choice
+    model.calibration_, model.oof_predictive_ = calibrated
+    model.likelihood_ = likelihood
+
+
+def _new_member(
+    model: PBPEstimatorCV, choice: CVChoice, likelihood: Any, check: Check, fold: Fold, i: int
+) -> Member:
+    """Return the network of a fold as an estimator of its own, on encoded rows."""
+    candidate = choice.candidate
+    member = model._member(
+        candidate.layers,
+        n_epochs=check.n_epochs,
+        memory=candidate.memory,
+        missing=model.missing,
+        dtype=model.dtype,
+        random_state=fold.seed,
+    )
+    member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
+    member.likelihood_ = likelihood
+    publish(member, check.fitted[i], check.history[i])
+    return member

@@ -54,7 +54,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         Precision of the weights.
     n_jobs : int, default=None
         Threads to train with; None is 1 outside of a ``joblib.parallel_config``, -1 all
-        processors. It does not change the results.
+        processors. Under ``joblib.parallel_config("dask")`` all workers of the cluster train. It
+        does not change the results.
     random_state : int, RandomState instance or None, default=None
         Shuffles the rows into folds, and draws the seeds of the networks.
     verbose : int, default=0

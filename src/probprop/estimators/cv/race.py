@@ -30,6 +30,7 @@ from probprop.estimators.cv.runners import (
     cut,
     end_all,
 )
+from probprop.estimators.cv.sharing import Step
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
 _NOTHING = 50.0  # times what there is time for, so that it may be made once for nothing
@@ -108,7 +109,7 @@ def race(
                 _work(runners), reached, end, n_later * _most(runners)
             ):
                 with timer.measuring(_work(runners) * n_epochs):
-                    runners = advance(runners, n_epochs, n_threads)
+                    runners = advance(runners, n_epochs, n_threads, contest.step)
                 reached += n_epochs
                 if report is not None:
                     left = _work(runners) * (budget.checks[-1] - reached)
@@ -159,7 +160,7 @@ def _finish(
     """Let the winner learn the other folds, for as many epochs, and judge each partition."""
     [best] = so_far.checks
     [rest] = line_up([winner.curve.candidate], contest, contest.later)
-    rest = train(rest, best.n_epochs, timer, n_threads, report)
+    rest = train(rest, best.n_epochs, timer, n_threads, report, contest.step)
     first = [run._replace(fitted=f) for run, f in zip(winner.runs, best.fitted, strict=True)]
     runs, history = [*first, *rest.runs], [*best.history, *rest.history]
     checks: list[Check] = []
@@ -177,12 +178,17 @@ def _finish(
 
 
 def train(
-    runner: Runner, n_epochs: int, timer: Timer, n_threads: int, report: Report | None
+    runner: Runner,
+    n_epochs: int,
+    timer: Timer,
+    n_threads: int,
+    report: Report | None,
+    step: Step | None = None,
 ) -> Runner:
     """Train a candidate alone for so many epochs."""
     while n := min(CHUNK, n_epochs - len(runner.history[0])):
         with timer.measuring(runner.work * n):
-            [runner] = advance([runner], n, n_threads)
+            [runner] = advance([runner], n, n_threads, step)
         if report is not None:
             report(timer.share_done(runner.work * (n_epochs - len(runner.history[0]))))
     return runner

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
+from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
+from probprop.estimators.cv.sharing import Step
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
@@ -42,6 +44,8 @@ class Contest:
         How many of the folds the race is run on; only the winner learns the others. None: all.
     again : sequence of Fold, default=()
         Another partition of the rows, which only the winner learns too.
+    step : callable, default=None
+        Makes epochs of trainings, as `sharing.advance` does, which it is by default.
     """
 
     encodings: Encodings
@@ -52,6 +56,7 @@ class Contest:
     marginalize: bool = False
     n_first: int | None = None
     again: Sequence[Fold] = ()
+    step: Step | None = None
 
     @property
     def first(self) -> Sequence[Fold]:
@@ -121,11 +126,13 @@ def _begin(
     return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
 
 
-def advance(runners: Sequence[Runner], n_epochs: int, n_threads: int) -> list[Runner]:
+def advance(
+    runners: Sequence[Runner], n_epochs: int, n_threads: int, step: Step | None = None
+) -> list[Runner]:
     """Make more epochs of all that are running, in one call."""
     running = [runner for runner in runners if runner.is_running]
     runs = [run for runner in running for run in runner.runs]
-    made, interrupt = training.advance(runs, n_epochs, n_threads)
+    made, interrupt = (step or sharing.advance)(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
     following = iter(made)

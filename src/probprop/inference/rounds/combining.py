@@ -41,13 +41,13 @@ class Combined(NamedTuple):
     ----------
     posterior : Posterior
     velocity : Velocity
-    n_undone : int
+    n_held : int
         Precisions that had to be held up, and Gammas that were left as they were.
     """
 
     posterior: Posterior
     velocity: Velocity
-    n_undone: int
+    n_held: int
 
 
 def momentum(n_shards: int) -> float:
@@ -83,16 +83,16 @@ def combine(posterior: Posterior, absorbed: Sequence[Absorbed], velocity: Veloci
     shares = np.array([each.n_points for each in absorbed], float)
     shares /= shares.sum()
     of_mean = [each.network for each in absorbed]
-    combined, u, n_undone = _combine_weights(posterior, of_mean, shares, velocity[0], b)
+    combined, u, n_held = _combine_weights(posterior, of_mean, shares, velocity[0], b)
     moved = [u]
     if (network := posterior.noise_network) is not None:
         of_noise = [each.noise for each in absorbed if each.noise is not None]
         network, u, n = _combine_weights(network, of_noise, shares, velocity[1], b)
-        n_undone += n
+        n_held += n
         moved.append(u)
     alpha, beta, n = _combine_gammas(posterior, absorbed)
     combined = replace(combined, alpha_noise=alpha, beta_noise=beta, noise_network=network)
-    return Combined(combined, tuple(moved), n_undone + n)
+    return Combined(combined, tuple(moved), n_held + n)
 
 
 def _combine_weights(
@@ -133,5 +133,5 @@ def _combine_gammas(
         alpha_new += each.alpha_noise - alpha
         beta_new += each.beta_noise - beta
     valid = (alpha_new > 1.0) & (beta_new > 0.0)
-    n_undone = int((~valid).sum())
-    return np.where(valid, alpha_new, alpha), np.where(valid, beta_new, beta), n_undone
+    n_left = int((~valid).sum())
+    return np.where(valid, alpha_new, alpha), np.where(valid, beta_new, beta), n_left

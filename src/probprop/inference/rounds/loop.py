@@ -16,12 +16,12 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.rounds.combining import Velocity, at_rest, combine
 from probprop.inference.rounds.schedule import Schedule
-from probprop.inference.rounds.shards import Shard, Work, absorb, absorb_rows, joined, take
+from probprop.inference.rounds.shards import HasParts, Work, absorb, absorb_rows, joined, take
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, ONCE_INFORMATIVE_RATIO
 from probprop.inference.threads import map_in_threads
 
-MapShards = Callable[[Callable[[Shard, Work], Any], Sequence[Work]], list[Any]]
+MapShards = Callable[[Callable[[HasParts, Work], Any], Sequence[Work]], list[Any]]
 """Calls a function with the shard of each work and the work itself, anywhere; the results come in
 the order of the works."""
 
@@ -68,6 +68,8 @@ class State:
         Of the epoch under way, standardised.
     counts : ndarray of shape (4,)
         Of the epoch under way, as in `Records`.
+    n_held : int
+        Of the epoch under way, as in `Combined`.
     """
 
     posterior: Posterior
@@ -76,6 +78,7 @@ class State:
     n_round: int = 0
     log_Z_sum: float = 0.0
     counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
+    n_held: int = 0
 
 
 class Step(NamedTuple):
@@ -92,10 +95,10 @@ class Step(NamedTuple):
     made: Epoch | None
 
 
-def in_threads(shards: Sequence[Shard], n_threads: int) -> MapShards:
+def in_threads(shards: Sequence[HasParts], n_threads: int) -> MapShards:
     """Return a map over shards of this process; the number of threads changes no bit."""
 
-    def map_shards(call: Callable[[Shard, Work], Any], works: Sequence[Work]) -> list[Any]:
+    def map_shards(call: Callable[[HasParts, Work], Any], works: Sequence[Work]) -> list[Any]:
         return map_in_threads(lambda work: call(shards[work.part.shard], work), works, n_threads)
 
     return map_shards
@@ -128,9 +131,9 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
         absorbed = [absorb_rows(rows, works[0])]
     else:
         absorbed = map_shards(absorb, works)
-    posterior, velocity, n_undone = combine(state.posterior, absorbed, state.velocity)
+    posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
     counts = state.counts + sum(each.counts for each in absorbed)
-    counts[0] += n_undone
+    n_held += state.n_held
     if warm_up:
         velocity = at_rest(posterior)
     n_blocks = setting.plan.n_blocks(schedule.n)
@@ -141,9 +144,10 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
     log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in absorbed)
     if end < 1.0:
         n_round = state.n_round + 1
-        return Step(State(posterior, velocity, state.n_iter, n_round, log_Z_sum, counts), None)
+        so_far = (n_round, log_Z_sum, counts, n_held)
+        return Step(State(posterior, velocity, state.n_iter, *so_far), None)
     epoch = epoch_of(n_iter, schedule.n, posterior, log_Z_sum, counts, setting.standardizer)
-    return Step(State(posterior, velocity, n_iter), epoch)
+    return Step(State(posterior, velocity, n_iter), epoch._replace(n_held=n_held))
 
 
 def _works(setting: Setting, state: State, share: float) -> list[Work]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,16 +33,29 @@ class Rows(NamedTuple):
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of several parts, one after the other."""
+    """Return the rows of several parts, one after the other.
+
+    Where one part has variances of its inputs, the entries of the others are known.
+    """
+    if any(part.X_var is not None for part in parts):
+        known = (np.zeros(part.X.shape) if part.X_var is None else part.X_var for part in parts)
+        parts = [part._replace(X_var=X_var) for part, X_var in zip(parts, known, strict=True)]
     fields: list[Any] = [
         None if f[0] is None else np.concatenate(f) for f in zip(*parts, strict=True)
     ]
     return Rows(*fields)
 
 
+class HasParts(Protocol):
+    """A share of the rows, whatever it is made of."""
+
+    def part(self, part: Part) -> Rows:
+        """Return the rows that are absorbed in one round."""
+
+
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A share of the rows.
+    """A share of the rows, in memory.
 
     Parameters
     ----------
@@ -130,12 +143,12 @@ class Absorbed(NamedTuple):
     counts: Array
 
 
-def take(shard: Shard, work: Work) -> Rows:
+def take(shard: HasParts, work: Work) -> Rows:
     """Return the rows of a part: the warm-up absorbs those of all shards together."""
     return shard.part(work.part)
 
 
-def absorb(shard: Shard, work: Work) -> Absorbed:
+def absorb(shard: HasParts, work: Work) -> Absorbed:
     """Absorb the rows of a part. A pure function: whoever calls it gets the same bits."""
     return absorb_rows(shard.part(work.part), work)
 

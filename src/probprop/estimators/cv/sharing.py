@@ -1,0 +1,76 @@
+"""Trainings side by side: in threads of this process, or as tasks of a joblib backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from joblib import Parallel, delayed
+from joblib.parallel import BACKENDS, get_active_backend
+
+from probprop._types import Array, FloatArray
+from probprop.inference import training
+from probprop.inference.training import Run
+
+Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
+"""Makes so many epochs of every training, with so many threads, and says what ended them early."""
+
+_OF_THIS_MACHINE = ("loky", "multiprocessing", "sequential", "threading")
+
+
+def is_elsewhere() -> bool:
+    """Whether a `joblib.parallel_config` names a backend with workers of its own, such as Dask.
+
+    Those of this machine are left to the threads of the kernel, which copy no rows.
+    """
+    backend, _ = get_active_backend()
+    kinds = [BACKENDS[name] for name in _OF_THIS_MACHINE if name in BACKENDS]
+    return type(backend) not in kinds
+
+
+def advance(
+    runs: Sequence[Run], n_epochs: int, n_threads: int
+) -> tuple[list[Run], BaseException | None]:
+    """Make more epochs of every training, as `training.advance` does, to the same bits.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    n_epochs : int
+    n_threads : int
+        Of this process; a backend with workers of its own uses all of these.
+    """
+    if not is_elsewhere():
+        return training.advance(runs, n_epochs, n_threads)
+    # Arrays that are arguments of their own go to the workers once, however many runs share them.
+    tasks = (
+        delayed(advanced)(without_rows(run), n_epochs, run.X, run.X_var, run.y, run.weights)
+        for run in runs
+    )
+    made = Parallel(n_jobs=-1, batch_size=1)(tasks)
+    return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
+
+
+def advanced(
+    run: Run,
+    n_epochs: int,
+    X: Array,
+    X_var: Array | None,
+    y: Array,
+    weights: FloatArray | None,
+) -> Run:
+    """Make the epochs of one training, on a worker; its rows do not come back."""
+    run = run._replace(X=X, X_var=X_var, y=y, weights=weights)
+    (run,), interrupt = training.advance([run], n_epochs)
+    if interrupt is not None:
+        raise interrupt
+    return without_rows(run)
+
+
+def without_rows(run: Run) -> Run:
+    """Return a training as it goes over a network: its rows go on their own."""
+    return run._replace(X=run.X[:0], X_var=None, y=run.y[:0], weights=None)
+
+
+def with_rows_of(run: Run, before: Run) -> Run:
+    """Return a training that came back, with the rows that it had."""
+    return run._replace(X=before.X, X_var=before.X_var, y=before.y, weights=before.weights)

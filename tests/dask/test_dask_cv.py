@@ -1,0 +1,263 @@
+"""Cross-validated estimators on a cluster: folds as tasks, and networks of all rows by rounds."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client
+
+from dask_clusters import in_files, processes, table
+from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
+from probprop.dask import cross_validated, fit
+from probprop.dask.folds import Dealt
+from probprop.estimators.cv import candidates
+from probprop.inference import checkpoint
+from probprop.inference.posterior import flat
+from probprop.table import TableModel
+
+pytestmark = pytest.mark.process
+
+FEATURES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with processes(2) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round is two tasks that take milliseconds: thousands of them are long."""
+    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((8, 16)))
+
+
+def bits(model: Any) -> list[bytes]:
+    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
+
+
+def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
+    both = [Candidate(hidden=(8,), memory=10), Candidate(n_bins=8, hidden=(8,), memory=10)]
+    parameters = {"cv": 2, "candidates": both, "budget": "fast", "random_state": 0}
+    return kind(**parameters | changed)
+
+
+# ---- Folds and candidates as tasks of joblib's backend
+
+
+@pytest.mark.parametrize("kind", [PBPRegressorCV, PBPClassifierCV])
+def test_tasks_of_the_cluster_make_the_networks_of_one_thread(client: Client, kind: Any) -> None:
+    frame = table(600)
+    frame.iloc[::50, 0] = np.nan  # gaps go with the rows
+    y = frame["y"] if kind is PBPRegressorCV else frame["y"] > 50.0
+    alone = small(kind, missing="marginalize", n_jobs=1).fit(frame[FEATURES], y)
+    with joblib.parallel_config("dask", client=client):
+        shared = small(kind, missing="marginalize", n_jobs=-1).fit(frame[FEATURES], y)
+    assert bits(shared) == bits(alone)
+    assert repr(shared.calibration_) == repr(alone.calibration_)
+    assert [c.calibrated for c in shared.choice_.curves] == [
+        c.calibrated for c in alone.choice_.curves
+    ]
+    assert shared.predict(frame[FEATURES]).tobytes() == alone.predict(frame[FEATURES]).tobytes()
+
+
+def test_seconds_of_this_process_are_refused_elsewhere(client: Client) -> None:
+    frame = table(50)
+    with (
+        joblib.parallel_config("dask", client=client),
+        pytest.raises(ValueError, match='Give "fast", "good" or "best"'),
+    ):
+        small(budget=1.0).fit(frame[FEATURES], frame["y"])
+
+
+# ---- All rows by rounds
+
+
+def test_choice_on_a_sample_networks_on_all_rows(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_validated, "SAMPLE", 1500)
+    frame, new = table(6000), table(1000, seed=1)
+    pattern = in_files(frame, tmp_path / "rows")
+    shares: list[float] = []
+    model = fit(
+        small(),
+        pattern,
+        target="y",
+        client=client,
+        n_shards=2,
+        rounds=4,
+        callback=shares.append,
+    )
+    assert isinstance(model, PBPRegressorCV)
+    assert len(model.estimators_) == 2
+    assert model.n_samples_seen_ == 6000
+    assert all(member.n_samples_seen_ == 3000 for member in model.estimators_)
+    assert list(model.feature_names_in_) == FEATURES
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    assert model.choice_.ended.startswith("chosen on 1,500 of 6,000 rows, fitted on all")
+
+    # The rows held out are rows of the files, and each was predicted by the network of its fold.
+    assert len(model.oof_rows_) == 1500
+    assert len(set(model.oof_rows_)) == 1500
+    rows = frame.iloc[model.oof_rows_]
+    log_p = model.oof_predictive_.logpdf(rows["y"])
+    within = np.abs(rows["y"] - model.oof_predictive_.mean) < 2.0 * model.oof_predictive_.std
+    assert 0.92 < within.mean() < 0.98
+    of_new = model.predict_distribution(new[FEATURES]).logpdf(new["y"])
+    assert abs(log_p.mean() - of_new.mean()) < 0.15  # calibration is honest
+
+    # As good as on one machine, and with its range.
+    alone = small().fit(frame[FEATURES], frame["y"])
+    there = alone.predict_distribution(new[FEATURES]).logpdf(new["y"])
+    assert of_new.mean() > there.mean() - 0.1
+    np.testing.assert_array_equal(model.calibration_.range.low, frame[FEATURES].min())
+    np.testing.assert_array_equal(model.calibration_.range.high, frame[FEATURES].max())
+
+    model.save(tmp_path / "model.pbp")
+    again = load(tmp_path / "model.pbp")
+    assert again.predict(new[FEATURES]).tobytes() == model.predict(new[FEATURES]).tobytes()
+    assert again.choice_.n_epochs == model.choice_.n_epochs
+    assert again.partial_fit(new[FEATURES], new["y"]).n_samples_seen_ == 7000
+
+
+def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
+    """Targets of the first fold are wild: only the other network knows."""
+    frame = table(400)
+    X = da.from_array(frame[FEATURES].to_numpy(), chunks=(200, 3))
+    dealt = Dealt(np.random.RandomState(0).randint(2**31 - 1), n_folds=2)
+    everything = np.arange(200)
+    own = [200 * k + np.setdiff1d(everything, dealt.learned(k, 200, fold=0)) for k in (0, 1)]
+    wild = frame["y"].to_numpy().copy()
+    wild[np.concatenate(own)] += 1000.0
+
+    def fitted(y: Any) -> Any:
+        estimator = small(candidates=[Candidate(hidden=(4,), noise="constant")])
+        targets = da.from_array(np.asarray(y), chunks=200)
+        return fit(estimator, X, targets, client=client, n_shards=2, rounds=2)
+
+    models = fitted(frame["y"]), fitted(wild)
+    np.testing.assert_array_equal(models[0].oof_rows_, np.arange(400))
+    first, second = ([model.estimators_[i].history_[:8] for model in models] for i in (0, 1))
+    assert first[0] == first[1]
+    assert second[0] != second[1]
+
+
+def test_weights_count_in_networks_and_in_calibration(client: Client, tmp_path: Path) -> None:
+    frame = table(800).assign(w=np.arange(800) % 3)
+    pattern = in_files(frame, tmp_path / "rows", n_files=2)
+    only = [Candidate(hidden=(8,), noise="constant")]
+    options = {"target": "y", "client": client, "n_shards": 2, "rounds": 2}
+    model = fit(small(candidates=only), pattern, weight="w", **options)
+    kept = frame[frame["w"] > 0]
+    assert model.n_samples_seen_ == len(kept)
+    assert model.calibration_.n_rows == kept["w"].sum()
+    assert model.n_features_in_ == 3
+
+
+def test_classes_text_and_gaps_become_a_table_model(client: Client, tmp_path: Path) -> None:
+    frame = table(1200)
+    frame["kind"] = np.where(frame["a"] > 0.0, "warm", "cold")
+    frame["label"] = np.where(frame["y"] > 50.0, "high", "low")
+    frame.loc[frame.index[:300:10], "b"] = np.nan  # in the first file only
+    pattern = in_files(frame.drop(columns="y"), tmp_path / "rows", n_files=2)
+    model = fit(
+        small(PBPClassifierCV, candidates=[Candidate(hidden=(8,))], missing="marginalize"),
+        pattern,
+        target="label",
+        client=client,
+        n_shards=2,
+        rounds=2,
+    )
+    assert isinstance(model, TableModel)
+    assert list(model.classes) == ["high", "low"]
+    assert 0.2 < model.estimator.calibration_.temperature < 5.0
+    right = model.predict(frame) == frame["label"]
+    assert right.mean() > 0.8
+
+
+def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path) -> None:
+    frame = pd.concat([table(100), table(100)], axis=0)
+    pattern = in_files(frame, tmp_path / "rows", n_files=2)
+
+    def refused(kind: type[Exception], match: str, estimator: Any, **options: Any) -> None:
+        with pytest.raises(kind, match=match):
+            fit(estimator, pattern, client=client, **{"target": "y", **options})
+
+    splits = [(np.arange(10), np.arange(10, 20))]
+    refused(TypeError, "cv must be an int on a cluster", small(cv=splits))
+    refused(ValueError, "takes one target on a cluster", small(), target=["y", "a"])
+    refused(ValueError, "all above 0", small(candidates=[Candidate(power=0.5)]), target="a")
+    refused(
+        ValueError,
+        "random_state must be an int",
+        small(random_state=None),
+        checkpoint=tmp_path / "run",
+    )
+
+
+def test_a_choice_and_its_networks_go_on_from_their_checkpoints(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN", 0.0)
+    pattern = in_files(table(600), tmp_path / "rows", n_files=2)
+
+    class Stop(Exception):
+        pass
+
+    def fitted(stop_at: float, path: Path | None) -> Any:
+        def stop(share: float) -> None:
+            if share > stop_at:
+                raise Stop
+
+        options = {"n_shards": 2, "rounds": 2, "checkpoint": path, "callback": stop}
+        return fit(small(), pattern, target="y", client=client, **options)
+
+    never_stopped = fitted(2.0, None)
+    for share in (0.2, 0.6, 0.9):
+        with pytest.raises(Stop):
+            fitted(share, tmp_path / "run")
+    resumed = fitted(2.0, tmp_path / "run")
+    assert bits(resumed) == bits(never_stopped)
+    assert repr(resumed.calibration_) == repr(never_stopped.calibration_)
+    names = {path.name for path in tmp_path.glob("run*")}
+    assert {"run.choice", "run.0.8", "run.1.16"} <= names
+    with pytest.raises(checkpoint.CheckpointError, match="random_state was 0 and is 1"):
+        fit(
+            small(random_state=1),
+            pattern,
+            target="y",
+            client=client,
+            n_shards=2,
+            checkpoint=tmp_path / "run",
+        )
+
+
+def test_workers_killed_in_the_choice_and_in_the_rounds_change_nothing(tmp_path: Path) -> None:
+    pattern = in_files(table(600), tmp_path / "rows", n_files=2)
+    with processes(2) as own:
+        killed: list[float] = []
+
+        def kill(share: float) -> None:
+            """Kill one worker in the choice, which is 0.3 of the work, and one after it."""
+            if len(killed) < 2 and share > 0.6 * len(killed):
+                os.kill(next(iter(own.run(os.getpid).values())), signal.SIGKILL)
+                killed.append(share)
+
+        options = {"target": "y", "client": own, "n_shards": 2, "rounds": 2}
+        undisturbed = fit(small(), pattern, **options)
+        disturbed = fit(small(), pattern, callback=kill, **options)
+    assert len(killed) == 2
+    assert killed[0] < 0.3 < killed[1]
+    assert bits(disturbed) == bits(undisturbed)
+    assert repr(disturbed.calibration_) == repr(undisturbed.calibration_)

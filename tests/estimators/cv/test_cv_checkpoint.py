@@ -1,0 +1,217 @@
+"""Comparisons and ensembles that were broken off go on from their checkpoint, to the same bits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.estimators.cv import sharing
+from probprop.inference import checkpoint as module
+from probprop.inference.checkpoint import CheckpointError
+from probprop.inference.posterior import flat
+
+
+@pytest.fixture(autouse=True)
+def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+
+
+class Stop(Exception):
+    pass
+
+
+def bits(model: Any) -> list[object]:
+    found: list[object] = [
+        repr(getattr(model, "choice_", "")),
+        repr(vars(model).get("calibration_")),
+    ]
+    for member in model.estimators_:
+        q = member.posterior_
+        found += [flat(q.m_w).tobytes(), flat(q.v_w).tobytes(), member.history_]
+        found += [member.log_evidence_, member.n_samples_seen_]
+    return found
+
+
+CASES = {
+    "values": (small, Y),
+    "one memory, two partitions": (lambda: small(cv=3, candidates=[ENCODED]), Y),
+    "a power": (lambda: small(candidates="auto"), PRICES),
+    "labels": (small_classifier, LABELS),
+    "a splitter": (lambda: small(cv=KFold(3)), Y),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_comparison_goes_on_to_the_same_bits(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, y = CASES[case]
+    never_stopped = bits(new().fit(X, y))
+    n_steps = 0
+    advance = sharing.advance
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal n_steps
+        n_steps += 1
+        return advance(*arguments)
+
+    monkeypatch.setattr(sharing, "advance", counted)
+    path = tmp_path / "run.ckpt"
+    model = new().fit(X, y, checkpoint=path)
+    assert bits(model) == never_stopped
+    whole, n_steps = n_steps, 0
+    assert bits(new().fit(X, y, checkpoint=path)) == never_stopped  # nothing is left to do
+    assert n_steps == 0
+    path.unlink()
+
+    # Broken off after every third step, wherever that is.
+    def stopping(*arguments: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Stop
+        return counted(*arguments)
+
+    monkeypatch.setattr(sharing, "advance", stopping)
+    resumed = None
+    while resumed is None:
+        left = 3
+        try:
+            resumed = new().fit(X, y, checkpoint=path)
+        except Stop:
+            assert path.exists()
+    assert bits(resumed) == never_stopped
+    assert n_steps == whole  # no step was made twice
+    assert [p.name for p in tmp_path.iterdir()] == ["run.ckpt"]
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_the_file_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never_stopped = bits(small().fit(X, Y))
+    advance, n_steps = sharing.advance, 0
+
+    def pressed(*arguments: Any) -> Any:
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 4:
+            raise KeyboardInterrupt
+        return advance(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sharing, "advance", pressed)
+        with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
+            assert small().fit(X, Y, checkpoint=tmp_path / "c").n_iter_ == 20
+    assert bits(small().fit(X, Y, checkpoint=tmp_path / "c")) == never_stopped
+
+
+def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    small(cv=KFold(3)).fit(X, Y, checkpoint=path)
+
+    def refused(match: str, model: Any, *data: Any) -> None:
+        with pytest.raises(CheckpointError, match=match):
+            model.fit(*(data or (X, Y)), checkpoint=path)
+        assert not hasattr(model, "estimators_")
+
+    refused("random_state was 0 and is 1", small(cv=KFold(3), random_state=1))
+    refused("budget was 'fast' and is 'good'", small(cv=KFold(3), budget="good"))
+    refused("candidates was .* and is", small(cv=KFold(3), candidates=[ENCODED]))
+    refused("is of other data", small(cv=KFold(3)), X, -Y)
+    refused("is of other data", small(cv=KFold(3)), X, Y, np.ones(150))
+    refused("is of other data", small(cv=KFold(5)))  # other folds
+    for model, match in (
+        (small(random_state=None), "random_state must be an int"),
+        (small(budget=1.0), "budget must be a name"),
+        (PBPEnsemble(), "random_state must be an int"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.fit(X, Y, checkpoint=tmp_path / "other")
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1])
+@pytest.mark.parametrize("kind", [PBPRegressor, PBPClassifier])
+@pytest.mark.filterwarnings("ignore::probprop.inference.history.UpdateWarning")
+def test_an_ensemble_goes_on_to_the_same_bits(kind: Any, n_jobs: Any, tmp_path: Path) -> None:
+    y = Y if kind is PBPRegressor else LABELS
+
+    def new() -> PBPEnsemble:
+        member = kind((4,), n_epochs=6, n_jobs=n_jobs, random_state=0)
+        return PBPEnsemble(member, n_members=3, n_jobs=2)
+
+    def stop(epoch: Any) -> None:
+        if epoch.n_iter == 4:
+            raise Stop
+
+    never_stopped, path = bits(new().fit(X, y)), tmp_path / "run.ckpt"
+    with pytest.raises(Stop):
+        new().fit(X, y, checkpoint=path, callback=stop)
+    seen: list[int] = []
+    resumed = new().fit(X, y, checkpoint=path, callback=lambda e: bool(seen.append(e.n_iter)))
+    assert bits(resumed) == never_stopped
+    assert len(seen) < 18
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"run.ckpt.{i}" for i in range(3)]
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from cv_models import X, Y, small
+from probprop.estimators.cv import sharing
+from probprop.inference import checkpoint, posterior
+checkpoint._SECONDS_BETWEEN = 0.0
+advance = sharing.advance
+def said(*arguments):
+    print("step", flush=True)
+    return advance(*arguments)
+sharing.advance = said
+model = small(budget="good").fit(X, Y, checkpoint=sys.argv[1] or None)
+print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.estimators_))
+"""
+
+
+@pytest.mark.process
+def test_a_killed_comparison_goes_on(tmp_path: Path) -> None:
+    def command(path: str) -> list[str]:
+        return [sys.executable, "-c", SCRIPT, path, str(Path(__file__).parents[2])]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    path = str(tmp_path / "c")
+    for _ in range(2):
+        with subprocess.Popen(
+            command(path), stdout=subprocess.PIPE, env=environment, text=True
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(5):
+                assert process.stdout.readline() == "step\n"
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        assert os.path.exists(path)
+    resumed, whole = (
+        subprocess.run(command(p), check=True, capture_output=True, env=environment, text=True)
+        for p in (path, "")
+    )
+    *steps, networks = resumed.stdout.splitlines()
+    *all_steps, expected = whole.stdout.splitlines()
+    assert networks == expected
+    assert len(steps) <= len(all_steps) - 8
+
+
+def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
+    small().fit(X, Y, checkpoint=tmp_path / "c")
+    origin = module.Origin("", {})
+    file = module.CheckpointFile(tmp_path / "c", origin)
+    file._check = lambda about: None  # type: ignore[method-assign]
+    found = {int(part.label): part.state.n_iter for part in file.read_all()}
+    # 20, 40 and 80 epochs of the race, of two steps and four, then those of the second partition.
+    assert [*found.values()][:3] == [20, 40, 80]
