@@ -74,9 +74,10 @@ sanitize: $(INSTALLED)
 		tests/inference/test_parity.py tests/inference/test_train.py tests/reference/test_gradient.py tests/reference/test_sampled.py tests/reference/likelihoods/test_likelihood.py \
 		tests/reference/likelihoods/test_scale.py tests/reference/test_scale_mixture.py
 
-# The type stub of the compiled module, after a change of cpp/bindings.cpp.
+# The type stubs of the compiled modules, after a change of their bindings in cpp/.
 stub: $(INSTALLED)
 	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
+	$(BIN)/python -m nanobind.stubgen -m probprop_lab.baselines._leapfrog -O src/probprop_lab/baselines
 
 # The kernel for pages, after a change in cpp/; tests/web compares it with the sources.
 wasm: $(INSTALLED)

@@ -15,7 +15,6 @@ import pytest
 from nanobind.stubgen import StubGen
 
 import probprop
-from probprop import _kernel
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,10 +26,13 @@ def test_version_is_that_of_pyproject() -> None:
     assert f"version: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_the_stub_of_the_kernel_is_current() -> None:
-    generator = StubGen(_kernel)
-    generator.put(_kernel)
-    assert generator.get() == (ROOT / "src/probprop/_kernel.pyi").read_text(), "run `make stub`"
+@pytest.mark.parametrize("name", ["probprop._kernel", "probprop_lab.baselines._leapfrog"])
+def test_the_stub_of_a_compiled_module_is_current(name: str) -> None:
+    module = import_module(name)
+    generator = StubGen(module)
+    generator.put(module)
+    path = ROOT / "src" / Path(*name.split(".")).with_suffix(".pyi")
+    assert generator.get() == path.read_text(), "run `make stub`"
 
 
 def test_a_missing_kernel_says_what_to_do() -> None:

@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import RandomState
 
+from probprop import _kernel
 from probprop._types import FloatArray
-from probprop.reference.gamma import gamma_update
+from probprop.reference.gamma import is_sound_update
 from probprop_lab.baselines.ep_moments import (
     BoolArray,
     Gaussians,
@@ -36,7 +37,7 @@ from probprop_lab.baselines.ep_moments import (
     tilted_hidden,
 )
 
-ALPHA_0, BETA_0 = 6.0, 6.0  # of the Gammas of noise and prior precision, [PBP15] section 2
+ALPHA_0, BETA_0 = 6.0, 6.0  # of the Gamma of the prior precision, [PBP15] section 2
 _INITIAL_PRECISION = 10.0  # of the initial sites of h
 _INITIAL_SQUARE = 0.1  # of the residuals the initial noise sites stand for
 _N_INITIAL = 10  # sweeps over the sites of u alone
@@ -44,20 +45,22 @@ _N_INITIAL = 10  # sweeps over the sites of u alone
 
 @dataclass(frozen=True, eq=False)
 class GammaSites:
-    """Sites alpha_hat, beta_hat of one Gamma(ALPHA_0 + sum alpha_hat, BETA_0 + sum beta_hat)."""
+    """Sites alpha_hat, beta_hat of one Gamma(alpha_0 + sum alpha_hat, beta_0 + sum beta_hat)."""
 
     alpha_hat: FloatArray
     beta_hat: FloatArray
+    alpha_0: float = ALPHA_0
+    beta_0: float = BETA_0
 
     @property
     def alpha(self) -> float:
         """Shape, all sites included."""
-        return float(ALPHA_0 + self.alpha_hat.sum())
+        return float(self.alpha_0 + self.alpha_hat.sum())
 
     @property
     def beta(self) -> float:
         """Rate, all sites included."""
-        return float(BETA_0 + self.beta_hat.sum())
+        return float(self.beta_0 + self.beta_hat.sum())
 
     @property
     def is_sound(self) -> bool:
@@ -104,7 +107,12 @@ class Sites:
 
 
 def initial_sites(
-    inputs: FloatArray, y: FloatArray, n_hidden: int, random_state: RandomState
+    inputs: FloatArray,
+    y: FloatArray,
+    n_hidden: int,
+    random_state: RandomState,
+    noise_shape: float,
+    noise_rate: float,
 ) -> Sites:
     """Return sites that break the symmetry of the hidden units and fit the output weights.
 
@@ -125,7 +133,9 @@ def initial_sites(
         shift_f=np.zeros(n),
         precision_in=np.full((K, d), precision),
         precision_out=np.full(K + 1, precision),
-        noise=GammaSites(np.full(n, 0.5), np.full(n, 0.5 * _INITIAL_SQUARE)),
+        noise=GammaSites(
+            np.full(n, 0.5), np.full(n, 0.5 * _INITIAL_SQUARE), noise_shape, noise_rate
+        ),
         prior=GammaSites(np.full(n_weights, 0.5), np.full(n_weights, 0.5)),
     )
     for _ in range(_N_INITIAL):
@@ -251,20 +261,29 @@ def refine_gamma(
     alpha, beta = sites.alpha, sites.beta
     for i in np.flatnonzero(accepted):
         alpha_cav, beta_cav = alpha - sites.alpha_hat[i], beta - sites.beta_hat[i]
-        alpha_new, beta_new, _ = gamma_update(alpha_cav, beta_cav, float(d2[i]), float(v[i]))
-        alpha_hat[i], beta_hat[i] = alpha_new - alpha_cav, beta_new - beta_cav
+        alpha_hat[i], beta_hat[i] = gamma_site(alpha_cav, beta_cav, float(d2[i]), float(v[i]))
     step = damping
     while not (new := _towards(sites, alpha_hat, beta_hat, step)).is_sound:
         step *= 0.5
     return new, int(np.sum(~accepted))
 
 
+def gamma_site(alpha: float, beta: float, d2: float, v: float) -> tuple[float, float]:
+    """Return what `gamma_update` adds to a cavity; by the kernel, as there are many in a sweep."""
+    delta_alpha, delta_beta = _kernel.gamma_increments(alpha, beta, d2, v)
+    if is_sound_update(alpha, beta, d2, alpha + delta_alpha, beta + delta_beta):
+        return delta_alpha, delta_beta
+    alpha_new, beta_new = _kernel.gamma_moments_by_quadrature(alpha, beta, d2, v)
+    return alpha_new - alpha, beta_new - beta
+
+
 def _towards(
     sites: GammaSites, alpha_hat: FloatArray, beta_hat: FloatArray, step: float
 ) -> GammaSites:
-    return GammaSites(
-        sites.alpha_hat + step * (alpha_hat - sites.alpha_hat),
-        sites.beta_hat + step * (beta_hat - sites.beta_hat),
+    return replace(
+        sites,
+        alpha_hat=sites.alpha_hat + step * (alpha_hat - sites.alpha_hat),
+        beta_hat=sites.beta_hat + step * (beta_hat - sites.beta_hat),
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import jax
 import numpy as np
@@ -33,13 +33,8 @@ from probprop_lab.baselines.base import (
     standardised,
     training_data,
 )
-from probprop_lab.baselines.hmc_sampler import (
-    ACTIVATIONS,
-    Draws,
-    Hyperprior,
-    network_outputs,
-    sample_posterior,
-)
+from probprop_lab.baselines.hmc_chains import network_outputs, sample_chains
+from probprop_lab.baselines.hmc_sampler import ACTIVATIONS, Draws, Hyperprior, sample_posterior
 from probprop_lab.baselines.jax_setup import double_precision
 
 _ROWS_CHECKED = 100  # training rows whose predictions are diagnosed
@@ -68,8 +63,8 @@ class HMCRegressor(Baseline):
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     kernel : {"nuts", "hmc"}, default="nuts"
-        The no-U-turn sampler, or plain HMC with trajectories of length pi/2. Where the prior
-        says most about the weights, as in small data sets, plain HMC is faster.
+        The no-U-turn sampler of numpyro, or plain HMC with trajectories of length pi/2, which is
+        compiled for small networks and few rows, and far faster there.
     n_samples : int, default=4000
         Draws kept, all chains together, rounded up to a multiple of `n_chains`.
     n_warmup : int, default=1000
@@ -86,10 +81,6 @@ class HMCRegressor(Baseline):
     target_accept : float, default=0.9
         Acceptance probability that the step size is adapted to. Closer to 1, steps are
         smaller and divergences fewer.
-    pad_rows : int, default=0
-        Rows up to which smaller data are padded, in training and in prediction; the padding
-        has no effect. jax compiles a program for every number of rows: padded, small data
-        of different sizes share one.
     random_state : int, RandomState instance or None, default=None
         Draws the key of the sampler.
     verbose : int, default=0
@@ -146,7 +137,6 @@ class HMCRegressor(Baseline):
         noise_shape: float = 6.0,
         noise_rate: float = 6.0,
         target_accept: float = 0.9,
-        pad_rows: int = 0,
         random_state: int | RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -161,7 +151,6 @@ class HMCRegressor(Baseline):
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
         self.target_accept = target_accept
-        self.pad_rows = pad_rows
         self.random_state = random_state
         self.verbose = verbose
 
@@ -186,26 +175,7 @@ class HMCRegressor(Baseline):
         layer_sizes = self._check_parameters()
         data = training_data(self, X, y)
         Xs, standardizer = data.Xs, data.standardizer
-        seed = data.random_state.randint(np.iinfo(np.int32).max)
-        more = max(0, self.pad_rows - len(Xs))
-        mask = np.pad(np.ones(len(Xs)), (0, more))  # 1 in rows that count
-
-        with double_precision():
-            draws = sample_posterior(
-                _padded(Xs, self.pad_rows),
-                np.pad(data.ys, (0, more)),
-                mask,
-                jax.random.key(seed),
-                self._hyperprior(),
-                float(self.target_accept),
-                hidden_layer_sizes=layer_sizes,
-                kernel=self.kernel,
-                activation=self.activation,
-                n_warmup=int(self.n_warmup),
-                n_draws=-(-int(self.n_samples) // int(self.n_chains)),
-                n_chains=int(self.n_chains),
-            )
-        self.draws_: Draws = jax.device_get(draws)
+        self.draws_ = self._sample(Xs, data.ys, data.random_state, layer_sizes)
         self.standardizer_ = standardizer
         self.noise_variance_ = float(np.mean(1.0 / self.draws_.noise_precision))
         self.noise_variance_ *= scalar(standardizer.y_scale) ** 2
@@ -239,12 +209,29 @@ class HMCRegressor(Baseline):
             noise_rate=float(self.noise_rate),
         )
 
+    def _sample(
+        self, Xs: FloatArray, ys: FloatArray, random_state: RandomState, sizes: tuple[int, ...]
+    ) -> Draws:
+        model = self._hyperprior(), float(self.target_accept)
+        settings: dict[str, Any] = {
+            "hidden_layer_sizes": sizes,
+            "activation": self.activation,
+            "n_warmup": int(self.n_warmup),
+            "n_draws": -(-int(self.n_samples) // int(self.n_chains)),
+            "n_chains": int(self.n_chains),
+        }
+        if self.kernel == "hmc":
+            return sample_chains(Xs, ys, random_state, *model, **settings)
+        with double_precision():
+            key = jax.random.key(random_state.randint(np.iinfo(np.int32).max))
+            draws = sample_posterior(Xs, ys, np.ones(len(Xs)), key, *model, **settings)
+        found: Draws = jax.device_get(draws)
+        return found
+
     def _outputs(self, Xs: Array) -> FloatArray:
         """Outputs of all drawn networks at standardised inputs, (n_chains * n_draws, n)."""
         weights = tuple(w.reshape(-1, *w.shape[2:]) for w in self.draws_.weights)
-        with double_precision():
-            found = network_outputs(weights, _padded(Xs, self.pad_rows), self.activation)
-        return np.asarray(found)[:, : len(Xs)]
+        return network_outputs(weights, Xs, self.activation)
 
     def _diagnose(self, Xs: Array) -> None:
         """Set the diagnostics, and warn where they are bad."""
@@ -299,11 +286,5 @@ class HMCRegressor(Baseline):
             max_val=1.0,
             include_boundaries="neither",
         )
-        check_int("pad_rows", self.pad_rows, 0)
         check_int("verbose", self.verbose, 0)
         return tuple(layer_sizes)
-
-
-def _padded(Xs: Array, n_rows: int) -> Array:
-    """Return the rows with zeros after them, so that there are `n_rows` at least."""
-    return np.pad(Xs, ((0, max(0, n_rows - len(Xs))), (0, 0)))

@@ -1,4 +1,4 @@
-"""The model of PBP and Hamiltonian Monte Carlo on it, as pure functions of jax.
+"""The model of PBP and the no-U-turn sampler on it, as pure functions of jax.
 
 The model, in standardised units ([PBP15] Eqs. (1) and (2), with its hyperpriors):
 
@@ -25,12 +25,6 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer.hmc import hmc
 
 ACTIVATIONS = {"relu": jax.nn.relu, "probit": jax.scipy.special.ndtr}
-
-# A quarter of the period of the prior's oscillator, N(0, I): where it ends has no memory of
-# where it began. After the whole period, 2 pi, it is back at the start.
-_TRAJECTORY_LENGTH = np.pi / 2.0
-
-_BLOCK_ENTRIES = 1 << 20  # activations of one layer held at a time
 
 
 class Hyperprior(NamedTuple):
@@ -61,7 +55,7 @@ class Draws(NamedTuple):
     weights: tuple[Any, ...]  # (n_chains, n_draws, n_out, n_in + 1) per layer
     prior_precision: Any
     noise_precision: Any
-    log_density: Any  # see `log_density`
+    log_density: Any  # see `log_density`; of plain HMC without the noise precision
     divergent: Any
 
 
@@ -126,7 +120,7 @@ def draw_start(key: jax.Array, layer_sizes: Sequence[int], hyperprior: Hyperprio
     )
 
 
-_STATIC = ("hidden_layer_sizes", "kernel", "activation", "n_warmup", "n_draws", "n_chains")
+_STATIC = ("hidden_layer_sizes", "activation", "n_warmup", "n_draws", "n_chains")
 
 
 @partial(jax.jit, static_argnames=_STATIC)
@@ -139,7 +133,6 @@ def sample_posterior(
     target_accept: float | jax.Array,
     *,
     hidden_layer_sizes: tuple[int, ...],
-    kernel: str,
     activation: str,
     n_warmup: int,
     n_draws: int,
@@ -161,7 +154,6 @@ def sample_posterior(
     target_accept : float
         Acceptance probability that the step size is adapted to, in (0, 1).
     hidden_layer_sizes : tuple of int
-    kernel : {"nuts", "hmc"}
     activation : {"relu", "probit"}
     n_warmup, n_draws : int
         Steps of each chain that adapt step size and (diagonal) mass, and draws kept after them.
@@ -178,7 +170,7 @@ def sample_posterior(
     >>> sample = jax.vmap(  # over two data sets; the second has five rows
     ...     lambda y, mask, key: sample_posterior(
     ...         x[:, None], y, mask, key, Hyperprior(), 0.9, hidden_layer_sizes=(),
-    ...         kernel="hmc", activation="relu", n_warmup=20, n_draws=10, n_chains=3)
+    ...         activation="relu", n_warmup=20, n_draws=10, n_chains=3)
     ... )
     >>> mask = np.array([np.ones(8), np.arange(8) < 5])
     >>> draws = sample(np.array([x, -x]), mask, jax.random.split(jax.random.key(0), 2))
@@ -206,12 +198,11 @@ def sample_posterior(
                 divergent=state.diverging,
             )
 
-        init, step = hmc(potential_fn=potential, algo=kernel.upper())
+        init, step = hmc(potential_fn=potential, algo="NUTS")
         state = init(
             start,
             n_warmup,
             target_accept_prob=target_accept,
-            trajectory_length=_TRAJECTORY_LENGTH,  # of "hmc"; NUTS finds its own
             rng_key=key_steps,
         )
         _, draws = jax.lax.scan(advance, state, length=n_warmup + n_draws)
@@ -220,15 +211,3 @@ def sample_posterior(
 
     draws: Draws = jax.vmap(run_chain)(jax.random.split(key, n_chains))
     return draws
-
-
-@partial(jax.jit, static_argnames="activation")
-def network_outputs(weights: tuple[jax.Array, ...], X: jax.Array, activation: str) -> jax.Array:
-    """Outputs of S networks, (S, n); weights are (S, n_out, n_in + 1) per layer."""
-    widest = max(w.shape[-2] for w in weights)
-    outputs: jax.Array = jax.lax.map(
-        lambda w: forward(w, X, activation),
-        weights,
-        batch_size=max(1, _BLOCK_ENTRIES // (widest * X.shape[0])),
-    )
-    return outputs

@@ -82,7 +82,7 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="A,B,...",
-            help="PBP, VI, BP, HMC, EP, LA, EBP, those of `probprop compare` or your own "
+            help="PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, those of `probprop compare` or your own "
             "module:factory.  [default: PBP; auto: four of ours; toy, field, "
             "classification: all that are installed; missing: what is done about it; noise: "
             "constant, input, NGBoost; rounds: one piece, eight shards; "

@@ -18,7 +18,7 @@ pytest.importorskip("numpyro", reason="needs the extra 'baselines'")
 from numpyro.diagnostics import effective_sample_size  # noqa: E402
 
 from probprop.predictive.mixture import Mixture  # noqa: E402
-from probprop_lab.baselines import HMCRegressor, hmc_sampler  # noqa: E402
+from probprop_lab.baselines import HMCRegressor, hmc_chains, hmc_sampler  # noqa: E402
 from probprop_lab.baselines.hmc import WEAK_NOISE  # noqa: E402
 from probprop_lab.baselines.hmc_sampler import Draws, Hyperprior, Position  # noqa: E402
 from probprop_lab.baselines.jax_setup import double_precision  # noqa: E402
@@ -85,7 +85,7 @@ class TestLogDensity:
             found = hmc_sampler.log_density(position, *padded, mask, HYPERPRIOR, activation)
             assert_allclose(found, expected, rtol=1e-13)
 
-            outputs = hmc_sampler.network_outputs(tuple(v[np.newaxis] for v in w), X, activation)
+            outputs = hmc_chains.network_outputs(tuple(v[np.newaxis] for v in w), X, activation)
             assert_allclose(outputs, [network(w, X, activation)], rtol=1e-12)
 
     def test_the_starts_are_about_the_prior(self) -> None:
@@ -185,7 +185,6 @@ def test_the_exact_posterior_of_a_linear_model(kernel: str, exact: ExactLinear) 
     assert model.n_divergent_ == 0
 
 
-@pytest.mark.slow
 def test_the_noise_under_a_weak_prior_of_shape_below_one() -> None:
     weak = HYPERPRIOR._replace(**WEAK_NOISE)
     exact = ExactLinear(X, Y, X_NEW, weak)
@@ -194,7 +193,25 @@ def test_the_noise_under_a_weak_prior_of_shape_below_one() -> None:
     assert exact.noise_variance != pytest.approx(ExactLinear(X, Y, X_NEW).noise_variance, rel=0.2)
 
 
+@pytest.mark.slow
+def test_both_kernels_have_one_posterior_of_a_network() -> None:
+    settings = {"hidden_layer_sizes": (4,), "n_samples": 8_000, "n_warmup": 500}
+    found = [regressor(kernel=k, **settings, **WEAK_NOISE).fit(X, Y) for k in ("nuts", "hmc")]
+    means, errors = [], []
+    for model in found:
+        f = model.predict_distribution(X_NEW).means.reshape(4, -1, len(X_NEW))
+        drawn = np.concatenate([f, f**2, np.log(model.draws_.noise_precision)[..., None]], axis=-1)
+        drawn = np.concatenate([drawn, np.log(model.draws_.prior_precision)[..., None]], axis=-1)
+        means.append(drawn.mean(axis=(0, 1)))
+        errors.append(drawn.std(axis=(0, 1)) / np.sqrt(effective_sample_size(drawn)))
+    assert np.all(np.abs(means[0] - means[1]) < 4.0 * np.hypot(*errors))
+    assert np.all(np.hypot(*errors) < 0.2 * drawn.std(axis=(0, 1)))
+
+
+@pytest.mark.slow
 class TestCompilation:
+    """Of NUTS; plain HMC has nothing to compile."""
+
     def test_once_per_shape_and_the_same_draws_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         n_traces = 0
         log_density = hmc_sampler.log_density
@@ -206,19 +223,20 @@ class TestCompilation:
 
         monkeypatch.setattr(hmc_sampler, "log_density", counted)
         rows = X[:11], Y[:11]  # a shape no other test has
-        first = regressor().fit(*rows)
+        few = {"kernel": "nuts", "n_samples": 2_000}
+        first = regressor(**few).fit(*rows)
         assert n_traces > 0
         n_traces = 0
-        again = regressor().fit(*rows)
-        other = regressor(random_state=1, prior_rate=2.5, target_accept=0.8).fit(X[4:], Y[4:])
+        again = regressor(**few).fit(*rows)
+        changed = {"random_state": 1, "prior_rate": 2.5, "target_accept": 0.8}
+        other = regressor(**few, **changed).fit(X[4:], Y[4:])
         assert n_traces == 0
         jax.tree.map(assert_array_equal, first.draws_, again.draws_)
         assert np.all(first.draws_.weights[0] != other.draws_.weights[0])
 
-    @pytest.mark.slow
     def test_many_data_sets_at_once(self) -> None:
         """Padded to one length and under vmap, each is sampled as on its own."""
-        settings = {"hidden_layer_sizes": (3,), "kernel": "hmc", "activation": "relu"}
+        settings = {"hidden_layer_sizes": (3,), "activation": "relu"}
         counts = {"n_warmup": 4, "n_draws": 3, "n_chains": 2}
 
         def sample(X: Any, y: Any, mask: Any, key: Any) -> Draws:
@@ -256,7 +274,6 @@ class TestDiagnostics:
             model._diagnose(np.zeros((1, 2)))
         assert model.n_divergent_ == 90
 
-    @pytest.mark.slow
     def test_samples_are_rounded_up_to_whole_chains(self) -> None:
         model = regressor(n_samples=2_001, n_warmup=200, n_chains=2).fit(X, Y)
         assert model.draws_.divergent.shape == (2, 1_001)

@@ -24,16 +24,22 @@ from probprop_lab.experiments.harness import benchmark
 from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import fit_and_judge, predictive
-from probprop_lab.experiments.harness.methods import KNOWN, fitted, with_variants
+from probprop_lab.experiments.harness.methods import (
+    KNOWN,
+    WEAK_HMC,
+    fitted,
+    with_variants,
+    with_weak_noise,
+)
 from probprop_lab.experiments.harness.protocol import without_year
 from probprop_lab.experiments.paper import active_report
 from probprop_lab.experiments.paper.authors_pbp import AUTHORS_PBP
 
 N_TRAIN, N_TEST, N_PICKS = 20, 100, 9
-N_LAST = N_TRAIN + N_PICKS  # training rows of the last fit
 HIDDEN, N_EPOCHS = (10,), 40
 
 _N_SAMPLES = 500  # of the paper's HMC
+_N_WARMUP = 500
 _BLOCK_ROWS = 4096  # of the pool at a time: 500 draws of HMC for each make 16 MB
 
 
@@ -45,13 +51,16 @@ _ROWS_OF_FITS = 20_000
 def _hmc(job: Job) -> Any:
     from probprop_lab.baselines import HMCRegressor
 
-    # Padded, the fits of a data set have one shape, which is compiled once.
     return HMCRegressor(
-        job.hidden, kernel="hmc", n_samples=_N_SAMPLES, pad_rows=N_LAST, random_state=job.seed
+        job.hidden, kernel="hmc", n_samples=_N_SAMPLES, n_warmup=_N_WARMUP, random_state=job.seed
     )
 
 
-METHODS = with_variants(AUTHORS_PBP, replace(KNOWN["HMC"], make=_hmc))
+METHODS = with_variants(
+    AUTHORS_PBP,
+    replace(KNOWN["HMC"], make=_hmc),
+    replace(KNOWN[WEAK_HMC], make=with_weak_noise(_hmc)),
+)
 """The methods in the form that this experiment uses."""
 
 

@@ -77,7 +77,10 @@ def test_a_users_factory_gets_the_seed_it_asks_for(own: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("guess", "unknown method guess: choose among PBP, VI, BP, HMC, EP, LA, EBP, PBP ense"),
+        (
+            "guess",
+            "unknown method guess: choose among PBP, VI, BP, HMC, HMC weak, EP, LA, EBP, PBP e",
+        ),
         ("no_such_module:f", "no_such_module cannot be imported .ModuleNotFoundError"),
         ("broken:f", "broken cannot be imported .ModuleNotFoundError: No module named 'no_such_p"),
         (":f", "cannot be imported"),
@@ -109,7 +112,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         methods.check([Job("table1", "yacht", 0, "VI")])
     default = [job.method for job in EXPERIMENTS["toy"].jobs(Selection())]
     assert default == ["PBP", "EP", "LA", "EBP"]
-    assert EXPERIMENTS["toy"].notes([])[-1].startswith("VI, BP, HMC cannot be run here: pip")
+    assert EXPERIMENTS["toy"].notes([])[-1].startswith("VI, BP, HMC, HMC weak cannot be run")
 
 
 def test_finished_rows_need_no_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,34 +224,17 @@ def test_ties_go_to_the_first_of_the_pool_and_warnings_into_the_row() -> None:
     assert learn("FarthestFirst-A")["n_warned"] == 0
 
 
-@pytest.mark.slow
-def test_one_compilation_serves_all_steps_of_hmc() -> None:
+def test_hmc_has_the_papers_draws_and_two_priors_of_the_noise() -> None:
     for package in ("jax", "numpyro"):
         pytest.importorskip(package, reason="needs the extra 'baselines'")
 
-    from probprop_lab.baselines import HMCRegressor
-    from probprop_lab.baselines.hmc_sampler import network_outputs, sample_posterior
+    from probprop_lab.baselines.hmc import WEAK_NOISE
 
-    made = ACTIVE.methods["HMC"].make(job_of("HMC"))
-    assert (type(made), made.pad_rows) == (HMCRegressor, 29)
-    assert (made.kernel, made.n_samples, made.hidden_layer_sizes) == ("hmc", 500, (10,))
-    short = {"kernel": "hmc", "n_warmup": 5, "n_samples": 16, "random_state": 0}
-    padded, plain = HMCRegressor((), pad_rows=29, **short), HMCRegressor((), **short)
-    before = [f._cache_size() for f in (sample_posterior, network_outputs)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 4 draws of a chain
-        for n in range(29, 19, -1):
-            padded.fit(X[:n], Y[:n])
-        after = [f._cache_size() for f in (sample_posterior, network_outputs)]
-        plain.fit(X[:20], Y[:20])
-    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1]
-    # The mask leaves 20 rows of the 29.
-    np.testing.assert_allclose(padded.draws_.weights[0], plain.draws_.weights[0], rtol=1e-6)
-    np.testing.assert_allclose(padded.draws_.log_density, plain.draws_.log_density, rtol=1e-6)
-    assert padded.r_hat_ == pytest.approx(plain.r_hat_, rel=1e-4)
-    for rows in (X[:3], X):
-        expected = plain.predict(rows, return_std=True)
-        np.testing.assert_allclose(padded.predict(rows, return_std=True), expected, rtol=1e-6)
+    strong, weak = (ACTIVE.methods[k].make(job_of(k)) for k in ("HMC", "HMC weak"))
+    assert (strong.kernel, strong.n_samples, strong.hidden_layer_sizes) == ("hmc", 500, (10,))
+    assert (strong.noise_shape, strong.noise_rate) == (6.0, 6.0)
+    changed = {k for k, v in weak.get_params().items() if v != strong.get_params()[k]}
+    assert changed == set(WEAK_NOISE)
 
 
 # ---- The table
@@ -296,6 +279,13 @@ def test_the_order_is_that_of_the_methods() -> None:
     found = [record["method"] for record in ACTIVE.records(rows)]
     assert found == [f"{m}-{way}" for m in METHODS for way in "AR"]
     assert all(record["gap_errors"] is None for record in ACTIVE.records(rows))
+
+
+def test_both_priors_of_hmc_stand_beside_the_papers_one() -> None:
+    names = ("HMC-A", "HMC weak-A", "EP-A")
+    records = ACTIVE.records(made_rows("yacht", {name: [3.0, 3.5] for name in names}))
+    assert [r["method"] for r in records] == list(names)
+    assert [r["rmse_paper"][:5] for r in records] == ["3.211", "3.211", "15.44"]
 
 
 def test_the_notes_say_what_differs_and_what_was_run() -> None:

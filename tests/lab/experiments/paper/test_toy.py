@@ -36,7 +36,7 @@ def toy_row(method: str, mean: float, std: float) -> Row:
     x = np.linspace(-6.0, 6.0, 241)
     row = {**made_row(job, 1.0, -1.0, 1.0), "x": x.tolist(), "x_data": [0.0], "y_data": [0.0]}
     row |= {"mean": np.full(241, mean).tolist(), "std": np.full(241, std).tolist()}
-    return {**row, "r_hat": 1.01, "n_divergent": 2} if method == "HMC" else row
+    return {**row, "r_hat": 1.01, "n_divergent": 2} if method.startswith("HMC") else row
 
 
 def test_the_toy_measures_the_distance_from_hmc() -> None:
@@ -48,6 +48,19 @@ def test_the_toy_measures_the_distance_from_hmc() -> None:
     notes = EXPERIMENTS["toy"].notes(records)
     assert "HMC: R-hat at most 1.010, 2 divergent draws" in notes
     assert "PBP's standard deviations are nearer to HMC's than VI's are: 1.5 against 5" in notes
+    assert "PBP's means are further from HMC's than VI's are: 3 against 2" in notes
+
+
+def test_the_toy_measures_the_distance_from_both_priors_of_the_noise() -> None:
+    rows = [toy_row(*r) for r in (("VI", 3.0, 9.0), ("HMC", 1.0, 4.0), ("HMC weak", -2.0, 5.0))]
+    records = EXPERIMENTS["toy"].records([*rows, toy_row("PBP", -2.0, 5.5)])
+    assert [r["method"] for r in records] == ["PBP", "VI", "HMC", "HMC weak"]
+    assert [r["std_from_truth"] for r in records] == [1.5, 5.0, None, 1.0]
+    assert [r["std_from_weak"] for r in records] == [0.5, 4.0, 1.0, None]
+    assert [r["mean_from_weak"] for r in records] == [0.0, 5.0, 3.0, None]
+    notes = EXPERIMENTS["toy"].notes(records)
+    assert "HMC weak: R-hat at most 1.010, 2 divergent draws" in notes
+    assert "PBP's means are nearer to HMC weak's than VI's are: 0 against 5" in notes
     assert "PBP's means are further from HMC's than VI's are: 3 against 2" in notes
 
 
