@@ -29,8 +29,8 @@ def bytes_of(limit: int | float | str | None) -> int:
 
     Examples
     --------
-    >>> bytes_of("2GB"), bytes_of("1.5 GiB"), bytes_of("800m"), bytes_of(5e8)
-    (2000000000, 1610612736, 800000000, 500000000)
+    >>> bytes_of("2GB"), bytes_of("1.5 GiB"), bytes_of("800m"), bytes_of(9e8)
+    (2000000000, 1610612736, 800000000, 900000000)
     """
     if limit is None:
         return max(LEAST, memory_of_machine() // 2)
