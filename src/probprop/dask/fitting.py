@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from distributed import Client
-from numpy.random import RandomState
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from probprop.dask.clients import client_or_local, on_cluster
 from probprop.dask.cross_validated import check_cross_validated, fit_cross_validated
 from probprop.dask.preparing import Estimator, Network, Prepared, prepare
 from probprop.dask.shards import ready
 from probprop.dask.sources import source_of
-from probprop.estimators.base import Callback, plan_of, publish
-from probprop.estimators.checkpoints import generator_of, settings_of
+from probprop.estimators.base import Callback, plan_of
+from probprop.estimators.checkpoints import settings_of
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, new_members
-from probprop.estimators.progress import progress_bar
-from probprop.estimators.validation import check_int, check_parameters
-from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin
-from probprop.inference.history import check_learned, warn_of_counts
-from probprop.inference.inputs import Inputs
-from probprop.inference.posterior import Epoch
-from probprop.inference.rounds.loop import Setting, first_state, rounds
+from probprop.estimators.stepwise import train_by_steps
+from probprop.estimators.validation import check_int, check_layer_sizes, check_parameters
+from probprop.inference.checkpoint import CheckpointFile, Origin
+from probprop.inference.history import warn_of_counts
+from probprop.inference.plan import Plan
+from probprop.inference.rounds.loop import Setting, State, Step, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
 from probprop.inference.standardize import check_target_scale
-from probprop.inference.training import Fitted
 from probprop.table.counting import Counting
 from probprop.table.model import TableModel
 from probprop.table.names import target_names
@@ -190,50 +184,25 @@ def _train_network(
     callback: Callback | None,
 ) -> None:
     """Make the rounds of one network and publish what they reached."""
-    likelihood = prepared.likelihood
-    plan = plan_of(model, likelihood)
-    standardizer = prepared.standardizer(standardize=plan.standardize)
+    likelihood, client = prepared.likelihood, prepared.client
+    standardizer = prepared.standardizer(standardize=plan_of(model, likelihood).standardize)
     if likelihood.standardises_target:
         check_target_scale(standardizer.y_scale)
-    random_state: RandomState = check_random_state(model.random_state)
-    none = Inputs(np.zeros((0, prepared.n_features)))
-    once = model.n_epochs == 1
-    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
-    state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     sizes = tuple(summary.n for summary in prepared.summaries)
     if n_rounds is None:
-        n_rounds = usual_rounds(len(sizes), len(begun.posterior.layer_sizes) - 2)
+        n_rounds = usual_rounds(len(sizes), len(check_layer_sizes(model.hidden_layer_sizes)))
     file = None
     if checkpoint is not None:
         settings = settings_of(model) | {"n_shards": str(len(sizes)), "rounds": str(n_rounds)}
         file = CheckpointFile(checkpoint, Origin(prepared.digest, settings))
-        if (found := file.read()) is not None:
-            state, history, log_evidence = found.state, found.history, found.log_evidence
-            random_state = generator_of(found)
-    seed = int(deepcopy(random_state).randint(2**31 - 1))
-    setting = Setting(plan, standardizer, Schedule(sizes, n_rounds, seed), model.n_epochs)
-    client = prepared.client
-    shards = [
-        client.submit(ready, rows, plan, standardizer, seed, k, pure=False)
-        for k, rows in enumerate(prepared.loaded)
-    ]
-    callbacks = [] if callback is None else [callback]
-    if model.verbose:
-        callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
-    generator: Any = random_state.get_state(legacy=False)
-    try:
-        for state, made in rounds(setting, state, on_cluster(client, shards)):  # noqa: B020
-            if made is not None:
-                history.append(made)
-                log_evidence += made.sum_log_Z if made.n_iter == 1 else 0.0
-            if file is not None:
-                file.offer(Checkpoint(state, list(history), log_evidence, generator))
-            if made is not None and any([c(made) for c in callbacks]):  # every one is called
-                break
-    finally:
-        if file is not None:
-            file.flush()
-    check_learned(history)
-    model.likelihood_ = likelihood  # type: ignore[assignment]
-    n = sum(sizes)
-    publish(model, Fitted(state.posterior, standardizer, history[-1], log_evidence, n), history)
+
+    def steps(plan: Plan, state: State, seed: int) -> Iterator[Step]:
+        shards = [
+            client.submit(ready, rows, plan, standardizer, seed, k, pure=False)
+            for k, rows in enumerate(prepared.loaded)
+        ]
+        setting = Setting(plan, standardizer, Schedule(sizes, n_rounds, seed), model.n_epochs)
+        begun = state if state.velocity else first_state(state.posterior)
+        yield from rounds(setting, begun, on_cluster(client, shards))
+
+    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback)
