@@ -1,7 +1,7 @@
 """Which rows to measure so that the whole pool is known better: the default strategy.
 
 A Gaussian process stands in for the model. Two rows are alike where their features are, and where
-the model predicts the same for both:
+the model predicts the same for both::
 
     k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2).
 
