@@ -12,8 +12,8 @@ import pytest
 from block_rows import Blocks, cut, made, network, same
 from probprop import blocks
 from probprop._types import Array
-from probprop.blocks.limits import LEAST, bytes_of
-from probprop.blocks.scratch import Shape, scratch
+from probprop.blocks.limits import LEAST, RESERVED, bytes_of
+from probprop.blocks.scratch import Shape, check_parts_fit, scratch, shape_of
 
 
 def generator() -> Iterator[tuple[Array, Array]]:
@@ -114,3 +114,11 @@ def test_a_full_disk_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) ->
         scratch(Shape(2**50, 100, 4), 0, 0),
     ):
         pass
+
+
+def test_a_limit_that_one_part_of_an_epoch_would_break_is_refused() -> None:
+    budget = LEAST - RESERVED
+    check_parts_fit(shape_of(10**8, 20), budget)  # 16 GB, in piles of 4 MB
+    with pytest.raises(ValueError, match=r"too small for 10,000,000,000 rows.*at least 6.75 GB"):
+        check_parts_fit(shape_of(10**10, 20), budget)
+    check_parts_fit(shape_of(10**10, 20), bytes_of("6.8GB") - RESERVED)

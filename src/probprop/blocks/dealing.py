@@ -13,7 +13,7 @@ from numpy.random import default_rng
 
 from probprop._types import Array, FloatArray
 from probprop.blocks.limits import RESERVED
-from probprop.blocks.scratch import Scratch, scratch, shape_of
+from probprop.blocks.scratch import Scratch, check_parts_fit, scratch, shape_of
 from probprop.blocks.source import Block, Looked, Source
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs
@@ -178,6 +178,7 @@ def dealt(
         kept = [test.leave(block) for block in blocks if len(block.X)]
         yield Deal(_together(kept), likelihood, test.rows)
         return
+    check_parts_fit(shape, budget)
     with scratch(shape, seed, budget) as file:
         y_like = np.zeros(0)
         for block in _same(source, looked):

@@ -24,12 +24,13 @@ import numpy as np
 from numpy.random import default_rng
 
 from probprop._types import Array, FloatArray
-from probprop.blocks.limits import in_words
+from probprop.blocks.limits import RESERVED, in_words
 
 PILE_BYTES = 4 << 20
 """What a pile should hold: a few are in memory at a time."""
 _MOST_PILES = 4096  # more would be written, and read again, in scraps
 _PILES_AT_A_TIME = 4
+_COPIES_OF_PART = 4  # its piles, these together, shuffled, and standardised
 _LEAST_WAITING, _MOST_WAITING = 1 << 20, 64 << 20  # bytes of rows that are written together
 _CELL = 8  # bytes
 
@@ -183,6 +184,16 @@ def scratch(shape: Shape, seed: int, budget: int) -> Iterator[Scratch]:
         raise _no_room(shape, folder, free)
     with tempfile.TemporaryFile(dir=folder, prefix="probprop-", buffering=0) as file:
         yield Scratch(file, shape, seed, budget)
+
+
+def check_parts_fit(shape: Shape, budget: int) -> None:
+    """Refuse a limit that one part of an epoch would break: above 16 GB of rows piles grow."""
+    needed = _COPIES_OF_PART * _PILES_AT_A_TIME * shape.n_bytes // shape.n_piles
+    if needed > budget:
+        raise ValueError(
+            f"the memory limit is too small for {shape.n:,} rows, {in_words(shape.n_bytes)}: give "
+            f"at least {in_words(RESERVED + needed)}."
+        )
 
 
 def scratch_folder() -> str:
