@@ -20,7 +20,6 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from probprop._types import FloatArray
-from probprop.dask.clients import Trainings, on_cluster
 from probprop.dask.folds import (
     Dealt,
     Drawn,
@@ -32,6 +31,7 @@ from probprop.dask.folds import (
     sample_sizes,
 )
 from probprop.dask.preparing import Prepared
+from probprop.dask.tasks import Trainings, itself, on_cluster
 from probprop.estimators.checkpoints import check_seed, settings_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
@@ -238,7 +238,7 @@ class Networks:
         self.n_rounds = n_rounds
         self._prepared, self._dealt = prepared, dealt
         client = prepared.client
-        view = client.submit(_itself, self.view, pure=False)
+        view = client.submit(itself, self.view, pure=False)
         measured = client.gather(
             [
                 client.submit(measure_folds, rows, dealt, k, view, pure=False)
@@ -390,8 +390,3 @@ def _to_check(
             file.flush()
     check_learned(now.history)
     return now
-
-
-def _itself(view: View) -> View:
-    """Return it: a task, which can be made again where a worker dies."""
-    return view

@@ -10,11 +10,12 @@ import numpy as np
 from distributed import Client
 from sklearn.base import clone
 
-from probprop.dask.clients import client_or_local, on_cluster
+from probprop.dask.clients import client_or_local
 from probprop.dask.cross_validated import check_cross_validated, fit_cross_validated
 from probprop.dask.preparing import Estimator, Network, Prepared, prepare
 from probprop.dask.shards import ready
 from probprop.dask.sources import source_of
+from probprop.dask.tasks import on_cluster
 from probprop.estimators.base import Callback, plan_of
 from probprop.estimators.checkpoints import settings_of
 from probprop.estimators.cv.classifier import PBPClassifierCV

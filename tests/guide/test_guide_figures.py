@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import error_bars, inputs, labels, paired, streams, targets
+from benchmarks import paired
+from benchmarks.guide import error_bars, inputs, labels, streams, targets
+from benchmarks.guide.pages import rows_of
 
 from probprop import PBPRegressor, metrics
 
@@ -171,7 +173,7 @@ def test_where_vi_starts_is_fixed_or_searched(
 ) -> None:
     pytest.importorskip("jax", reason="needs the extra 'baselines'")
     pytest.importorskip("bayes_opt", reason="needs the extra 'baselines'")
-    from benchmarks import vi_starts
+    from benchmarks.guide import vi_starts
 
     monkeypatch.setattr(vi_starts, "load_split", made_split)
     monkeypatch.setattr(vi_starts, "SPLITS", {"yacht": 1})
@@ -203,3 +205,21 @@ def test_error_bars_write_their_pages(
     assert found["growing"]["quietest"] > found["growing"]["loudest"]
     assert found["gap"]["in the gap"] < found["gap"]["outside"]
     assert found["seeds"]["40"]["std_model"] > found["seeds"]["400"]["std_model"]
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def measure(split: int) -> dict[str, float]:
+        calls.append(split)
+        return {"rmse": 0.5 * split}
+
+    path, cases = tmp_path / "rows.jsonl", [{"split": k} for k in range(3)]
+    assert rows_of(path, cases[:2], measure) == [
+        {"split": 0, "rmse": 0.0},
+        {"split": 1, "rmse": 0.5},
+    ]
+    path.write_text(path.read_text()[:-4])  # half a row, as a kill leaves it
+    assert [row["rmse"] for row in rows_of(path, cases, measure)] == [0.0, 0.5, 1.0]
+    assert calls == [0, 1, 1, 2]
+    assert len(path.read_text().splitlines()) == 3

@@ -6,17 +6,14 @@ fits have the same parameters and seeds; energy's splits are the first fixed one
 
 from __future__ import annotations
 
-import argparse
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from benchmarks.clock import say, timed
-from benchmarks.machine import machine
+from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, metrics
@@ -34,9 +31,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 TARGETS = ("heating", "cooling")
 
 _N_ROWS, _NOISE_STD = 1_000, 0.3  # of the made targets: to fit, and as many to test
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
-
-Figures = dict[str, Any]
 
 
 class Data(NamedTuple):
@@ -84,9 +78,8 @@ def judge(data: Data, seed: int, together: bool, **params: Any) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.targets", description=__doc__)
+    parser = parser_of("targets", __doc__)
     parser.add_argument("--repetitions", type=int, default=N_REPETITIONS)
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     repetitions = range(arguments.repetitions)
     found: dict[str, dict[str, list[Figures]]] = {}
@@ -104,11 +97,8 @@ def main() -> None:
             judge(strangers(k), k, True, hidden_layer_sizes=(100,)) for k in repetitions
         ],
     }
-    written = {"machine": machine(), "energy": found, "made": made}
-    (arguments.results / "targets.json").write_text(json.dumps(written, indent=1) + "\n")
-    text = page(written)
-    (arguments.results / "targets.md").write_text(text)
-    print(text)
+    written = {"energy": found, "made": made}
+    write(arguments.results, "targets", written, {"targets": page(written)})
 
 
 def page(written: Figures) -> str:

@@ -1,4 +1,4 @@
-"""Streams of Friedman's function: ``python -m benchmarks.streams`` writes their three tables.
+"""Streams of Friedman's function: ``python -m benchmarks.guide.streams`` writes their three tables.
 
 ``docs/results/streams_passes.md`` has streams beside fits, ``streams_first.md`` what the first
 batch does, and ``streams_order.md`` what the order of the rows does.
@@ -6,11 +6,8 @@ batch does, and ``streams_order.md`` what the order of the rows does.
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,7 +15,7 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 
 from benchmarks.clock import say
-from benchmarks.machine import machine
+from benchmarks.guide.pages import parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressor, metrics
@@ -26,7 +23,6 @@ from probprop._types import Array, FloatArray
 
 N_SEEDS = 5
 _N_TRAIN, _N_TEST = 10_000, 2_000
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 
 Figures = dict[str, float]
 
@@ -147,9 +143,8 @@ def judge(case: Case, seed: int) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
+    parser = parser_of("streams", __doc__)
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     found: dict[str, dict[str, list[Figures]]] = {}
     known: dict[int, list[Figures]] = {}  # what two tables share is run once
@@ -162,11 +157,8 @@ def main() -> None:
                 if id(case) not in known:
                     known[id(case)] = [judge(case, seed) for seed in range(arguments.seeds)]
                 found[name][title] = known[id(case)]
-    written = {"machine": machine(), "tables": found}
-    (arguments.results / "streams.json").write_text(json.dumps(written, indent=1) + "\n")
-    for name, text in pages(found).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    written = {"tables": found}
+    write(arguments.results, "streams", written, pages(found))
 
 
 def pages(found: dict[str, dict[str, list[Figures]]]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where VI starts: ``python -m benchmarks.vi_starts`` writes ``docs/results/vi_starts.md``.
+"""Where VI starts: ``python -m benchmarks.guide.vi_starts`` writes ``docs/results/vi_starts.md``.
 
 The initial standard deviation of VI's weights, fixed, while the search finds the learning rate and
 the momentum, as in the paper; and found by the search, as in the experiments. A few splits.
@@ -6,15 +6,10 @@ the momentum, as in the paper; and found by the search, as in the experiments. A
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from benchmarks.clock import say
-from benchmarks.machine import machine
+from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import metrics
@@ -26,26 +21,19 @@ from probprop_lab.experiments.paper import printed
 SPLITS = {"yacht": 4, "energy": 2}
 STARTS = (0.1, 0.2, 0.5, None)  # None: found by the search
 _N_ITER = 30
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
-
-Figures = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.vi_starts", description=__doc__)
+    parser = parser_of("vi_starts", __doc__)
     parser.add_argument("--evaluations", type=int, default=_N_ITER, help="of each search")
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     rows = []
     for name, n_splits in SPLITS.items():
         for start in STARTS:
             say(f"{name}, {start or 'searched'}")
             rows += [judge(name, k, start, arguments.evaluations) for k in range(n_splits)]
-    written = {"machine": machine(), "rows": rows}
-    (arguments.results / "vi_starts.json").write_text(json.dumps(written, indent=1) + "\n")
-    text = page(rows)
-    (arguments.results / "vi_starts.md").write_text(text)
-    print(text)
+    written = {"rows": rows}
+    write(arguments.results, "vi_starts", written, {"vi_starts": page(rows)})
 
 
 def judge(name: str, split: int, start: float | None, n_iter: int) -> Figures:

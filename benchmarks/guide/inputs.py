@@ -1,16 +1,13 @@
 """Uncertain inputs: how wide predictions become, what imputing gains, what it costs.
 
-``python -m benchmarks.inputs`` writes the three tables of ``docs/results/inputs*.md``. It uses five
-benchmark sets; those whose files are not at hand are left out.
+``python -m benchmarks.guide.inputs`` writes the three tables of ``docs/results/inputs*.md``.
+It uses five benchmark sets; those whose files are not at hand are left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +16,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 
 from benchmarks.clock import median, say, seconds_per_call, timed
-from benchmarks.machine import machine
+from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, metrics
@@ -33,24 +30,20 @@ SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
 SHARE = 0.3  # of the entries of X that are deleted
 WIDTHS = (0.3, 1.0)  # standard deviations of the inputs, in those of the features
 
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 _N_DRAWS = 1_000  # of the inputs, beside which a width is set
 _N_ROWS = 50  # test rows whose width is measured
 _N_IMPUTERS = 10
 _FROM_OTHERS = [1, 3, 4]  # surface, roof and height of energy: they follow from its shape
 _N_PAIRS = 9  # of timings
 
-Figures = dict[str, Any]
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.inputs", description=__doc__)
+    parser = parser_of("inputs", __doc__)
     parser.add_argument("--splits", type=int, default=20, help="of energy")
     parser.add_argument("--few", type=int, default=8, help="splits of the other comparison")
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     sets = [name for name in SETS if datasets.where(name) is not None]
-    figures: Figures = {"machine": machine()}
+    figures: Figures = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of few rounds of the imputer
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
@@ -68,10 +61,7 @@ def main() -> None:
         if "concrete" in sets:
             say("cost")
             figures["cost"] = {str(hidden): cost(hidden) for hidden in ((50,), (50, 50))}
-    (arguments.results / "inputs.json").write_text(json.dumps(figures, indent=1) + "\n")
-    for name, text in pages(figures).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write(arguments.results, "inputs", figures, pages(figures))
 
 
 # ---- How wide

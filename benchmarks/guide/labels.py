@@ -1,4 +1,4 @@
-"""Classes and labels of scikit-learn's sets: ``python -m benchmarks.labels`` writes two tables.
+"""Classes and labels of scikit-learn's sets: ``python -m benchmarks.guide.labels``.
 
 ``docs/results/labels_folds.md`` has the log-loss of `PBPClassifier` beside other classifiers, and
 what it says of several noisy labels and of pictures of noise; ``labels_weights.md`` what weights of
@@ -7,10 +7,7 @@ rows do.
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.clock import say
-from benchmarks.machine import machine
+from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPClassifier, PBPEnsemble
@@ -51,16 +48,12 @@ DEFAULT, UNBOUNDED, OTHER = "`PBPClassifier()`", "`memory=None`", "`MLPClassifie
 
 _N_FOLDS, _N_SEEDS = 10, 20
 _N_LABELLED = 90  # rows with weights
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
-
-Figures = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.labels", description=__doc__)
+    parser = parser_of("labels", __doc__)
     parser.add_argument("--folds", type=int, default=_N_FOLDS)
     parser.add_argument("--seeds", type=int, default=_N_SEEDS)
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of the others with their defaults
@@ -75,7 +68,6 @@ def main() -> None:
         say("several labels, noise, weights")
         seeds = range(arguments.seeds)
         written = {
-            "machine": machine(),
             "folds": folds,
             "labels": several_labels(),
             "noise": pictures_of_noise(),
@@ -84,10 +76,7 @@ def main() -> None:
                 for name, read in WEIGHTED.items()
             },
         }
-    (arguments.results / "labels.json").write_text(json.dumps(written, indent=1) + "\n")
-    for name, text in pages(written).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write(arguments.results, "labels", written, pages(written))
 
 
 def judge(model: Any, X: Array, y: Array, n_folds: int) -> Figures:

@@ -1,4 +1,4 @@
-"""What error bars know and what they don't: ``python -m benchmarks.error_bars`` writes two tables.
+"""What error bars know and what they don't: ``python -m benchmarks.guide.error_bars``.
 
 ``docs/results/error_bars_toy.md`` has the two parts of the standard deviation on the toy problem,
 ``error_bars_blind.md`` cases in which they say too little.
@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_diabetes
 
 from benchmarks.clock import say
-from benchmarks.machine import machine
+from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.markdown import table
 from probprop import PBPRegressor, metrics
 from probprop._types import FloatArray
@@ -25,21 +22,16 @@ from probprop.toy import toy_cubic
 WHERE = {0.0: "amid the data", 4.0: "just outside", 6.0: "far outside"}
 _TOY_SEED = 3  # as in the picture of the page, docs/toy_band.py
 _N_ROWS = 2_000
-_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
-
-Figures = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.error_bars", description=__doc__)
+    parser = parser_of("error_bars", __doc__)
     parser.add_argument("--seeds", type=int, default=20, help="of the fits of diabetes")
-    parser.add_argument("--results", type=Path, default=_FOLDER)
     arguments = parser.parse_args()
     say("made data and diabetes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         written = {
-            "machine": machine(),
             "toy": toy(),
             "tails": tails(),
             "outliers": outliers(),
@@ -47,10 +39,7 @@ def main() -> None:
             "gap": gap(),
             "seeds": {str(n): seeds(n, arguments.seeds) for n in (40, 400)},
         }
-    (arguments.results / "error_bars.json").write_text(json.dumps(written, indent=1) + "\n")
-    for name, text in pages(written).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write(arguments.results, "error_bars", written, pages(written))
 
 
 def toy() -> list[Figures]:

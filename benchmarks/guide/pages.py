@@ -1,0 +1,68 @@
+"""Where the figures of the guide are kept: what was measured, and the tables made of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clock import say
+from benchmarks.machine import machine
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
+
+Figures = dict[str, Any]
+
+
+def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the arguments of a module of figures, with `--results`."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.guide.{name}", description=description
+    )
+    parser.add_argument("--results", type=Path, default=FOLDER, help="the folder to write to")
+    return parser
+
+
+def write(folder: Path, name: str, figures: Mapping[str, Any], pages: Mapping[str, str]) -> None:
+    """Write figures as NAME.json with the machine that made them; write and print the pages."""
+    written = {"machine": machine(), **figures}
+    (folder / f"{name}.json").write_text(json.dumps(written, indent=1) + "\n")
+    for page, text in pages.items():
+        (folder / f"{page}.md").write_text(text)
+        print(text)
+
+
+def rows_of(
+    path: Path, cases: Iterable[Mapping[str, Any]], measure: Callable[..., Mapping[str, Any]]
+) -> list[Figures]:
+    """Return a row per case: the case, and what was measured in it.
+
+    Each is kept in the file (JSON Lines) at once, and one that is there is not measured again,
+    so a long measurement may be stopped and goes on. Delete the file to begin anew.
+
+    Parameters
+    ----------
+    path : Path
+    cases : iterable of mappings
+        The keyword arguments of `measure`, values that JSON can hold.
+    measure : callable
+        Returns a mapping without the names of its arguments.
+    """
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith("\n")]  # a kill may leave half a line
+    if len(whole) < len(lines):
+        path.write_text("".join(whole))
+    kept = [json.loads(line) for line in whole]
+    rows = []
+    with path.open("a") as file:
+        for case in cases:
+            known = [row for row in kept if case.items() <= row.items()]
+            if not known:
+                say(", ".join(f"{name} {value}" for name, value in case.items()))
+                known = [{**case, **measure(**case)}]
+                file.write(json.dumps(known[0]) + "\n")
+                file.flush()
+            rows.append(known[0])
+    return rows
