@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, SplineTransformer
 
 from benchmarks.clock import timed
 from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
-from benchmarks.markdown import table
+from benchmarks.markdown import best_bold, table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressor, PiecewiseLinearEncoder, metrics
 from probprop._types import Array
@@ -157,9 +157,9 @@ def _sets_page(rows: list[Figures]) -> str:
         lines.append(
             [
                 f"{dataset} ({len(times)})",
-                *_best([mean(values, 2) for values in log_p.values()], max),
+                *best_bold([mean(values, 2) for values in log_p.values()], max),
                 difference(log_p["ramps"], log_p["columns"], 2),
-                *_best(errors, min),
+                *best_bold(errors, min),
                 f"{inputs[0]} → {inputs[1]}",
                 f"{np.median(times):.1f}",
             ]
@@ -173,12 +173,6 @@ def _sets_page(rows: list[Figures]) -> str:
         "processor time: ramps ÷ columns",
     ]
     return table(header, lines) + "\n"
-
-
-def _best(cells: list[str], choose: Any) -> list[str]:
-    """Set the best in bold, as they are printed."""
-    best = choose(float(cell.replace("−", "-")) for cell in cells)
-    return [f"**{c}**" if float(c.replace("−", "-")) == best else c for c in cells]
 
 
 def _memory_page(rows: list[Figures]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.guide import encodings
+from benchmarks.markdown import best_bold
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 
@@ -78,5 +79,5 @@ def test_encodings_write_their_pages(
 
 
 def test_the_best_is_bold_as_it_is_printed() -> None:
-    assert encodings._best(["−1.63", "−1.59", "−1.59"], max) == ["−1.63", "**−1.59**", "**−1.59**"]
-    assert encodings._best(["0.0060", "0.0010"], min) == ["0.0060", "**0.0010**"]
+    assert best_bold(["−1.63", "−1.59", "−1.59"], max) == ["−1.63", "**−1.59**", "**−1.59**"]
+    assert best_bold(["0.0060", "0.0010"], min) == ["0.0060", "**0.0010**"]
