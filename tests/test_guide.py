@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probprop import PBPRegressor, load
+from probprop import Candidate, PBPRegressor, PBPRegressorCV, load
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide"
 
@@ -157,3 +157,27 @@ def test_selection(capsys: pytest.CaptureFixture[str]) -> None:
         found, expected = ([float(x) for x in number.findall(text)] for text in (line, said))
         assert_allclose(found, expected, atol=0.5)
     assert len(printed) == 5
+
+
+def test_saving(tmp_path: Path) -> None:
+    """Files are as large as the page says, on rows that decide nothing about that."""
+    page = " ".join((GUIDE / "saving.md").read_text(encoding="utf-8").split())
+    (kilobytes,) = re.findall(r"50 hidden units on 10 features takes about (\d+) kB", page)
+    (megabytes,) = re.findall(
+        r"32 ramps on each of 13 features, ten networks take about (\d+) MB", page
+    )
+    X = np.random.default_rng(0).standard_normal((200, 13))
+    y = X[:, 0] + X[:, 1] ** 2
+    at = tmp_path / "one.ckpt"
+    sizes: list[int] = []
+    PBPRegressor(random_state=0).fit(
+        X[:, :10], y, checkpoint=at, callback=lambda _: bool(sizes.append(at.stat().st_size))
+    ).save(tmp_path / "one.pbp")
+    one = (tmp_path / "one.pbp").stat().st_size
+    assert one == pytest.approx(1e3 * float(kilobytes), rel=0.05)
+    assert max(sizes) == pytest.approx(one, rel=0.2)
+    ten = PBPRegressorCV(candidates=[Candidate(32, (50, 50), 10.0)], budget="fast", random_state=0)
+    ten.fit(X, y).save(tmp_path / "ten.pbp")
+    assert len(ten.estimators_) == 10
+    size = (tmp_path / "ten.pbp").stat().st_size
+    assert size == pytest.approx(1e6 * float(megabytes), rel=0.1)
