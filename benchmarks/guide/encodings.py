@@ -144,35 +144,37 @@ def _values(rows: list[Figures], what: str, **case: Any) -> list[float]:
 
 
 def _sets_page(rows: list[Figures]) -> str:
-    lines = []
+    """Return a table of log-likelihoods, and one of errors and of what the ramps cost."""
+    likely, errors = [], []
     for dataset in SPLITS:
         of = {
             encoding: partial(_values, rows, dataset=dataset, encoding=encoding, memory=None)
             for encoding in ENCODINGS
         }
         log_p = {encoding: find("log_likelihood") for encoding, find in of.items()}
-        errors = [mean(find("rmse"), _SMALL.get(dataset, 2)) for find in of.values()]
-        inputs = [int(np.median(of[encoding]("inputs"))) for encoding in ("columns", "ramps")]
-        times = np.divide(of["ramps"]("seconds"), of["columns"]("seconds"))
-        lines.append(
+        likely.append(
             [
-                f"{dataset} ({len(times)})",
+                f"{dataset} ({len(log_p['ramps'])})",
                 *best_bold([mean(values, 2) for values in log_p.values()], max),
                 difference(log_p["ramps"], log_p["columns"], 2),
-                *best_bold(errors, min),
+            ]
+        )
+        rmse = [mean(find("rmse"), _SMALL.get(dataset, 2)) for find in of.values()]
+        inputs = [int(np.median(of[encoding]("inputs"))) for encoding in ("columns", "ramps")]
+        times = np.divide(of["ramps"]("seconds"), of["columns"]("seconds"))
+        errors.append(
+            [
+                dataset,
+                *best_bold(rmse, min),
                 f"{inputs[0]} → {inputs[1]}",
                 f"{np.median(times):.1f}",
             ]
         )
-    header = [
-        "set (splits)",
-        *(f"log-likelihood: {encoding}" for encoding in ENCODINGS),
-        "ramps − columns",
-        *(f"RMSE: {encoding}" for encoding in ENCODINGS),
-        "inputs",
-        "processor time: ramps ÷ columns",
+    tables = [
+        table(["log-likelihood (splits)", *ENCODINGS, "ramps − columns"], likely),
+        table(["RMSE", *ENCODINGS, "inputs", "processor time: ramps ÷ columns"], errors),
     ]
-    return table(header, lines) + "\n"
+    return "\n\n".join(tables) + "\n"
 
 
 def _memory_page(rows: list[Figures]) -> str:

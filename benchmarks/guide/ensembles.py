@@ -36,16 +36,10 @@ def gap() -> Figures:
     x = np.concatenate([rng.uniform(-4.0, -2.0, half), rng.uniform(2.0, 4.0, half)])
     y = np.sin(x) + 0.1 * rng.standard_normal(_N_ROWS)
     where = {"in the middle of the gap": [[0.0]], "2 beyond the last row": [[x.max() + 2.0]]}
-    models = {"one": PBPRegressor(), "five": PBPEnsemble(PBPRegressor(), n_members=5)}
-    fitted = {
-        name: model.set_params(random_state=0).fit(x[:, np.newaxis], y)
-        for name, model in models.items()
-    }
+    five = PBPEnsemble(PBPRegressor(), n_members=5, random_state=0).fit(x[:, np.newaxis], y)
+    models = {"one": five.estimators_[0], "five": five}
     return {
-        place: {
-            name: float(model.predict_distribution(at).std_model[0])
-            for name, model in fitted.items()
-        }
+        place: {n: float(m.predict_distribution(at).std_model[0]) for n, m in models.items()}
         for place, at in where.items()
     }
 

@@ -122,8 +122,8 @@ def _at(
     ]
 
 
-def _percent(values: Sequence[float], decimals: int = 1) -> str:
-    return f"{100.0 * np.mean(values):.{decimals}f} %"
+def _percent(values: Sequence[float]) -> str:
+    return f"{100.0 * np.mean(values):.1f} %"
 
 
 def _epochs_of(rows: Sequence[Figures], dataset: str, decimals: int) -> str:
@@ -153,7 +153,9 @@ def _epochs(rows: Sequence[Figures]) -> str:
     columns = []
     for dataset in SETS:
         scores = [mean(_at(rows, dataset, None, n, "log_likelihood"), 2) for n in _SHOWN]
-        held = [_percent(_at(rows, dataset, None, n, "coverage_95"), 0) for n in _SHOWN]
+        held = [
+            f"{100.0 * np.mean(_at(rows, dataset, None, n, 'coverage_95')):.0f}" for n in _SHOWN
+        ]
         columns.append([f"{s} ({h})" for s, h in zip(best_bold(scores, max), held, strict=True)])
     first = [f"**{n}**" if n == 40 else str(n) for n in _SHOWN]
     lines = [list(line) for line in zip(first, *columns, strict=True)]
