@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of
+from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import change, difference, verdict
 from probprop import PBPEnsemble, PBPRegressor
@@ -39,9 +39,7 @@ def main() -> None:
         for strategy in STRATEGIES
     ]
     rows = rows_of(arguments.results / "asks_further.jsonl", cases, measure)
-    text = page(rows)
-    (arguments.results / "asks_further.md").write_text(text)
-    print(text)
+    write_pages(arguments.results, {"asks_further": page(rows)})
 
 
 def measure(dataset: str, repetition: int, strategy: Any) -> Figures:

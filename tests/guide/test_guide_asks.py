@@ -18,7 +18,7 @@ from probprop_lab.experiments.beyond import acquisition, acquisition_sets
 Printed = pytest.CaptureFixture[str]
 
 
-def write_pages(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, *more: str) -> None:
+def run_module(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, *more: str) -> None:
     """Run a module as its command does, into a folder."""
     monkeypatch.setattr(sys, "argv", [module, *more, "--results", str(folder)])
     sys.modules[f"benchmarks.guide.{module}"].main()
@@ -48,7 +48,7 @@ def test_asks_write_their_pages(
     monkeypatch.setattr(asks, "SETS", ("diabetes",))
     monkeypatch.setattr(asks.datasets, "where", Path)
     monkeypatch.setattr(asks, "WARM", (asks.Added("diabetes", 20, 4, 2, 10, 20),))
-    write_pages(monkeypatch, tmp_path, "asks", "--repetitions", "2")
+    run_module(monkeypatch, tmp_path, "asks", "--repetitions", "2")
     printed = capsys.readouterr().out
     for name in ("asks_batches", "asks_warm"):
         assert (tmp_path / f"{name}.md").read_text() in printed
@@ -99,7 +99,7 @@ def test_asking_further_writes_its_page(
     monkeypatch.setattr(asks_further, "N_ASKS", 2)
     monkeypatch.setattr(acquisition, "N_MEMBERS", 2)
     monkeypatch.setattr(acquisition, "N_EPOCHS", 5)
-    write_pages(monkeypatch, tmp_path, "asks_further", "--repetitions", "2")
+    run_module(monkeypatch, tmp_path, "asks_further", "--repetitions", "2")
     assert (tmp_path / "asks_further.md").read_text() in capsys.readouterr().out
     kept = (tmp_path / "asks_further.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in kept]
@@ -130,8 +130,8 @@ def curves(method: str, rmse: float, n: int = 4) -> list[dict[str, object]]:
 
 def test_one_mean_beyond_all_bounds_does_not_decide() -> None:
     own = curves("random CV", 2.0) + curves("variance_reduction CV", 1.0)[:3]
-    page = asks_cv.page(own, curves("random", 3.0))
-    assert "| yacht | 3 | 3.01 | 2.01 | −49.8 ± 0.0 | 1.000 ± 0.000 |" in page
+    page = asks_cv.page(own, curves("random", 3.0) + curves("variance_reduction", 2.4))
+    assert "| yacht | 3 | 3.01 | −19.9 ± 0.0 | 2.01 | −49.8 ± 0.0 | 1.000 ± 0.000 |" in page
     assert "on 1 of 1 sets, worse on none. In 2 of 77 fits" in page
     assert "1 of 8 runs ended with an error" in page
 
@@ -159,7 +159,7 @@ def test_branin_writes_its_page(
     monkeypatch.setattr(branin, "EPOCHS", (10,))
     monkeypatch.setattr(branin, "N_CANDIDATES", 30)
     monkeypatch.setattr(branin, "N_EVALUATIONS", 12)
-    write_pages(monkeypatch, tmp_path, "branin", "--seeds", "2")
+    run_module(monkeypatch, tmp_path, "branin", "--seeds", "2")
     assert (tmp_path / "branin.md").read_text() in capsys.readouterr().out
     found = json.loads((tmp_path / "branin.json").read_text())
     for seed, (needed, least) in enumerate(
