@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.child import processor_seconds_of_children
-from benchmarks.clock import say
+from benchmarks.clock import median, say
 from benchmarks.guide.pages import Figures, parser_of, write
 from benchmarks.guide.targets import loads
 from benchmarks.markdown import table
@@ -155,26 +155,32 @@ def of_verdict(folder: Path) -> tuple[str, Figures]:
 
 
 def of_budgets(folder: Path) -> tuple[str, Figures]:
-    """Fit concrete with each budget, and tables of many columns."""
+    """Fit concrete with each budget, the quick one thrice."""
     concrete().to_csv(folder / "concrete.csv", index=False)
     found: Figures = {}
     for how in BUDGETS:
         say(how)
-        done = run(f"probprop fit concrete.csv --target strength {how} -o concrete.pbp", folder)
-        log_p = score("log-likelihood", done.text)
-        found[how] = {"seconds": done.seconds, "log_likelihood": log_p}
-    found["start"] = run("probprop info concrete.pbp", folder).seconds
+        line = f"probprop fit concrete.csv --target strength {how} -o concrete.pbp"
+        done = [run(line, folder) for _ in range(3 if how == "--fast" else 1)]
+        found[how] = {
+            "seconds": median([each.seconds for each in done]),
+            "log_likelihood": score("log-likelihood", done[0].text),
+        }
+    return budgets_page(found), found
+
+
+def budgets_page(found: Figures) -> str:
+    """Return a line per budget."""
     rows = [
         [f"`{how}`", f"{found[how]['seconds']:.2g}", mean([found[how]["log_likelihood"]], 2)]
         for how in BUDGETS
     ]
-    header = ["", "processor seconds", "log-likelihood"]
     words = (
         "The whole command on concrete, 1,030 rows and 8 features: both fits, and the scores on "
-        f"the 103 rows held out, of which the log-likelihoods are. {found['start']:.1f} of the "
-        "seconds go by before anything is fitted. Several cores take less time."
+        "the 103 rows held out, of which the log-likelihoods are. Fitting is a small part of "
+        "what `--fast` takes. Several cores take less time."
     )
-    return f"{table(header, rows)}\n\n{words}\n", found
+    return f"{table(['', 'processor seconds', 'log-likelihood'], rows)}\n\n{words}\n"
 
 
 def of_columns(folder: Path) -> tuple[str, Figures]:
