@@ -53,8 +53,8 @@ class Way(NamedTuple):
 WAYS = {
     "random": Way("random", 1),
     "`variance`, one row at a time": Way("variance", 1),
-    "the five highest, four times": Way("variance", 5, highest),
-    "`ask(X, 5)`, four times": Way("variance", 5),
+    "`variance`, the five highest, four times": Way("variance", 5, highest),
+    "`variance`, `ask(X, 5)`, four times": Way("variance", 5),
     "`variance_reduction`, one row at a time": Way("variance_reduction", 1),
     "`variance_reduction`, `ask(X, 5)`, four times": Way("variance_reduction", 5),
     "`variance_reduction`, `ask(X, 20)`, once": Way("variance_reduction", 20),

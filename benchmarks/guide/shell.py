@@ -31,6 +31,7 @@ from probprop_lab import datasets
 
 BUDGETS = ("--budget fast", "--budget good", "--budget best", "--fast")
 _N_MADE = 900  # prices to fit, and as many to judge
+_WIDTH = 95  # letters of a line of a verdict
 _N_COLUMNS = (1_000, 10_000)
 
 
@@ -148,10 +149,15 @@ def of_verdict(folder: Path) -> tuple[str, Figures]:
     for how in ("--fast", ""):
         run(f"probprop fit houses.csv --target price {how} -o houses.pbp", folder)
         found[how] = run("probprop evaluate houses.pbp sold.csv", folder).text.splitlines()[-1]
-    one, chosen = ("\n".join(textwrap.wrap(verdict, 118)) for verdict in found.values())
+    figures = {"fast": found["--fast"], "good": found[""]}
+    return verdict_page(figures), figures
+
+
+def verdict_page(found: Figures) -> str:
+    """Return both verdicts, in lines that fit a page."""
+    one, chosen = ("\n".join(textwrap.wrap(found[how], _WIDTH)) for how in ("fast", "good"))
     words = "Without `--fast`, `fit` finds that errors grow, and the verdict is"
-    page = f"```text\n{one}\n```\n\n{words}\n\n```text\n{chosen}\n```\n"
-    return page, {"fast": found["--fast"], "good": found[""]}
+    return f"```text\n{one}\n```\n\n{words}\n\n```text\n{chosen}\n```\n"
 
 
 def of_budgets(folder: Path) -> tuple[str, Figures]:
