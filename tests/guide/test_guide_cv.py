@@ -87,7 +87,7 @@ def test_networks_are_judged_on_rows_that_they_have_not_seen(
     assert first["n_epochs"][:2] == [20, 40]
     assert first["calibrated"] != second["calibrated"]
     best = max(first["calibrated"])
-    assert f"| protein | 200 | 4 | 5 | {best:.3f} |".replace("-", "−") in page
+    assert f"| protein | 1 | 4 | 5 | {best:.3f} |".replace("-", "−") in page
 
 
 def test_seconds_are_asked_for_and_taken(
@@ -126,6 +126,6 @@ def test_seconds_are_asked_for_and_taken(
     assert "| yacht | 2 | −20.000 |" in pages["gained"]
     assert "| 50 |" in pages["rows"]
     rows = [json.loads(line) for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
-    assert [row["n_train"] for row in rows] == [60, 200, 200, 50]
+    assert [row["n_train"] for row in rows] == [60, 50, 200, 200]
     assert all(row["seconds"] > 0.0 and row["ended"] for row in rows)
-    assert rows[3]["n_networks"] == 10
+    assert rows[1]["n_networks"] == 10
