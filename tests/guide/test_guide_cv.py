@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.guide import deeper, powers, seconds
+from benchmarks.guide import deeper, powers, seconds, seconds_fit
+from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
 
@@ -90,42 +91,38 @@ def test_networks_are_judged_on_rows_that_they_have_not_seen(
     assert f"| protein | 1 | 4 | 5 | {best:.3f} |".replace("-", "−") in page
 
 
-def test_seconds_are_asked_for_and_taken(
+def test_seconds_are_set_beside_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(seconds, "TAKEN", {"made 60": (0.5,)})
-    monkeypatch.setattr(seconds, "GAINED", {"yacht": 2})
-    monkeypatch.setattr(seconds, "MORE", 0.4)
-    monkeypatch.setattr(seconds, "SIZES", (50,))
-    monkeypatch.setattr(seconds, "_N_TEST", 30)
-    monkeypatch.setattr(seconds, "load_split", prices)
+    monkeypatch.setattr(seconds, "TAKEN", {"made 60": (0.5,), "yacht": (0.4,)})
+    monkeypatch.setattr(seconds, "SIZES", (60,))
+    monkeypatch.setattr(seconds, "measure", seconds_fit.fit)
+    monkeypatch.setattr(seconds_fit, "_N_TEST", 30)
+    monkeypatch.setattr(seconds_fit, "load_split", prices)
     monkeypatch.setattr(seconds.datasets, "where", Path)
-    good = [
-        {
-            "experiment": "auto",
-            "dataset": "yacht",
-            "split": split,
-            "method": "PBPRegressorCV",
-            "seed": split,
-            "hidden": [50],
-            "n_epochs": 40,
-            "log_likelihood": -20.0,
-            "seconds": 7.0,
-        }
-        for split in range(2)
-    ]
-    (tmp_path / "auto.jsonl").write_text("".join(json.dumps(row) + "\n" for row in good))
+    kept = [json.loads(line) for line in (FOLDER / "auto.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row) + "\n" for row in kept if row["dataset"] == "yacht")
+    (tmp_path / "auto.jsonl").write_text(text)
     monkeypatch.setattr(sys, "argv", ["seconds", "--results", str(tmp_path)])
     seconds.main()
     printed = capsys.readouterr().out
-    pages = {
-        name: (tmp_path / f"seconds_{name}.md").read_text() for name in ("taken", "gained", "rows")
-    }
-    assert all(page in printed for page in pages.values())
-    assert "| made | 60 | 0.5 |" in pages["taken"]
-    assert "| yacht | 2 | −20.000 |" in pages["gained"]
-    assert "| 50 |" in pages["rows"]
+    pages = [(tmp_path / f"seconds_{name}.md").read_text() for name in ("taken", "rows")]
+    assert all(page in printed for page in pages)
+    taken = [line.split(" | ")[:3] for line in pages[0].splitlines()[2:]]
+    assert taken == [
+        ["| made", "60", "0.5"],
+        ["| made", "60", '`"good"`'],
+        ["| yacht", "200", "0.4"],
+        ["| yacht", "277", '`"good"`'],
+    ]
+    assert '| 277 | `"good"` | 4.5 |  | 0.955 |' in pages[0]  # of split 0, in the repository
+    assert pages[1].splitlines()[2].startswith("| 60 |")
     rows = [json.loads(line) for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
-    assert [row["n_train"] for row in rows] == [60, 50, 200, 200]
     assert all(row["seconds"] > 0.0 and row["ended"] for row in rows)
-    assert rows[1]["n_networks"] == 10
+
+
+def test_a_fit_has_a_process_of_its_own() -> None:
+    found = seconds.measure("made 60", 0, 0.5)
+    assert found["n_train"] == 60
+    assert found["n_networks"] % 5 == 0
+    assert found["peak_above"] > 0
