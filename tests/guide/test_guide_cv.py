@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.guide import deeper, powers, seconds, seconds_fit
+from benchmarks.guide import powers, seconds, seconds_fit
 from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
@@ -73,22 +73,6 @@ def test_random_splits_have_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(np.union1d(y_fit, y_test)) == 442
     assert (X_fit[:, 0] == y_fit).all()
     assert (X_test[:, 0] == y_test).all()
-
-
-def test_networks_are_judged_on_rows_that_they_have_not_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(deeper, "load_split", prices)
-    monkeypatch.setattr(deeper, "SHAPES", {"protein": [(4, [5]), (4, [5, 5])]})
-    monkeypatch.setattr(sys, "argv", ["deeper", "--results", str(tmp_path)])
-    deeper.main()
-    page = (tmp_path / "deeper.md").read_text()
-    assert page in capsys.readouterr().out
-    first, second = map(json.loads, (tmp_path / "deeper.jsonl").read_text().splitlines())
-    assert first["n_epochs"][:2] == [20, 40]
-    assert first["calibrated"] != second["calibrated"]
-    best = max(first["calibrated"])
-    assert f"| protein | 1 | 4 | 5 | {best:.3f} |".replace("-", "−") in page
 
 
 def test_seconds_are_set_beside_the_default(
