@@ -11,6 +11,17 @@ def mean(values: Sequence[float], decimals: int) -> str:
     return _signed(float(np.mean(values)), decimals)
 
 
+def brief(values: Sequence[float]) -> str:
+    """Return the mean with four digits and no exponent.
+
+    Examples
+    --------
+    >>> brief([82_450.3]), brief([0.2, 0.3])
+    ('82,450', '0.25')
+    """
+    return f"{float(f'{np.mean(values):.4g}'):,g}"
+
+
 def difference(values: Sequence[float], others: Sequence[float], decimals: int) -> str:
     """Return the mean of values - others, pair by pair, ± its standard error."""
     gaps = np.subtract(values, others)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.guide.pages import FOLDER, Figures, parser_of, write_pages
 from benchmarks.markdown import table
-from benchmarks.paired import change, difference, verdict
+from benchmarks.paired import brief, change, difference, verdict
 from probprop_lab.experiments.beyond.acquisition import CV
 
 DEFAULT = "variance_reduction"
@@ -45,7 +45,7 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
     others : sequence of rows
         Of the ensemble, for the same repetitions at least.
     """
-    lines, signs = [], []
+    lines, signs, signs_of_ensemble = [], list[int](), list[int]()
     for name in dict.fromkeys(row["dataset"] for row in own):
         asked, at_random = (_by_split(own, name, f"{s}{CV}") for s in (DEFAULT, "random"))
         both = sorted(asked.keys() & at_random.keys())
@@ -58,13 +58,14 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
             _medians(runs, both, "log_likelihoods") for runs in (asked, at_random)
         )
         signs.append(verdict(errors, errors_at_random))
+        signs_of_ensemble.append(verdict(*ensemble))
         lines.append(
             [
                 name,
                 f"{len(both)}",
-                f"{np.mean(ensemble[1]):.4g}",
+                brief(ensemble[1]),
                 change(*ensemble),
-                f"{np.mean(errors_at_random):.4g}",
+                brief(errors_at_random),
                 change(errors, errors_at_random),
                 difference(log_p, log_p_at_random, 3) if np.isfinite(log_p).all() else "−∞",
             ]
@@ -73,7 +74,8 @@ def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:
     header += ["`PBPRegressorCV`: at random", f"`{DEFAULT}`", "log-likelihood"]
     words = (
         f"With `PBPRegressorCV` it is better than random rows by more than two standard errors on "
-        f"{signs.count(-1)} of {len(signs)} sets, worse on {signs.count(1) or 'none'}. "
+        f"{signs.count(-1)} of {len(signs)} sets, worse on {signs.count(1) or 'none'}; with the "
+        f"ensemble on {signs_of_ensemble.count(-1)} and {signs_of_ensemble.count(1) or 'none'}. "
         f"{_explosions(own)}"
     )
     return f"{table(header, lines)}\n\n{words}\n"

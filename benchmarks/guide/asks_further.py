@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
-from benchmarks.paired import change, difference, verdict
+from benchmarks.paired import brief, change, difference, verdict
 from probprop import PBPEnsemble, PBPRegressor
 from probprop.active import ActiveLearner
 from probprop_lab.experiments.beyond import acquisition, acquisition_sets
@@ -62,13 +62,12 @@ def page(rows: Sequence[Figures]) -> str:
         rmses, log_p = (_curves(rows, name, what) for what in ("rmses", "log_likelihoods"))
         errors = {strategy: _means(curves) for strategy, curves in rmses.items()}
         needed = acquisition.rows_needed(rmses[DEFAULT], rmses["random"], FIRST, BATCH)
-        at_random = np.mean(errors["random"])
         sign = verdict(errors[DEFAULT], errors["random"])
         better, worse = better + (sign < 0), worse + (sign > 0)
         lines.append(
             [
                 name,
-                f"{float(f'{at_random:.4g}'):,g}",
+                brief(errors["random"]),
                 *(change(errors[s], errors["random"]) for s in STRATEGIES[1:]),
                 difference(_means(log_p[DEFAULT]), _means(log_p["random"]), 3),
                 "" if needed is None else f"{needed:.0f}",

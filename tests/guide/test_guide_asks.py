@@ -132,7 +132,7 @@ def test_one_mean_beyond_all_bounds_does_not_decide() -> None:
     own = curves("random CV", 2.0) + curves("variance_reduction CV", 1.0)[:3]
     page = asks_cv.page(own, curves("random", 3.0) + curves("variance_reduction", 2.4))
     assert "| yacht | 3 | 3.01 | −19.9 ± 0.0 | 2.01 | −49.8 ± 0.0 | 1.000 ± 0.000 |" in page
-    assert "on 1 of 1 sets, worse on none. In 2 of 77 fits" in page
+    assert "on 1 of 1 sets, worse on none; with the ensemble on 1 and none. In 2 of 77 fits" in page
     assert "1 of 8 runs ended with an error" in page
 
 
