@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from benchmarks.child import run_fresh
-from benchmarks.guide.pages import FOLDER, Figures, parser_of, rows_of
+from benchmarks.guide.pages import FOLDER, Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 
 CASES: list[Figures] = [
@@ -46,13 +46,7 @@ def main() -> None:
     arguments = parser.parse_args()
     cases = [CASES[i] for i in arguments.case] if arguments.case else CASES
     rows = rows_of(arguments.results / "large_tables.jsonl", cases, measure)
-    write_page(arguments.results, [of_the_field(), *rows])
-
-
-def write_page(folder: Path, rows: list[Figures]) -> None:
-    text = page(rows)
-    (folder / "large_tables.md").write_text(text)
-    print(text)
+    write_pages(arguments.results, {"large_tables": page([of_the_field(), *rows])})
 
 
 def page(rows: list[Figures]) -> str:

@@ -146,7 +146,7 @@ class Terminal:
         A share may have an attribute `stage`, what is being done, which is then shown too.
         """
         with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
-            task = progress.add_task(text, total=1.0, stage="", begun=0.0, told=0.0)
+            task = progress.add_task(text, total=1.0, stage="preparing", begun=0.0, told=0.0)
 
             def reach(share: float) -> None:
                 [shown] = progress.tasks
