@@ -119,7 +119,8 @@ def searched(folder: Path) -> list[Figures]:
     fit, _ = commanded(f"fit --budget {BUDGET}", folder, budget)
     judge, found = commanded("evaluate", folder, "evaluate searched.pbp test.csv --json")
     size = (folder / "searched.pbp").stat().st_size
-    return [fit | {"note": f"{size / 1e6:,.1f} MB"}, judge | {"note": _told(json.loads(found))}]
+    judge |= {"what": "`probprop evaluate`, that model", "note": _told(json.loads(found))}
+    return [fit | {"note": f"a model of {size / 1e6:,.1f} MB"}, judge]
 
 
 def reproduced(folder: Path) -> list[Figures]:
