@@ -29,6 +29,11 @@ def write(folder: Path, name: str, figures: Mapping[str, Any], pages: Mapping[st
     """Write figures as NAME.json with the machine that made them; write and print the pages."""
     written = {"machine": machine(), **figures}
     (folder / f"{name}.json").write_text(json.dumps(written, indent=1) + "\n")
+    write_pages(folder, pages)
+
+
+def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
+    """Write and print the pages, by their names."""
     for page, text in pages.items():
         (folder / f"{page}.md").write_text(text)
         print(text)

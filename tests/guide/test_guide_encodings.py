@@ -1,0 +1,84 @@
+"""The figures of the page on encodings, on few rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.guide import encodings
+from benchmarks.markdown import best_bold
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
+
+from probprop import PBPRegressor, PiecewiseLinearEncoder, metrics
+
+
+def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
+    """Return a sharp function of one column, and a column of two values."""
+    rng = np.random.default_rng(split)
+    X = np.column_stack([rng.uniform(-3.0, 3.0, 300), rng.integers(0, 2, 300)])
+    y = np.sign(X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(300)
+    return X[:200], y[:200], X[200:], y[200:]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "load_split", made_split)
+    monkeypatch.setattr(encodings, "SPLITS", {"boston_housing": 2, "wine_red": 2})
+
+
+def test_hats_stand_beside_the_columns_at_the_knots_of_the_ramps() -> None:
+    X = made_split("", 0)[0]
+    encoder = encodings.encoder_of("hats", 8, X)
+    hats = encoder.fit_transform(X)
+    assert_array_equal(hats[:, :2], X)
+    assert hats.shape == (200, 2 + 9)  # none for two values
+    assert_allclose(hats[:, 2:].sum(axis=1), 1.0)
+    (knots, none) = PiecewiseLinearEncoder(8).fit(X).knots_
+    assert len(none) == 0
+    at = encoder.transform(np.column_stack([knots, np.zeros(9)]))
+    assert_allclose(at[:, 2:], np.eye(9), atol=1e-12)
+
+
+def test_a_row_is_what_the_pipeline_predicts(few: None) -> None:
+    found = encodings.judge("wine_red", 3, "ramps", 8, 10.0)
+    X, y, X_test, y_test = made_split("", 3)
+    model = make_pipeline(PiecewiseLinearEncoder(8), PBPRegressor(memory=10.0, random_state=3))
+    mean = model.fit(X, y).predict(X_test)
+    assert found["rmse"] == metrics.rmse(y_test, mean)
+    assert found["inputs"] == 2 + 8
+
+
+def test_encodings_write_their_pages(
+    few: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["encodings", "--results", str(tmp_path)])
+    encodings.main()
+    printed = capsys.readouterr().out
+    for name in ("encodings_sets", "encodings_memory", "encodings_diabetes"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    lines = (tmp_path / "encodings.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 2 * (3 + 3 * 2) + 5 * 3
+    rows = encodings.rows_of(
+        tmp_path / "encodings.jsonl", encodings.cases(encodings.SPLITS), encodings.judge
+    )
+    columns, ramps = (
+        encodings._values(rows, "rmse", dataset="wine_red", encoding=encoding, memory=None)
+        for encoding in ("columns", "ramps")
+    )
+    assert np.mean(ramps) < 0.8 * np.mean(columns)
+    (line,) = [line for line in printed.splitlines() if line.startswith("| wine_red |")]
+    assert line.split("|")[2] == f" {np.mean(columns):.3f} "
+    assert line.split("|")[3].strip(" *") == f"{np.mean(ramps):.3f}"
+    assert "| wine_red (2) |" in printed
+    assert "make −5.4" in printed  # diabetes itself, as it is in the page
+
+
+def test_the_best_is_bold_as_it_is_printed() -> None:
+    assert best_bold(["−1.63", "−1.59", "−1.59"], max) == ["−1.63", "**−1.59**", "**−1.59**"]
+    assert best_bold(["0.0060", "0.0010"], min) == ["0.0060", "**0.0010**"]

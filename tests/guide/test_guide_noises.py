@@ -1,0 +1,59 @@
+"""The figures of the page on noise, on few splits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.guide import noises
+
+from probprop import PBPRegressor, metrics
+
+
+def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
+    X, y, _ = noises.trumpet(300, split)
+    return X[:200], y[:200], X[200:], y[200:]
+
+
+def test_the_rows_are_those_of_the_page() -> None:
+    rng = np.random.default_rng(0)
+    X, y, truth = noises.trumpet(1000, 0)
+    np.testing.assert_array_equal(X, rng.uniform(0.0, 10.0, (1000, 1)))
+    noise = (y - truth) / (0.1 + 0.12 * X[:, 0])
+    np.testing.assert_allclose(noise, rng.standard_normal(1000), rtol=1e-9, atol=1e-12)
+
+
+def test_outliers_are_learned_from_and_not_judged_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noises, "load_split", made_split)
+    found = noises.tails("yacht", 0)
+    X, y, X_test, y_test = made_split("", 0)
+    clean = PBPRegressor(noise_tail="heavy", random_state=0).fit(X, y).predict(X_test)
+    assert found["heavy"]["rmse"] == metrics.rmse(y_test, clean)
+    assert found["gaussian"]["rmse_outliers"] > 2.0 * found["heavy"]["rmse_outliers"]
+    assert found["gaussian"]["rmse_outliers"] > 1.5 > found["gaussian"]["rmse"] / y.std()
+
+
+def test_noises_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(noises, "load_split", made_split)
+    monkeypatch.setattr(noises, "SETS", ("yacht",))
+    monkeypatch.setattr(noises, "_N_PAIRS", 3)
+    arguments = ["noises", "--splits", "2", "--repeats", "1", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    noises.main()
+    printed = capsys.readouterr().out
+    for name in ("held", "motorcycle", "tails", "outliers", "cost"):
+        assert (tmp_path / f"noises_{name}.md").read_text() in printed
+    found = json.loads((tmp_path / "noises.json").read_text())
+    constant, own = (found["held"][noise] for noise in noises.NOISES)
+    assert constant["quarter 1"] > 0.98 > 0.9 > constant["quarter 4"]
+    assert all(0.92 < share < 0.98 for share in own.values())
+    ways = found["motorcycle"]
+    assert ways["constant"] < ways["input"] < ways["passes"]
+    widths = [found["outliers"][name]["width"] for name in ("without", "heavy", "gaussian")]
+    assert widths[0] < 0.7 * widths[1] < 0.7 * widths[2]
+    assert found["prediction"] > 1.0
