@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.child import processor_seconds_of_children
-from benchmarks.guide.pages import Figures, parser_of, rows_of
+from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressor, PBPRegressorCV, metrics
@@ -54,9 +54,9 @@ def main() -> None:
         for split in range(arguments.splits)
         for way in WAYS
     ]
-    for name, text in pages(rows_of(path, orders, ordered), rows_of(path, choices, chosen)).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write_pages(
+        arguments.results, pages(rows_of(path, orders, ordered), rows_of(path, choices, chosen))
+    )
 
 
 @contextmanager

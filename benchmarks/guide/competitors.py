@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.dummy import DummyRegressor
 
-from benchmarks.guide.pages import Figures, parser_of, rows_of
+from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import difference
 from probprop import metrics
@@ -70,9 +70,7 @@ def main() -> None:
         for variant in variants
     ]
     rows = rows_of(arguments.results / "competitors.jsonl", cases, measure)
-    for name, text in pages(rows).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write_pages(arguments.results, pages(rows))
 
 
 def measure(method: str, dataset: str, variant: str, repetition: int) -> Figures:

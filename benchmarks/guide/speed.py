@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.__main__ import RESULTS
 from benchmarks.cases import DTYPES, SHAPES
 from benchmarks.clock import median
-from benchmarks.guide.pages import FOLDER, Figures
+from benchmarks.guide.pages import FOLDER, Figures, write_pages
 from benchmarks.markdown import table
 from benchmarks.memory_fit import N_FEATURES, N_ROWS
 from benchmarks.outcome import rate
@@ -30,9 +30,7 @@ def main() -> None:
         parser.error(f"{arguments.measured} is not there: run `make bench` first")
     figures = taken(json.loads(arguments.measured.read_text()))
     (arguments.results / "speed.json").write_text(json.dumps(figures, indent=1) + "\n")
-    text = page(figures)
-    (arguments.results / "speed.md").write_text(text)
-    print(text)
+    write_pages(arguments.results, {"speed": page(figures)})
 
 
 def taken(measured: Figures) -> Figures:

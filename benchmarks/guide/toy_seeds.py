@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.guide.pages import Figures, parser_of
+from benchmarks.guide.pages import Figures, parser_of, write_pages
 from benchmarks.markdown import table
 from probprop_lab.experiments.harness.results import read_results
 
@@ -18,9 +18,7 @@ TRUTHS, METHODS = ("HMC weak", "HMC"), ("PBP", "VI")
 def main() -> None:
     arguments = parser_of("toy_seeds", __doc__).parse_args()
     rows = list(read_results(arguments.results / "toy.jsonl").values())
-    for name, text in pages(rows).items():
-        (arguments.results / f"{name}.md").write_text(text)
-        print(text)
+    write_pages(arguments.results, pages(rows))
 
 
 def distance(row: Figures, truth: Figures, what: str) -> float:
