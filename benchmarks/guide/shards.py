@@ -107,8 +107,8 @@ def pages(costs: list[Figures], judged: list[Figures]) -> dict[str, str]:
         "rows",
         "one piece, processor s",
         "shared, processor s",
-        "of it in one thread alone",
-        *(f"most that {n} idle cores gain" for n in _CORES),
+        "of it in one thread",
+        *(f"{n} idle cores, at most" for n in _CORES),
     ]
     lines = [
         [
