@@ -108,13 +108,13 @@ def pages(costs: list[Figures], judged: list[Figures]) -> dict[str, str]:
         "one piece, processor s",
         "shared, processor s",
         "of it in one thread",
-        *(f"{n} idle cores, at most" for n in _CORES),
+        *(f"gain, {n} cores" for n in _CORES),
     ]
     lines = [
         [
             f"{f['n']:,}",
             *(f"{f[name]:.2f}" for name in ("one", "shared", "alone")),
-            *(f"{gain(f, n):.2f} times" for n in _CORES),
+            *(f"{gain(f, n):.2f}" for n in _CORES),
         ]
         for f in costs
     ]

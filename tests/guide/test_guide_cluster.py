@@ -62,7 +62,7 @@ def test_idle_cores_share_all_but_what_one_thread_does_alone() -> None:
         for seed in range(2)
     ]
     pages = shards.pages([figures], judged)
-    assert "| 10 | 3.00 | 4.00 | 1.00 | 1.20 times | 2.18 times |" in pages["shards_cost"]
+    assert "| 10 | 3.00 | 4.00 | 1.00 | 1.20 | 2.18 |" in pages["shards_cost"]
     assert "| 12 | 0.600 | 0.800 | 0.200 ± 0.000 |" in pages["shards_epochs"]
 
 
