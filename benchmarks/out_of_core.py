@@ -185,10 +185,12 @@ def _commands(known: dict[str, Any]) -> str:
         f"{known[case]['peak'] / 1e6:,.0f} MB and {known[case]['seconds']:.0f} s"
         for case in _LIMITS
     )
+    shown = COMMAND.replace("*.parquet", "'*.parquet'")
     return (
         "The first row holds the numbers and nothing else. The command holds the table, the rows "
-        f"held out and the encoded ones as well: `probprop {COMMAND}` took {whole} for the same "
-        f"Parquet files, and with `--memory-limit {LIMIT}` {limited}."
+        f"held out and the encoded ones as well: `probprop {shown}` took {whole} for the same "
+        f"Parquet files, and with `--memory-limit {LIMIT}` {limited}. In memory it fits again on "
+        "all rows after it has judged."
     )
 
 
