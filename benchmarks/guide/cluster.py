@@ -40,7 +40,7 @@ _N_SORTED_SHARDS, _N_EPOCHS = 8, 40
 
 def main() -> None:
     parser = parser_of("cluster", __doc__)
-    parser.add_argument("--splits", type=int, default=2, help="of power plant")
+    parser.add_argument("--splits", type=int, default=1, help="of power plant")
     parser.add_argument("--sorted-splits", type=int, default=3, help="of kin8nm")
     arguments = parser.parse_args()
     path = arguments.results / "cluster.jsonl"
@@ -151,13 +151,14 @@ def pages(orders: list[Figures], choices: list[Figures]) -> dict[str, str]:
 
 
 def _by_split(rows: list[Figures], key: str, names: tuple[str, ...], more: list[list[str]]) -> str:
-    """Return a table of log-likelihoods: a line for each split, and their means."""
+    """Return a table of log-likelihoods: a line for each split, and the means of several."""
     of = {name: [row["log_likelihood"] for row in rows if row[key] == name] for name in names}
     lines = [
         [str(split), *(mean([of[name][split]], 3) for name in names)]
         for split in range(len(of[names[0]]))
     ]
-    lines.append(["mean", *(mean(of[name], 3) for name in names)])
+    if len(lines) > 1:
+        lines.append(["mean", *(mean(of[name], 3) for name in names)])
     return table(["split", *names], [*lines, *more])
 
 

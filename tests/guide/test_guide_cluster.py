@@ -111,15 +111,17 @@ def test_rows_become_tables_by_split(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         for k, way in enumerate(cluster.WAYS)
     ]
     (tmp_path / "cluster.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
-    arguments = ["--results", str(tmp_path), "--splits", "1", "--sorted-splits", "1"]
+    arguments = ["--results", str(tmp_path), "--splits", "1", "--sorted-splits", "2"]
     monkeypatch.setattr(sys, "argv", ["cluster", *arguments])
     monkeypatch.setattr(
         cluster, "ordered", lambda **case: {"log_likelihood": float(case["order"] == "random")}
     )
     cluster.main()
     assert "| mean | 1.000 | 0.000 |" in (tmp_path / "cluster_sorted.md").read_text()
-    assert "| processor s | 0 | 10 | 20 |" in (tmp_path / "cluster_cv.md").read_text()
-    assert len((tmp_path / "cluster.jsonl").read_text().splitlines()) == 5
+    choices = (tmp_path / "cluster_cv.md").read_text()
+    assert "mean" not in choices
+    assert "| processor s | 0 | 10 | 20 |" in choices
+    assert len((tmp_path / "cluster.jsonl").read_text().splitlines()) == 7
 
 
 # ---- More rows than memory
