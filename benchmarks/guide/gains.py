@@ -1,0 +1,182 @@
+"""What `PBPRegressorCV` and `PBPClassifierCV` gain: ``python -m benchmarks.guide.gains``.
+
+It fits nothing. Of the rows that `probprop reproduce auto`, `field` and `classification` left in
+``docs/results`` it makes tables that those commands do not have: splits that were in view when
+the rules were made apart from those that were not, and the best of the others beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.guide.pages import Figures, parser_of, write_pages
+from benchmarks.markdown import table
+from benchmarks.paired import difference, mean
+
+REGRESSOR, CLASSIFIER = "PBPRegressorCV", "PBPClassifierCV"
+LARGE = {
+    "kin8nm": ("kin8nm", 4),
+    "power_plant": ("power plant", 2),
+    "naval_propulsion": ("naval propulsion", 5),
+    "protein": ("protein", 2),
+}
+SMALL = {
+    "boston_housing": ("Boston housing", 2),
+    "concrete": ("concrete", 2),
+    "energy": ("energy", 3),
+    "wine_red": ("wine (red)", 3),
+    "yacht": ("yacht", 3),
+}
+"""Titles, and decimals of the RMSE."""
+FIRST_FRESH = 10
+"""Of the small sets of values: the first split that was run once, with the rules fixed."""
+CLASSES_IN_VIEW = {"wine": 5, "breast_cancer": 5, "vehicle": 5, "digits": 2, "segment": 2}
+"""Splits that were in view when the rules for classes were made; of other sets the first."""
+
+Splits = Mapping[int, float]
+"""A measure, by split."""
+
+
+def main() -> None:
+    folder = parser_of("gains", __doc__).parse_args().results
+    auto, field, classes = (_read(folder, name) for name in ("auto", "field", "classification"))
+    write_pages(folder, pages(auto, field, classes))
+
+
+def _read(folder: Path, name: str) -> list[Figures]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def pages(
+    auto: Sequence[Figures], field: Sequence[Figures], classes: Sequence[Figures]
+) -> dict[str, str]:
+    """Return the tables by the names of their files, given the rows of the three experiments."""
+    return {
+        "gains_small": small(auto),
+        "gains_large": large(field),
+        "gains_field": lead(field),
+        "gains_classes": of_classes(classes),
+    }
+
+
+def small(rows: Sequence[Figures]) -> str:
+    """Return a line per small set: splits that were in view, and those that were not."""
+    lines = []
+    for name, (title, decimals) in SMALL.items():
+        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        halves = [
+            [row for row in own if row["split"] < FIRST_FRESH],
+            [row for row in own if row["split"] >= FIRST_FRESH],
+        ]
+        lines.append(
+            [
+                title,
+                *(mean([row["log_likelihood"] for row in half], 2) for half in halves),
+                ", ".join(mean([row["rmse"] for row in half], decimals) for half in halves),
+                ", ".join(_percent(row["coverage_95"] for row in half) for half in halves),
+                mean([row["seconds"] for row in own], 1),
+            ]
+        )
+    header = ["", "log-likelihood, splits 0–9", "10–19", "RMSE, both", "in the 95 % interval, both"]
+    return table([*header, "processor seconds"], lines) + "\n"
+
+
+def large(rows: Sequence[Figures]) -> str:
+    """Return a line per large set."""
+    lines = []
+    for name, (title, decimals) in LARGE.items():
+        own = [r for r in rows if (r["dataset"], r["method"]) == (name, REGRESSOR)]
+        lines.append(
+            [
+                title,
+                f"{own[0]['n_train']:,}",
+                mean([row["log_likelihood"] for row in own], 2),
+                mean([row["rmse"] for row in own], decimals),
+                _percent(row["coverage_95"] for row in own),
+                mean([row["seconds"] for row in own], 0),
+            ]
+        )
+    header = ["", "rows to learn from", "log-likelihood", "RMSE", "in the 95 % interval"]
+    return table([*header, "processor seconds"], lines) + "\n"
+
+
+def lead(rows: Sequence[Figures]) -> str:
+    """Return a line per set: how far it is ahead of the best alternative."""
+    lines = []
+    for name, (title, _) in (SMALL | LARGE).items():
+        log_p = by_method(rows, name, "log_likelihood")
+        own, *_ = log_p.pop(REGRESSOR), log_p.pop("PBP")
+        best = max(log_p, key=lambda method: np.mean(list(log_p[method].values())))
+        pair = shared(own, log_p[best])
+        lines.append([title, str(len(pair[0])), mean(pair[0], 3), best, mean(pair[1], 3)])
+        lines[-1].append(difference(*pair, 3))
+    header = ["", "splits", REGRESSOR, "best of the others", "its log-likelihood", "lead"]
+    return table(header, lines, texts=(0, 3)) + "\n"
+
+
+def of_classes(rows: Sequence[Figures]) -> str:
+    """Return a line per set: splits not in view beside MLPClassifier, and who is ahead."""
+    lines = []
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        losses = by_method(rows, name, "log_loss")
+        own, first = losses.pop(CLASSIFIER), CLASSES_IN_VIEW.get(name, 1)
+        fresh = {split: loss for split, loss in own.items() if split >= first}
+        ahead = []
+        for method, theirs in losses.items():
+            ours, others = (float(np.mean(each)) for each in shared(own, theirs))
+            if others < ours:
+                ahead.append((others, f"{method} {_loss(others)}"))
+        lines.append(
+            [
+                name.replace("_", " "),
+                f"{first}" if len(fresh) == 1 else f"{first} to {max(fresh)}",
+                *(_loss(float(np.mean(v))) for v in shared(fresh, losses["MLPClassifier"])),
+                _loss(float(np.mean(list(own.values())))),
+                ", ".join(text for _, text in sorted(ahead)),
+            ]
+        )
+    header = [
+        "",
+        "splits not in view",
+        "log-loss there",
+        "MLPClassifier there",
+        "on all its splits",
+    ]
+    return table([*header, "ahead of it, on the splits that both have"], lines, texts=(0, 5)) + "\n"
+
+
+def by_method(rows: Iterable[Figures], dataset: str, measure: str) -> dict[str, dict[int, float]]:
+    """Return a measure of every method on a set, by split."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row["dataset"] == dataset:
+            found.setdefault(row["method"], {})[row["split"]] = row[measure]
+    return found
+
+
+def shared(a: Splits, b: Splits) -> tuple[list[float], list[float]]:
+    """Return two measures on the splits that both have.
+
+    Examples
+    --------
+    >>> shared({0: 0.1, 2: 0.3}, {2: 0.5, 3: 0.9})
+    ([0.3], [0.5])
+    """
+    both = sorted(a.keys() & b.keys())
+    return [a[split] for split in both], [b[split] for split in both]
+
+
+def _percent(shares: Iterable[float]) -> str:
+    return f"{100.0 * np.mean(list(shares)):.1f} %"
+
+
+def _loss(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.03 else f"{value:.4f}"
+
+
+if __name__ == "__main__":
+    main()

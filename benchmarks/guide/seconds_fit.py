@@ -1,0 +1,50 @@
+"""One fit of `benchmarks.guide.seconds`, alone in its process; prints its figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from sklearn.datasets import make_friedman1
+
+from benchmarks.guide.pages import Figures
+from benchmarks.memory_fit import peak, reset_peak, resident
+from probprop import PBPRegressorCV
+from probprop._types import Array
+from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.experiments.harness.judging import judge
+
+_N_FEATURES, _N_TEST = 10, 1_000
+
+
+def rows_to_fit_and_test(data: str, split: int) -> tuple[Array, Array, Array, Array]:
+    """Return a fixed split of a benchmark set, or rows of Friedman's function with noise 1."""
+    if not data.startswith("made "):
+        return load_split(data, split)
+    n = int(data.partition(" ")[2])
+    X, y = make_friedman1(n + _N_TEST, _N_FEATURES, noise=1.0, random_state=split)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def fit(data: str, split: int, budget: float | str) -> Figures:
+    """Fit once; return what it took, what came of it, and why it ended."""
+    parts = rows_to_fit_and_test(data, split)
+    model = PBPRegressorCV(budget=budget, random_state=split)  # type: ignore[arg-type]
+    reset_peak()
+    before = resident()
+    judged = judge(model, *parts)
+    return {
+        "peak_above": peak() - before,
+        "n_networks": len(model.estimators_),
+        "ended": model.choice_.ended,
+        **{name: judged[name] for name in ("n_train", "seconds", "log_likelihood", "rmse")},
+    }
+
+
+def main() -> None:
+    data, split, budget = sys.argv[1:]
+    print(json.dumps(fit(data, int(split), budget if budget == "good" else float(budget))))
+
+
+if __name__ == "__main__":
+    main()

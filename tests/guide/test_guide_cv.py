@@ -1,0 +1,112 @@
+"""What is measured of `PBPRegressorCV` for the guide, on few rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.guide import powers, seconds, seconds_fit
+from benchmarks.guide.pages import FOLDER
+
+from probprop import PBPRegressorCV
+
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+
+
+def prices(name: str, split: int) -> Rows:
+    """Errors are a share of the price, but for the set "level", where they are of one size."""
+    rng = np.random.default_rng(split)
+    X = rng.uniform(0.0, 1.0, (260, 2))
+    truth = np.exp(1.0 + 3.0 * X[:, 0])
+    noise = rng.standard_normal(260)
+    y = 50.0 + truth + noise if name == "level" else truth * np.exp(0.2 * noise)
+    return X[:200], y[:200], X[200:], y[200:]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = {name: powers.Positive(name, 2, 1) for name in ("prices", "level")}
+    monkeypatch.setattr(powers, "SETS", sets)
+    monkeypatch.setattr(powers, "_BUDGET", "fast")
+    monkeypatch.setattr(powers, "rows_to_fit_and_test", prices)
+
+
+def test_powers_are_set_beside_targets_as_they_are(
+    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["powers", "--results", str(tmp_path)])
+    powers.main()
+    page = (tmp_path / "powers.md").read_text()
+    assert page in capsys.readouterr().out
+    assert "| prices | 2 of 2 |" in page
+    assert "| level | 0 of 2 |  |" in page
+    assert "tried in 2 of 4 fits and taken in 2" in page
+    taken, _, level, _ = map(json.loads, (tmp_path / "powers.jsonl").read_text().splitlines())
+    assert taken["power"] < 0.3
+    assert taken["with"]["log_likelihood"] > taken["without"]["log_likelihood"]
+    assert taken["with"]["seconds"] > taken["without"]["seconds"]
+    assert not level["tried"]
+    assert level["with"] == level["without"]
+
+
+def test_without_a_power_the_race_is_the_same(few: None) -> None:
+    X, y, X_test, y_test = prices("prices", 1)
+    plain = PBPRegressorCV(
+        candidates=powers.usual_candidates("fast", len(y)),
+        budget="fast",
+        random_state=1,
+    ).fit(X, y)
+    log_p = float(np.mean(plain.predict_distribution(X_test).logpdf(y_test)))
+    assert powers.measure("prices", 1)["without"]["log_likelihood"] == pytest.approx(log_p)
+
+
+def test_random_splits_have_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.arange(442.0)[:, np.newaxis]
+    monkeypatch.setattr(powers.acquisition_sets, "load", lambda name: (X, X[:, 0]))
+    X_fit, y_fit, X_test, y_test = powers.rows_to_fit_and_test("diabetes", 3)
+    assert (len(y_fit), len(y_test)) == (342, 100)
+    assert len(np.union1d(y_fit, y_test)) == 442
+    assert (X_fit[:, 0] == y_fit).all()
+    assert (X_test[:, 0] == y_test).all()
+
+
+def test_seconds_are_set_beside_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(seconds, "TAKEN", {"made 60": (0.5,), "yacht": (0.4,)})
+    monkeypatch.setattr(seconds, "SIZES", (60,))
+    monkeypatch.setattr(seconds, "measure", seconds_fit.fit)
+    monkeypatch.setattr(seconds_fit, "_N_TEST", 30)
+    monkeypatch.setattr(seconds_fit, "load_split", prices)
+    monkeypatch.setattr(seconds.datasets, "where", Path)
+    kept = [json.loads(line) for line in (FOLDER / "auto.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps(row) + "\n" for row in kept if row["dataset"] == "yacht")
+    (tmp_path / "auto.jsonl").write_text(text)
+    monkeypatch.setattr(sys, "argv", ["seconds", "--results", str(tmp_path)])
+    seconds.main()
+    printed = capsys.readouterr().out
+    pages = [(tmp_path / f"seconds_{name}.md").read_text() for name in ("taken", "rows")]
+    assert all(page in printed for page in pages)
+    taken = [line.split(" | ")[:3] for line in pages[0].splitlines()[2:]]
+    assert taken == [
+        ["| made", "60", "0.5"],
+        ["| made", "60", '`"good"`'],
+        ["| yacht", "200", "0.4"],
+        ["| yacht", "277", '`"good"`'],
+    ]
+    assert '| 277 | `"good"` | 4.5 |  | 0.955 |' in pages[0]  # of split 0, in the repository
+    assert pages[1].splitlines()[2].startswith("| 60 |")
+    rows = [json.loads(line) for line in (tmp_path / "seconds.jsonl").read_text().splitlines()]
+    assert all(row["seconds"] > 0.0 and row["ended"] for row in rows)
+
+
+def test_a_fit_has_a_process_of_its_own() -> None:
+    found = seconds.measure("made 60", 0, 0.5)
+    assert found["n_train"] == 60
+    assert found["n_networks"] % 5 == 0
+    assert found["peak_above"] > 0
