@@ -18,6 +18,23 @@ def processor_seconds_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def run_command(folder: Path, *arguments: str) -> tuple[dict[str, float], str]:
+    """Run ``probprop *arguments`` in a folder.
+
+    Returns
+    -------
+    used : dict
+        Its processor `seconds` and its `peak` memory in bytes.
+    printed : str
+    """
+    made = [sys.executable, "-m", "benchmarks.command", str(folder.resolve()), "--quiet"]
+    done = subprocess.run(
+        [*made, *arguments], cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True
+    )
+    *printed, used = done.stdout.splitlines(keepends=True)
+    return json.loads(used), "".join(printed)
+
+
 def run_fresh(*arguments: str) -> Any:
     """Run ``python *arguments`` at the root of the checkout; return the JSON it prints."""
     done = subprocess.run(

@@ -28,19 +28,21 @@ def network() -> PBPRegressor:
     return PBPRegressor(n_epochs=_N_EPOCHS, memory=3, random_state=0)
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, *, text: bool) -> None:
     """Write the files that are not there yet: Parquet files, and one text of the same rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = folder / "rows.csv"
-    whole = [folder / f"part-{i:02}.parquet" for i in range(N_FILES)]
-    if text.exists() and all(path.exists() for path in whole):
-        return
-    part = folder / "rows.part"
-    for i, path in enumerate(whole):
-        frame = rows(N_ROWS // N_FILES, i)
-        frame.to_parquet(path, index=False)
-        frame.round(6).to_csv(part, index=False, header=i == 0, mode="a" if i else "w")
-    part.rename(text)
+    paths = [folder / f"part-{i:02}.parquet" for i in range(N_FILES)]
+    for i, path in enumerate(paths):
+        if not path.exists():
+            part = path.with_suffix(".part")
+            rows(N_ROWS // N_FILES, i).to_parquet(part, index=False)
+            part.rename(path)
+    if text and not (folder / "rows.csv").exists():
+        part = folder / "rows.part"
+        for i, path in enumerate(paths):
+            frame = pd.read_parquet(path).round(6)
+            frame.to_csv(part, index=False, header=i == 0, mode="a" if i else "w")
+        part.rename(folder / "rows.csv")
 
 
 def in_memory(folder: Path) -> tuple[PBPRegressor, Clock]:
@@ -62,7 +64,7 @@ def from_files(pattern: Path) -> tuple[PBPRegressor, Clock]:
 
 def main() -> None:
     case, folder = sys.argv[1], Path(sys.argv[2])
-    write(folder)
+    write(folder, text=case == "csv")
     before = time.process_time()
     made = in_memory(folder) if case == "memory" else from_files(folder / _KINDS[case])
     model, clock = made

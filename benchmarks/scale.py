@@ -67,7 +67,8 @@ def _page(figures: dict[str, Figures], info: dict[str, str], n_turns: int) -> st
         "",
         f"Processor time of one epoch, shuffling and refinement included; medians of {n_turns} "
         f"fits, each in a fresh process ({info['cpu']}, {info['date'][:10]}). Memory is the peak "
-        "above what was in use before the fit; the features were, and are not copied.",
+        "above what the process had before the fit, the features and pages to use again; nothing "
+        "is copied.",
         "",
         table(
             [*columns, "features MB", "noise std learned", "std of y"],

@@ -9,9 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.child import run_command
 from benchmarks.clock import timed
 from benchmarks.memory_fit import peak, reset_peak
 from probprop import PBPRegressor, load, metrics
@@ -45,19 +44,8 @@ def measured(what: str, work: Callable[[], Any]) -> tuple[Figures, Any]:
 
 def commanded(what: str, folder: Path, arguments: str) -> tuple[Figures, str]:
     """Return the processor seconds and the peak memory of a command, and what it printed."""
-    command = [sys.executable, "-m", "probprop", "--quiet", *arguments.split()]
-    with tempfile.TemporaryFile("w+") as printed:
-        child = subprocess.Popen(command, cwd=folder, stdout=printed)
-        # Not `wait` and RUSAGE_CHILDREN, whose peak is that of the largest child so far.
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise subprocess.CalledProcessError(child.returncode, command)
-        printed.seek(0)
-        text = printed.read()
-    unit = 1 if sys.platform == "darwin" else 1024
-    seconds = used.ru_utime + used.ru_stime
-    return {"what": f"`probprop {what}`", "seconds": seconds, "peak": used.ru_maxrss * unit}, text
+    used, printed = run_command(folder, *arguments.split())
+    return {"what": f"`probprop {what}`", **used}, printed
 
 
 # ---- The steps
@@ -131,7 +119,8 @@ def searched(folder: Path) -> list[Figures]:
     fit, _ = commanded(f"fit --budget {BUDGET}", folder, budget)
     judge, found = commanded("evaluate", folder, "evaluate searched.pbp test.csv --json")
     size = (folder / "searched.pbp").stat().st_size
-    return [fit | {"note": f"{size / 1e6:,.1f} MB"}, judge | {"note": _told(json.loads(found))}]
+    judge |= {"what": "`probprop evaluate`, that model", "note": _told(json.loads(found))}
+    return [fit | {"note": f"a model of {size / 1e6:,.1f} MB"}, judge]
 
 
 def reproduced(folder: Path) -> list[Figures]:

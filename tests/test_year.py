@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks import year, year_steps
+from benchmarks.child import run_command
 
+import probprop
 from probprop_lab.datasets import load, made_year, registry
 from probprop_lab.datasets.made_year import songs, write_text
 
@@ -24,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PROBPROP_DATA", str(tmp_path))
     monkeypatch.setenv("PROBPROP_CACHE", str(tmp_path))
     monkeypatch.setattr(year_steps, "N_EPOCHS", 3)
+    monkeypatch.setattr(year_steps, "BUDGET", 2)
     write_text(tmp_path / year_steps.TEXT, N)
     return tmp_path
 
@@ -64,9 +68,10 @@ def test_songs_are_like_those_of_the_set() -> None:
 def test_every_step_and_the_page(folder: Path) -> None:
     steps = {
         name: year_steps.STEPS[name](folder)
-        for name in ("reading", "library", "single", "shared", "shell_fit", "shell_use")
+        for name in year_steps.STEPS
+        if name != "reproduced"  # whose process would want the songs of the real size
     }
-    assert [len(found) for found in steps.values()] == [2, 5, 1, 1, 1, 3]
+    assert [len(found) for found in steps.values()] == [2, 5, 1, 1, 1, 3, 2]
     for step in (step for found in steps.values() for step in found):
         assert step["seconds"] >= 0.0
         assert step["peak"] > 1e6
@@ -81,4 +86,16 @@ def test_every_step_and_the_page(folder: Path) -> None:
     page = year.page(written)
     assert "**made** songs" in page
     assert "the paper prints 6,119 s for PBP" in page
-    assert page.count("\n| `") == 13
+    assert page.count("\n| `") == 15
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
+def test_the_peak_of_a_command_is_its_own(tmp_path: Path) -> None:
+    alone, printed = run_command(tmp_path, "--version")
+    ballast = np.ones(100_000_000)
+    beside, again = run_command(tmp_path, "--version")
+    assert printed == again == f"probprop {probprop.__version__}\n"
+    assert alone["peak"] < 0.5 * ballast.nbytes
+    assert beside["peak"] < 0.5 * ballast.nbytes
+    assert beside["seconds"] > 0.0

@@ -24,7 +24,8 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import candidates, large
+from probprop.estimators.cv.progress import Share
 from probprop.table import TableModel, fit_table_model
 
 Captured = pytest.CaptureFixture[str]
@@ -237,12 +238,26 @@ def test_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, options
 
 
 def test_the_share_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares: list[float] = []
+    shares: list[Share] = []
     rows = homes(60)
     model = PBPRegressorCV(budget="fast", random_state=0)
     fit_table_model(rows, "price", drop=["id"], estimator=model, callback=shares.append)
     assert shares == sorted(shares)
-    assert 0.0 < shares[0] < shares[-1] == 1.0
+    assert 0.0 == shares[0] < shares[-1] == 1.0
+    stages = list(dict.fromkeys(share.stage for share in shares))
+    assert stages == ["encoding", "comparing candidates", "training the best", "calibrating"]
+
+
+def test_a_large_table_is_fitted_once(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "AS_IF", 20)
+    monkeypatch.setattr(large, "LARGE", 54)  # nine tenths of the rows
+    assert call(FIT) == 0
+    assert "not fitted again on all" in capfd.readouterr().err
+    assert saved().n_samples_seen_ == 54
+    monkeypatch.setattr(large, "LARGE", 55)
+    assert call(FIT) == 0
+    assert "not fitted again on all" not in capfd.readouterr().err
+    assert saved().n_samples_seen_ == 60
 
 
 def test_ctrl_c_goes_on_with_the_best_so_far(
@@ -255,7 +270,7 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
 
         def press(share: float) -> None:
             told.append(share)
-            if self.candidates == "auto" and len(told) == 3:  # after the first comparison
+            if self.candidates == "auto" and len(told) == 5:  # after the first comparison
                 raise KeyboardInterrupt
 
         return fit(self, *args, **{**options, "callback": press})

@@ -104,6 +104,16 @@ def test_columns_and_ramps_have_zero_mean_and_unit_variance(dtype: Any) -> None:
     assert_allclose(Z.std(axis=0, dtype=np.float64), 1.0, atol=tol)
 
 
+@pytest.mark.parametrize("given_as", [np.float64, np.float32])
+@pytest.mark.parametrize("wanted", [np.float64, np.float32])
+def test_rows_are_written_in_the_dtype_that_is_wanted(given_as: Any, wanted: Any) -> None:
+    X = mixed().astype(given_as)
+    state = fit_piecewise(X, 8)
+    rounded_after = encode(X, state).astype(wanted)
+    assert_array_equal(encode(X, state, np.dtype(wanted)), rounded_after)
+    assert encode(X, state, np.dtype(wanted)).dtype == wanted
+
+
 def test_the_moments_of_ramps_are_those_of_their_values() -> None:
     x = np.concatenate([mixed()[:, 1], np.zeros(10_000)])
     knots = np.array([0.0, 1e-3, 1.0, 50.0, x.max()])

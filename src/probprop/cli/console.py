@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,6 +20,7 @@ from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    Task,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -139,12 +141,20 @@ class Terminal:
 
     @contextmanager
     def share(self, text: str) -> Iterator[Callable[[float], None]]:
-        """Show a bar with the time left; yields what is told the share done, 0 to 1."""
-        with self._progress(TextColumn(""), has_end=True) as progress:
-            task = progress.add_task(text, total=1.0)
+        """Show a bar with the time left; yields what is told the share done, 0 to 1.
+
+        A share may have an attribute `stage`, what is being done, which is then shown too.
+        """
+        with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
+            task = progress.add_task(text, total=1.0, stage="preparing", begun=0.0, told=0.0)
 
             def reach(share: float) -> None:
-                progress.update(task, completed=share)
+                [shown] = progress.tasks
+                elapsed, stage = shown.elapsed or 0.0, getattr(share, "stage", "")
+                begun = shown.fields["begun"] if share else elapsed
+                progress.update(
+                    task, completed=float(share), stage=stage, begun=begun, told=elapsed
+                )
 
             yield reach
 
@@ -169,12 +179,14 @@ class Terminal:
 
     def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
         time = [TimeRemainingColumn(), TextColumn("left")] if has_end else [TimeElapsedColumn()]
+        return self._bar(column, *time)
+
+    def _bar(self, *columns: ProgressColumn) -> Progress:
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
-            column,
-            *time,
+            *columns,
             console=self.err,
             transient=True,
             disable=self.quiet or not self.err.is_terminal,
@@ -199,6 +211,19 @@ class Terminal:
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = show
             yield
+
+
+class _TimeLeft(ProgressColumn):
+    """The time left by the share that is done; a minute may pass until it is told again."""
+
+    def render(self, task: Task) -> Text:
+        """Return it; before the first share, the time that has passed."""
+        elapsed, share = task.elapsed or 0.0, task.completed
+        if not share:
+            return Text(f"{timedelta(seconds=int(elapsed))}", style="progress.elapsed")
+        begun, told = task.fields["begun"], task.fields["told"]
+        left = (told - begun) / share - (elapsed - begun)
+        return Text(f"{timedelta(seconds=max(0, int(left)))} left", style="progress.remaining")
 
 
 def make_terminal(*, quiet: bool, verbose: bool = False) -> Terminal:

@@ -51,6 +51,9 @@ class Recipe(Protocol):
     def again(self, fitted: Any) -> Any:
         """Return the estimator for all rows, after one that was fitted on some of them."""
 
+    def refits(self, n_rows: int) -> bool:
+        """Return whether a model that has learned so many rows is fitted again on all."""
+
     def progress(
         self, terminal: Terminal, text: str
     ) -> AbstractContextManager[Callable[[Any], None]]:
@@ -163,6 +166,10 @@ class OneNetwork:
         """Return the same, to be fitted afresh."""
         return self.first(again=False)
 
+    def refits(self, n_rows: int) -> bool:
+        """Return True: one network costs little."""
+        return True
+
     def progress(
         self, terminal: Terminal, text: str
     ) -> AbstractContextManager[Callable[[Any], None]]:
@@ -212,6 +219,12 @@ class Choosing:
         """Return the estimator with the candidate that was chosen as its only one."""
         rest = replace(self, budget=self._share(1.0 - _FIRST_SHARE)).first(again=False)
         return rest.set_params(candidates=[fitted.choice_.candidate])
+
+    def refits(self, n_rows: int) -> bool:
+        """Return whether a tenth more rows may teach anything."""
+        from probprop.estimators.cv.large import is_large
+
+        return not is_large(n_rows)
 
     def _share(self, share: float) -> str | float:
         return self.budget if isinstance(self.budget, str) else share * self.budget

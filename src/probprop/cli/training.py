@@ -177,7 +177,8 @@ def fit(
 
     Text columns are taken as categories; a date becomes its year, month, day of the year, weekday
     and seconds of the day. Rows without a target are left out. A tenth of the rows is held out to
-    say how good the predictions and their uncertainty are; then the model is fitted again on all.
+    say how good the predictions and their uncertainty are; then the model is fitted again on all,
+    unless it learned 100,000 rows or more with settings that are chosen.
 
     Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
     cross-validation on the other rows, and the error bars are calibrated on rows held out there.
@@ -281,7 +282,8 @@ def fit(
 
     terminal = terminal_of(context)
     texts = na_texts(na)
-    frame = read_tables(paths, na=texts)
+    with terminal.working(f"reading {', '.join(data)}"):
+        frame = read_tables(paths, na=texts)
     columns = [str(name) for name in frame.columns]
     wanted = column_names(features, columns) if features else None
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
@@ -327,7 +329,7 @@ def fit(
             )
 
     train, test = hold_out(frame, test_fraction, seed, labels)
-    refit = len(test) > 0 and not no_refit
+    refit = len(test) > 0 and not no_refit and recipe.refits(len(train))
     # Of the two fits the one whose model is kept has the path that was given.
     judged = f"{checkpoint}.judged" if refit and checkpoint is not None else checkpoint
     model = fitted(train, "fitting", recipe.first(again=refit), judged)
@@ -339,6 +341,10 @@ def fit(
         )
         if not terminal.quiet:
             show_scores(terminal, model, judge(model, test))
+        if not refit and not no_refit:
+            terminal.say(
+                "not fitted again on all: what so many rows teach, a few more do not change"
+            )
     if report is not None:
         rows, held_out = (test, True) if len(test) else (train, False)
         options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}

@@ -44,8 +44,8 @@ from probprop.estimators.cv.candidates import (
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import standard_error, weighted_mean
-from probprop.estimators.cv.progress import progress
-from probprop.estimators.cv.race import Race
+from probprop.estimators.cv.progress import Share, progress
+from probprop.estimators.cv.race import TRAINING, Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice, Runner
 from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.trainings import Contest, check_of
@@ -121,7 +121,11 @@ def fit_cross_validated(
     contest = replace(contest, step=step)
     with progress(model.verbose, callback) as report, written_at_the_end(journal):
         choice = _choice(
-            prepared, model, contest, seed, lambda share: report(_SHARE_OF_CHOICE * share)
+            prepared,
+            model,
+            contest,
+            seed,
+            lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
         networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds)
         files = None if checkpoint is None else _Files(checkpoint, prepared, model, networks)
@@ -130,7 +134,7 @@ def fit_cross_validated(
             networks,
             budget,
             files,
-            lambda share: report(_SHARE_OF_CHOICE + rest * share),
+            lambda share: report(Share(_SHARE_OF_CHOICE + rest * share, TRAINING)),
         )
     ended = f"chosen on {len(sample.y):,} of {n_rows:,} rows, fitted on all, {why}"
     choice = replace(choice, n_epochs=check.n_epochs, ended=ended)
@@ -165,7 +169,11 @@ def _sample(prepared: Prepared, dealt: Dealt) -> Drawn:
 
 
 def _choice(
-    prepared: Prepared, model: Any, contest: Contest, seed: int, report: Report
+    prepared: Prepared,
+    model: Any,
+    contest: Contest,
+    seed: int,
+    report: Callable[[Share], None],
 ) -> CVChoice:
     """Run the race on the sample."""
     budget, n = read_budget(model.budget), len(contest.y)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
@@ -141,7 +142,7 @@ def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArr
     return mean, np.sqrt(squares / len(x))
 
 
-def encode(X: Array, state: PiecewiseLinear) -> Array:
+def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None) -> Array:
     """Return the encoded rows: the standardised columns of X, then the standardised ramps.
 
     Parameters
@@ -149,11 +150,12 @@ def encode(X: Array, state: PiecewiseLinear) -> Array:
     X : ndarray of shape (n, n_features)
         Of float64 or float32; NaN where an entry is missing, else finite.
     state : PiecewiseLinear
+    dtype : numpy.dtype, default=None
+        Of the encoded rows; None is that of X. Values are rounded to that of X first.
 
     Returns
     -------
     ndarray of shape (n, state.n_outputs)
-        In the dtype of X.
 
     Raises
     ------
@@ -170,21 +172,22 @@ def encode(X: Array, state: PiecewiseLinear) -> Array:
     """
     n_raw = len(state.mean)
     width = state.end - state.start
-    out = np.empty((len(X), state.n_outputs), X.dtype)
+    out = np.empty((len(X), state.n_outputs), X.dtype if dtype is None else dtype)
     step = max(1, _BLOCK_ENTRIES // max(1, state.n_outputs))
     for first in range(0, len(X), step):
         rows = slice(first, first + step)
         block = X[rows].astype(np.float64)
         with np.errstate(over="ignore"):  # refused below
-            out[rows, :n_raw] = (block - state.mean) / state.scale
+            raw = ((block - state.mean) / state.scale).astype(X.dtype, copy=False)
+        _check_finite(raw)
+        out[rows, :n_raw] = raw
         # Within its ends, x - start keeps every digit, and no ratio overflows.
         ramps = np.clip(block[:, state.column], state.start, state.end)
         ramps -= state.start
         ramps /= width
         ramps -= state.ramp_mean
         ramps /= state.ramp_scale
-        out[rows, n_raw:] = ramps
-        _check_finite(out[rows, :n_raw])
+        out[rows, n_raw:] = ramps.astype(X.dtype, copy=False)
     return out
 
 

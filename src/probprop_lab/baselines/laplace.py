@@ -48,7 +48,8 @@ class Precisions(NamedTuple):
     beta: float
 
 
-_START = Precisions(0.1, 10.0)  # a weak prior and little noise: what is not needed decays later
+START = Precisions(0.1, 10.0)
+"""Of the evidence updates: a weak prior and little noise, so what is not needed decays later."""
 
 
 class LaplaceRegressor(Baseline):
@@ -171,7 +172,7 @@ class LaplaceRegressor(Baseline):
             _check_n_weights(layers)
 
         w = initial_weights(layers, data.random_state)
-        precisions = _START
+        precisions = START
         self.converged_ = False
         for n_iter in range(1, self.max_iter + 1):
             w = most_probable_weights(w, layers, Xs, ys, precisions)

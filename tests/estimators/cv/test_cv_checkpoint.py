@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.estimators.cv import sharing
+from probprop.estimators.cv import large, sharing
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
@@ -48,6 +48,8 @@ CASES = {
     "a power": (lambda: small(candidates="auto"), PRICES),
     "labels": (small_classifier, LABELS),
     "a splitter": (lambda: small(cv=KFold(3)), Y),
+    "a large table": (small, Y),
+    "a large table, a power": (lambda: small(candidates="auto"), PRICES),
 }
 
 
@@ -55,6 +57,9 @@ CASES = {
 def test_a_comparison_goes_on_to_the_same_bits(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if "large" in case:
+        monkeypatch.setattr(large, "LARGE", len(X))
+        monkeypatch.setattr(large, "AS_IF", 20)
     new, y = CASES[case]
     never_stopped = bits(new().fit(X, y))
     n_steps = 0

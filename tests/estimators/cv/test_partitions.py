@@ -335,5 +335,5 @@ def test_the_share_that_is_done_grows_to_the_end(n_first: int | None, again: boo
     shares: list[float] = []
     race(THREE, contest(n_first, again=again), Budget((20, 40)), report=shares.append)
     assert sorted(shares) == shares
-    assert shares[0] > 0.0
+    assert 0.0 == shares[0] == shares[1] < shares[2]
     assert shares[-2] < shares[-1] == 1.0

@@ -23,7 +23,7 @@ from probprop.estimators.cv.candidates import (
 )
 from probprop.estimators.cv.folds import Encodings, make_folds
 from probprop.estimators.cv.out_of_fold import OutOfFold
-from probprop.estimators.cv.progress import RaceBar
+from probprop.estimators.cv.progress import RaceBar, Share
 from probprop.estimators.cv.race import Race, race
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, chosen, cut
 from probprop.estimators.cv.trainings import Contest
@@ -169,23 +169,24 @@ def test_time_does_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_share_that_is_done_grows_to_the_end() -> None:
-    shares: list[float] = []
+    shares: list[Share] = []
     run(Budget((20, 40)), lambda: 0.0, report=shares.append)
-    assert len(shares) == 5  # one for every ten epochs, and the end
+    assert len(shares) == 7  # two at the start, one for every ten epochs, and the end
     assert sorted(shares) == shares
-    assert shares[0] > 0.0
+    assert 0.0 == shares[0] == shares[1] < shares[2]
     assert shares[-1] == 1.0
+    assert [share.stage for share in shares] == ["encoding", *["comparing candidates"] * 6]
 
 
 def test_the_bar() -> None:
     out = io.StringIO()
     bar = RaceBar(out)
-    for share in (0.01, 0.5, 0.52, 1.0):
-        bar(share)
+    for share in (0.0, 0.01, 0.5, 0.52, 1.0):
+        bar(Share(share, "training"))
     bar.close()
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
-    assert "[############............] 50 %" in lines[0]
+    assert lines[0].startswith("training [############............] 50 %")
     assert lines[0].endswith("s left")
 
 

@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -30,7 +31,8 @@ from probprop.estimators.cv.candidates import (
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.progress import progress
+from probprop.estimators.cv.large import is_large, shown_as_often, two_ends
+from probprop.estimators.cv.progress import Share, progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.search import Search
@@ -104,7 +106,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
-        callback: Callable[[float], object] | None = None,
+        callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
@@ -123,7 +125,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             Rows of one group are never parted into different folds, if `cv` is an int or a
             splitter that knows groups.
         callback : callable, default=None
-            Called now and then with the share of the work that is done, above 0 and at most 1.
+            Called now and then with the share of the work that is done, 0 to 1: a float whose
+            attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
             A file for what the networks of all candidates and folds have reached, written after
             some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
@@ -150,7 +153,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         given: Given,
         groups: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        callback: Callable[[float], object] | None = None,
+        callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
@@ -198,13 +201,19 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None,
         classes: ArrayLike | None,
         budget: Budget,
-        callback: Callable[[float], object] | None,
+        callback: Callable[[Share], object] | None,
         checkpoint: str | os.PathLike[str] | None,
     ) -> Race:
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
-        contest = self._contest(data, judge, partition)
+        large, order = is_large(len(data.y)), None
+        if large and self._can_be_drawn_again and groups is None:
+            order = rng.permutation(len(data.y))
+            data, partition = data[order], partial(two_ends, len(data.y), rng)
+        contest = self._contest(data, judge, partition, alone=large, twice=order is not None)
+        if large:
+            budget = shown_as_often(budget, len(contest.folds[0].train))
         journal = None
         if checkpoint is not None:
             folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
@@ -216,6 +225,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             len(data.y),
             judge.usual,
             contest.encodings.bins_that_fit,
+            one_memory=large,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
         with progress(self.verbose, callback) as report, written_at_the_end(journal):
@@ -230,6 +240,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             ).best_of(candidates)
         publish_race(self, found, calibrated, contest.encodings, data.likelihood)
         counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
+        rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
         self.n_samples_seen_ = len(data.y)
         return found
@@ -261,9 +272,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         return partition
 
     def _contest(
-        self, data: TrainingData, judge: Judge, partition: Callable[[], list[Fold]]
+        self,
+        data: TrainingData,
+        judge: Judge,
+        partition: Callable[[], list[Fold]],
+        *,
+        alone: bool,
+        twice: bool,
     ) -> Contest:
-        folds, n_first = partition(), n_first_folds(len(data.y), judge.usual)
+        folds = partition()
+        n_first = 1 if alone else n_first_folds(len(data.y), judge.usual)
         return Contest(
             Encodings(data.X.X, np.dtype(self.dtype)),
             data.y,
@@ -272,7 +290,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             data.weights,
             marginalize=self.missing == "marginalize",
             n_first=n_first,
-            again=partition() if self._can_be_drawn_again and n_first is None else (),
+            again=partition() if twice or (self._can_be_drawn_again and n_first is None) else (),
+            alone=alone,
         )
 
     # ---- Prediction

@@ -162,9 +162,9 @@ class ValuesJudge:
         """Return the mean prediction of every row; see `Judge`."""
         return pooled(parts)
 
-    def work_after(self, encodings: Encodings, n_folds: int) -> float:
+    def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
         """Return the work of the noise networks; see `Judge`."""
-        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_folds)
+        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_rows, n_folds)
 
     def calibrate(
         self,

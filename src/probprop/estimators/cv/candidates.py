@@ -23,6 +23,9 @@ MANY_ROWS = 5_000
 
 VERY_MANY_ROWS = 20_000
 
+FIRST_CUT = 40
+"""Epochs after which one memory of each form is left."""
+
 _CHECKS = (20, 40, 80, 160, 320)
 
 Noise = Literal["auto", "constant", "input"]
@@ -111,11 +114,17 @@ class Budget:
         Of processor time, that of all threads of the process together; None has no bound.
     most_after : float, default=inf
         Seconds that may be left for a noise network, which else is not tried.
+    first_cut : int, default=40
+        Epochs after which one memory of each form is left.
+    chunk : int, default=10
+        Epochs between two looks at the clock.
     """
 
     checks: tuple[int, ...] = _CHECKS
     seconds: float | None = None
     most_after: float = np.inf
+    first_cut: int = FIRST_CUT
+    chunk: int = 10
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
@@ -223,6 +232,8 @@ def usual_candidates(
     n_rows: int,
     usual: Usual = OF_VALUES,
     bins_that_fit: Callable[[int], int] = int,
+    *,
+    one_memory: bool = False,
 ) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``.
 
@@ -234,6 +245,8 @@ def usual_candidates(
     usual : Usual, default=OF_VALUES
     bins_that_fit : callable, default=int
         Given a number of bins, returns one that is not too costly; 1: none is not.
+    one_memory : bool, default=False
+        Whether the first of the memories alone is compared: few epochs do not tell them apart.
 
     Examples
     --------
@@ -252,7 +265,7 @@ def usual_candidates(
         Candidate(n_bins, hidden, memory)
         for n_bins, sizes in layers.items()
         for hidden in (*sizes, *deeper)
-        for memory in forms.memories
+        for memory in forms.memories[: 1 if one_memory else None]
     ]
     if budget != "fast":
         return found
@@ -281,11 +294,13 @@ def read_candidates(
     n_rows: int,
     usual: Usual = OF_VALUES,
     bins_that_fit: Callable[[int], int] = int,
+    *,
+    one_memory: bool = False,
 ) -> list[Candidate]:
     """Check the parameter: "auto", or candidates, which may be written as dicts."""
     if isinstance(candidates, str):
         check_option("candidates", candidates, ["auto"])
-        return usual_candidates(budget, n_rows, usual, bins_that_fit)
+        return usual_candidates(budget, n_rows, usual, bins_that_fit, one_memory=one_memory)
     if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
         raise TypeError(
             'candidates must be "auto" or a sequence of Candidate or of dicts. '

@@ -71,9 +71,10 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         The network of every fold, those of the first partition of the rows first. They take rows
         as `encoding_` gives them, and are not calibrated.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 1,000 rows,
-        else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as well where Ctrl-C
-        left no time for the second, or its networks did not make finite predictions.
+        How often the rows were parted into folds: 2 with an int `cv` and fewer than 1,000 rows, or
+        100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
+        well where Ctrl-C left no time for the second, or its networks did not make finite
+        predictions.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -84,7 +85,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it.
     oof_rows_ : ndarray of int
-        The rows that these are, ascending; with an int `cv` all that count.
+        The rows that these are; with an int `cv` and fewer than 100,000 rows all that count,
+        ascending.
     n_iter_ : int
         Passes that a member made, at most.
     n_samples_seen_ : int
@@ -96,6 +98,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
     Notes
     -----
+    From 100,000 rows on, see the notes of `PBPRegressorCV`.
+
     The temperature T multiplies the variances of the outputs and of their noise in every member,
     before the members are averaged. For two classes the probability of a member is
     Phi(m / sqrt(T (1 + v))), where its output has the mean m and the variance v.

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-CHUNK = 10
-"""Epochs between two looks at the clock."""
 _SHARE = 0.1  # of the seconds, at least, for the calibration that follows
 
 
@@ -41,6 +39,10 @@ class Timer:
         The most seconds that it may take.
     rate : float, default=0.0
         Seconds per unit of work, as far as it is known.
+    done : float, default=0.0
+        Work that was done before.
+    chunk : int, default=10
+        Epochs between two looks at the clock.
     """
 
     def __init__(
@@ -51,13 +53,16 @@ class Timer:
         after: float = 0.0,
         most_after: float = np.inf,
         rate: float = 0.0,
+        done: float = 0.0,
+        chunk: int = 10,
     ) -> None:
         self._clock = clock
         self._start = clock()
         self._seconds = seconds
         self._work_after, self._most_after = after, most_after
         self._held = 0.0
-        self._done = 0.0
+        self.done = done
+        self.chunk = chunk
         self.rate = rate
 
     @property
@@ -92,7 +97,7 @@ class Timer:
         before = self._clock()
         yield
         self.rate = (self._clock() - before) / work
-        self._done += work
+        self.done += work
 
     def affords(self, work: float) -> bool:
         """Return whether there is time for so much work."""
@@ -110,11 +115,11 @@ class Timer:
         later : float, default=0.0
             Work that has to follow for each epoch made.
         """
-        most = min(CHUNK, end - reached) if work else 0
+        most = min(self.chunk, end - reached) if work else 0
         works = ((n, work * n + later * (reached + n)) for n in range(most, 0, -1))
         affordable = next((n for n, needed in works if self.affords(needed)), 0)
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:
         """Return the share of the work that is done, where so much is left, and what follows."""
-        return self._done / (self._done + work + self._work_after)
+        return self.done / (self.done + work + self._work_after)

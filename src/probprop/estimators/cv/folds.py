@@ -189,7 +189,18 @@ def encoded(X: Array, state: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Ar
     if state is None:
         return X
     with np.errstate(over="ignore"):  # the standardiser refuses what is too large
-        return encode(X, state).astype(dtype, copy=False)
+        return encode(X, state, dtype)
+
+
+def side_by_side(rows: Array) -> Array | slice:
+    """Return rows that lie side by side as a slice, with which they need not be copied.
+
+    >>> side_by_side(np.array([3, 4, 5])), side_by_side(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    if len(rows) and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

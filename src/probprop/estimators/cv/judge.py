@@ -87,8 +87,8 @@ class Judge(Protocol):
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, Judge]:
         """Return targets as a candidate sees them, and what judges its predictions of them."""
 
-    def work_after(self, encodings: Encodings, n_folds: int) -> float:
-        """Return the work of `calibrate`, in the units of `clock.work_of_a_row`."""
+    def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
+        """Return the work of `calibrate` on rows held out, in units of `clock.work_of_a_row`."""
 
     def calibrate(
         self,

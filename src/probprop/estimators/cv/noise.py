@@ -147,13 +147,13 @@ def learn_noise(
     return Judged(network, held_out, gain)
 
 
-def work_of_noise(encodings: Encodings, n_folds: int) -> float:
-    """Return what `learn_noise` takes of all rows, in the units of `clock.work_of_a_row`."""
+def work_of_noise(encodings: Encodings, n_rows: int, n_folds: int) -> float:
+    """Return what `learn_noise` takes of so many rows, in the units of `clock.work_of_a_row`."""
     n_bins = encodings.bins_that_fit(N_BINS)
     sizes = (encodings.state(n_bins).n_outputs, *_HIDDEN, 1)
     n_parts = n_folds if n_folds > 1 else _N_PARTS
-    n_rows = n_parts * len(encodings.X)  # once all, and for each part all but that
-    return _OF_QUADRATURE * _N_EPOCHS * n_rows * work_of_a_row(sizes)
+    n_learned = n_parts * n_rows  # once all, and for each part all but that
+    return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:

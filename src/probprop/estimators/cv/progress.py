@@ -11,6 +11,33 @@ from typing import TextIO
 _WIDTH = 24
 
 
+class Share(float):
+    """How much of the work is done, 0 to 1, and what is being done.
+
+    Parameters
+    ----------
+    share : float
+    stage : str
+
+    Examples
+    --------
+    >>> share = Share(0.25, "training")
+    >>> share, share.stage
+    (0.25, 'training')
+    """
+
+    stage: str
+
+    def __new__(cls, share: float, stage: str) -> Share:
+        """Return the share with its stage."""
+        self = super().__new__(cls, share)
+        self.stage = stage
+        return self
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float(self), self.stage
+
+
 class RaceBar:
     """Draw the share done and the time left; on a terminal one line, elsewhere one per tenth.
 
@@ -21,8 +48,8 @@ class RaceBar:
     Examples
     --------
     >>> import sys
-    >>> RaceBar(sys.stdout)(1.0)
-    comparing candidates [########################] 100 %, 0.0 s left
+    >>> RaceBar(sys.stdout)(Share(1.0, "calibrating"))
+    calibrating [########################] 100 %, 0.0 s left
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -30,14 +57,16 @@ class RaceBar:
         self._start = time.monotonic()
         self._shown = 0
 
-    def __call__(self, share: float) -> None:
-        """Show that this share, above 0 and at most 1, is done."""
-        left = (time.monotonic() - self._start) * (1.0 - share) / share
+    def __call__(self, share: Share) -> None:
+        """Show that this share is done."""
+        left = ""
+        if share == 0.0:  # what is done before any work is counted says nothing about the rest
+            self._start = time.monotonic()
+        else:
+            seconds = (time.monotonic() - self._start) * (1.0 - share) / share
+            left = f", {seconds:.1f} s left"
         filled = int(_WIDTH * share)
-        line = (
-            f"comparing candidates [{'#' * filled}{'.' * (_WIDTH - filled)}] "
-            f"{100 * share:.0f} %, {left:.1f} s left"
-        )
+        line = f"{share.stage} [{'#' * filled}{'.' * (_WIDTH - filled)}] {100 * share:.0f} %{left}"
         if self._out.isatty():
             self._out.write(f"\r{line}\x1b[K")
         elif int(10 * share) > self._shown:
@@ -54,20 +83,25 @@ class RaceBar:
 
 @contextmanager
 def progress(
-    verbose: int, callback: Callable[[float], object] | None
-) -> Iterator[Callable[[float], None]]:
+    verbose: int, callback: Callable[[Share], object] | None
+) -> Iterator[Callable[[Share], None]]:
     """Give what tells a bar, if `verbose`, and a callback of the share done; at the end all is.
 
-    After an error the bar stays where it was.
+    The share never goes back: of a smaller one the stage is told. After an error the bar stays
+    where it was.
     """
     bar = RaceBar() if verbose else None
     told = [tell for tell in (bar, callback) if tell is not None]
 
-    def report(share: float) -> None:
+    last = Share(0.0, "")
+
+    def report(share: Share) -> None:
+        nonlocal last
+        last = Share(max(last, share), share.stage)
         for tell in told:
-            tell(share)
+            tell(last)
 
     yield report
-    report(1.0)
+    report(Share(1.0, last.stage))
     if bar is not None:
         bar.close()

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from probprop.estimators.cv.candidates import Budget, Candidate, n_errors_behind
-from probprop.estimators.cv.clock import CHUNK, Timer
+from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Judge
+from probprop.estimators.cv.progress import Share
 from probprop.estimators.cv.runners import (
-    FIRST_CUT,
     OUT_OF_TIME,
+    CandidateCurve,
     Check,
     CVChoice,
     Runner,
@@ -33,9 +34,11 @@ from probprop.estimators.cv.runners import (
 from probprop.estimators.cv.sharing import Step
 from probprop.estimators.cv.trainings import Contest, advance, check_of, line_up
 
+ENCODING, COMPARING, TRAINING = "encoding", "comparing candidates", "training the best"
+"""The stages of a race."""
 _NOTHING = 50.0  # times what there is time for, so that it may be made once for nothing
 
-Report = Callable[[float], None]
+Report = Callable[[Share], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,8 @@ class Race:
         Whether Ctrl-C ended it.
     rate : float, default=0.0
         Seconds per unit of work, as last measured.
+    done : float, default=0.0
+        Work that was done.
     """
 
     choice: CVChoice
@@ -60,6 +65,7 @@ class Race:
     partitions: tuple[Sequence[Fold], ...]
     interrupted: bool
     rate: float = 0.0
+    done: float = 0.0
 
     def pooled_by(self, judge: Judge) -> Any:
         """Return the rows held out with all predictions that each of them has."""
@@ -78,7 +84,8 @@ def race(
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
-    Or, with few rows, one that costs less and is hardly behind: see `n_errors_behind`.
+    Or, with few rows, one that costs less and is hardly behind: see `n_errors_behind`. Where the
+    first folds decide alone, those that are left are for `finished`.
 
     Parameters
     ----------
@@ -97,10 +104,14 @@ def race(
     timer = contest.timer(budget, clock)
     if reserve is not None:
         timer.hold_back(reserve(None))
+    if report is not None:
+        report(Share(0.0, ENCODING))
     runners = line_up(candidates, contest, contest.first)
+    if report is not None:
+        report(Share(0.0, COMPARING))
     n_later = len(contest.later) / len(contest.first)  # times the work of the race
     if budget.seconds is not None:
-        runners = _affordable(runners, timer, n_later, n_threads)
+        runners = _affordable(runners, timer, n_later, n_threads, budget)
     interrupted = False
     try:
         for start, end in pairwise((0, *budget.checks)):
@@ -113,9 +124,10 @@ def race(
                 reached += n_epochs
                 if report is not None:
                     left = _work(runners) * (budget.checks[-1] - reached)
-                    report(timer.share_done(left + n_later * _most(runners) * reached))
+                    later = n_later * _most(runners) * reached
+                    report(Share(timer.share_done(left + later), COMPARING))
             if reached > start:
-                runners = cut(_look(runners, contest), reached)
+                runners = cut(_look(runners, contest), reached, budget.first_cut)
                 if reserve is not None:
                     timer.hold_back(reserve(max(runners, key=lambda r: r.score).best))
             if reached < end:
@@ -130,17 +142,16 @@ def race(
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
     choice = CVChoice(tuple(runner.curve for runner in runners), winner, best.n_epochs)
-    so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate)
+    so_far = Race(choice, (best,), (contest.first,), interrupted, timer.rate, timer.done)
     if interrupted:
         return so_far
     try:
         if report is not None:  # all that was left may have been dropped at once
-            report(timer.share_done(n_later * runners[winner].work * best.n_epochs))
-        if not contest.later:
-            return so_far
-        return _finish(so_far, runners[winner], contest, timer, n_threads, report)
+            later = n_later * runners[winner].work * best.n_epochs
+            report(Share(timer.share_done(later), COMPARING))
     except KeyboardInterrupt:
         return replace(so_far, interrupted=True)
+    return so_far if contest.alone else finished(so_far, contest, timer, n_threads, report)
 
 
 _NOT_FINITE = (
@@ -149,32 +160,37 @@ _NOT_FINITE = (
 )
 
 
-def _finish(
-    so_far: Race,
-    winner: Runner,
-    contest: Contest,
-    timer: Timer,
-    n_threads: int,
-    report: Report | None,
+def finished(
+    so_far: Race, contest: Contest, timer: Timer, n_threads: int, report: Report | None
 ) -> Race:
-    """Let the winner learn the other folds, for as many epochs, and judge each partition."""
-    [best] = so_far.checks
-    [rest] = line_up([winner.curve.candidate], contest, contest.later)
+    """Let the winner learn the other folds, for as many epochs; on Ctrl-C leave it as it was."""
+    try:
+        return _finish(so_far, contest, timer, n_threads, report) if contest.later else so_far
+    except KeyboardInterrupt:
+        return replace(so_far, interrupted=True)
+
+
+def _finish(
+    so_far: Race, contest: Contest, timer: Timer, n_threads: int, report: Report | None
+) -> Race:
+    """Train the networks of the other folds, and judge each partition."""
+    [best], candidate = so_far.checks, so_far.choice.candidate
+    [rest] = line_up([candidate], contest, contest.later)
     rest = train(rest, best.n_epochs, timer, n_threads, report, contest.step)
-    first = [run._replace(fitted=f) for run, f in zip(winner.runs, best.fitted, strict=True)]
+    first = [rest.runs[0]._replace(fitted=fitted) for fitted in best.fitted]  # to be judged only
     runs, history = [*first, *rest.runs], [*best.history, *rest.history]
     checks: list[Check] = []
     partitions = list(filter(None, (contest.folds, contest.again)))
     for folds in partitions:
         own = slice(len(runs) - len(folds), None) if checks else slice(len(folds))
-        part = replace(winner, runs=tuple(runs[own]), history=tuple(history[own]))
+        part = Runner(CandidateCurve(candidate), tuple(runs[own]), tuple(history[own]))
         checks.append(check_of(part, contest, folds))
     finite = [bool(np.isfinite(check.log_p).all()) for check in checks]
     if not finite[0]:
         raise FloatingPointError(_NOT_FINITE)
     n = 1 + sum(finite[1:])  # there are at most two
     so_far = replace(so_far, checks=tuple(checks[:n]), partitions=tuple(partitions[:n]))
-    return replace(so_far, rate=timer.rate)
+    return replace(so_far, rate=timer.rate, done=timer.done)
 
 
 def train(
@@ -186,11 +202,12 @@ def train(
     step: Step | None = None,
 ) -> Runner:
     """Train a candidate alone for so many epochs."""
-    while n := min(CHUNK, n_epochs - len(runner.history[0])):
+    while n := min(timer.chunk, n_epochs - len(runner.history[0])):
         with timer.measuring(runner.work * n):
             [runner] = advance([runner], n, n_threads, step)
         if report is not None:
-            report(timer.share_done(runner.work * (n_epochs - len(runner.history[0]))))
+            left = runner.work * (n_epochs - len(runner.history[0]))
+            report(Share(timer.share_done(left), TRAINING))
     return runner
 
 
@@ -227,7 +244,7 @@ def _most(runners: Sequence[Runner]) -> float:
 
 
 def _affordable(
-    runners: Sequence[Runner], timer: Timer, n_later: float, n_threads: int
+    runners: Sequence[Runner], timer: Timer, n_later: float, n_threads: int, budget: Budget
 ) -> list[Runner]:
     """End the candidates that cost most until the others can reach the first cut in time.
 
@@ -241,12 +258,12 @@ def _affordable(
     forgotten = tuple(
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
     )
-    for n in (1, CHUNK):
+    for n in (1, budget.chunk):
         if n == 1 or timer.affords(_NOTHING * n * cheapest.work):
             with timer.measuring(n * cheapest.work):
                 advance([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
-    works = FIRST_CUT * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
+    works = budget.first_cut * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]
     return [
         runner if i in kept else runner.end("too costly for the budget")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probprop._types import FloatArray
-from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.candidates import FIRST_CUT, Candidate
 from probprop.estimators.cv.clock import work_of_a_row
 from probprop.estimators.cv.judge import OutOfFoldRows, standard_error, weighted_mean
 from probprop.inference.posterior import Epoch
@@ -17,8 +17,6 @@ from probprop.inference.training import Fitted, Run
 OUT_OF_TIME = "out of time"
 RACE_WAS_OVER = "the race was over"
 """Why training ends without a budget of seconds."""
-FIRST_CUT = 40
-"""Epochs after which one memory of each form is left."""
 _N_ERRORS = 2.0  # standard errors behind the leader at which a candidate is dropped
 _N_STALE = 2  # checks without a gain after which it is dropped
 
@@ -173,13 +171,13 @@ class Runner:
         return replace(self, curve=replace(self.curve, outcome=outcome))
 
 
-def cut(runners: Sequence[Runner], n_epochs: int) -> list[Runner]:
+def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) -> list[Runner]:
     """End those that have lost.
 
-    From `FIRST_CUT` epochs on the best memory of each form is left, and of these the ones that
+    From `first_cut` epochs on the best memory of each form is left, and of these the ones that
     are not clearly behind the leader, or catch up, and still improve.
     """
-    if n_epochs < FIRST_CUT:
+    if n_epochs < first_cut:
         return list(runners)
     leader = max(runners, key=lambda runner: runner.score)
     return [_cut(runner, leader, runners) if runner.is_running else runner for runner in runners]

@@ -12,7 +12,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
 from probprop.estimators.cv.sharing import Step
@@ -44,6 +44,9 @@ class Contest:
         How many of the folds the race is run on; only the winner learns the others. None: all.
     again : sequence of Fold, default=()
         Another partition of the rows, which only the winner learns too.
+    alone : bool, default=False
+        Whether these first folds decide alone, also about a power of the targets, before the
+        winner learns any other.
     step : callable, default=None
         Makes epochs of trainings, as `sharing.advance` does, which it is by default.
     """
@@ -56,6 +59,7 @@ class Contest:
     marginalize: bool = False
     n_first: int | None = None
     again: Sequence[Fold] = ()
+    alone: bool = False
     step: Step | None = None
 
     @property
@@ -83,12 +87,22 @@ class Contest:
         y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
 
-    def timer(self, budget: Budget, clock: Callable[[], float], rate: float = 0.0) -> Timer:
+    def timer(
+        self, budget: Budget, clock: Callable[[], float], rate: float = 0.0, done: float = 0.0
+    ) -> Timer:
         """Return what measures the seconds of a budget, and leaves those of the calibration."""
-        after = self.judge.work_after(self.encodings, len(self.folds))
-        return Timer(budget.seconds, clock, after=after, most_after=budget.most_after, rate=rate)
+        n_held = sum(len(fold.test) for fold in self.folds)
+        return Timer(
+            budget.seconds,
+            clock,
+            after=self.judge.work_after(self.encodings, n_held, len(self.folds)),
+            most_after=budget.most_after,
+            rate=rate,
+            done=done,
+            chunk=budget.chunk,
+        )
 
-    def weights_of(self, rows: Array) -> FloatArray | None:
+    def weights_of(self, rows: Array | slice) -> FloatArray | None:
         """Return how much these rows count."""
         return None if self.weights is None else self.weights[rows]
 
@@ -115,10 +129,11 @@ def line_up(
 def _begin(
     plan: Plan, candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None
 ) -> Run:
-    y, weights = contest.y[fold.train], contest.weights_of(fold.train)
+    train = side_by_side(fold.train)
+    y, weights = contest.y[train], contest.weights_of(train)
     rng = RandomState(fold.seed)
     if sibling is None:
-        X = Inputs(contest.encodings.rows(candidate.n_bins)[fold.train])
+        X = Inputs(contest.encodings.rows(candidate.n_bins)[train])
         before = training.start(plan, X, y, rng)
         return training.begin(plan, before, X, y, rng, weights=weights)
     X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
@@ -151,7 +166,7 @@ def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     contest = contest.seen_by(runner.curve.candidate)
     A = contest.encodings.rows(runner.curve.candidate.n_bins)
     outputs = [
-        fold_outputs(run.plan, run.fitted, A[fold.test])
+        fold_outputs(run.plan, run.fitted, A[side_by_side(fold.test)])
         for run, fold in zip(runner.runs, folds, strict=True)
     ]
     held_out = HeldOut(folds)

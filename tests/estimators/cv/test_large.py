@@ -1,0 +1,206 @@
+"""Large tables: which rows are held out and how often they are shown, and that it stays honest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import KFold
+
+from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
+from probprop import Candidate, PBPRegressorCV
+from probprop.estimators.cv import large, sharing
+from probprop.estimators.cv.calibration import ValuesJudge
+from probprop.estimators.cv.candidates import BUDGETS, Budget, usual_candidates
+from probprop.estimators.cv.folds import Encodings
+from probprop.estimators.cv.trainings import Contest, line_up
+from probprop.inference.likelihoods import Gaussian
+from probprop.inference.posterior import flat
+
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+N = len(Y)
+N_HELD = 30
+
+
+@pytest.fixture
+def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "LARGE", N)
+    monkeypatch.setattr(large, "HELD_OUT", N_HELD)
+    monkeypatch.setattr(large, "AS_IF", 20)
+
+
+is_large = pytest.mark.usefixtures("_small_is_large")
+
+
+def weights(model: Any) -> list[bytes]:
+    return [flat(member.posterior_.m_w).tobytes() for member in model.estimators_]
+
+
+# ---- The rules
+
+
+@given(st.sampled_from([*BUDGETS]), st.integers(80_000, 50_000_000))
+def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> None:
+    budget = BUDGETS[name]
+    found = large.shown_as_often(budget, n_rows)
+    assert list(found.checks) == sorted({*found.checks})
+    assert min(found.checks) >= 1
+    shown, wanted = found.checks[-1] * n_rows, budget.checks[-1] * large.AS_IF
+    assert wanted <= shown < wanted + n_rows
+    assert found.first_cut in found.checks
+    assert found.seconds == budget.seconds
+
+
+@given(st.integers(5, 120_000), st.integers(0, 99))
+def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) -> None:
+    rng = np.random.RandomState(seed)
+    (first, last), again = large.two_ends(n_rows, rng), large.two_ends(n_rows, rng)
+    assert len(first.test) == len(last.test) == min(large.HELD_OUT, n_rows // 5)
+    assert first.test[-1] < last.test[0]
+    for fold, other in zip((first, last), again, strict=True):
+        assert_array_equal(np.sort(np.concatenate([fold.train, fold.test])), np.arange(n_rows))
+        assert_array_equal(fold.test, other.test)
+    assert len({fold.seed for fold in (first, last, *again)}) == 4
+
+
+def test_no_network_has_a_copy_of_its_rows() -> None:
+    folds = large.two_ends(N, np.random.RandomState(0))
+    encodings = Encodings(X, np.dtype(np.float32))
+    contest = Contest(encodings, Y, folds, ValuesJudge(Gaussian()))
+    for runner in line_up([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], contest, folds):
+        rows = encodings.rows(runner.curve.candidate.n_bins)
+        for run in runner.runs:
+            assert np.shares_memory(run.X, rows)
+            assert np.shares_memory(run.y, Y)
+
+
+def test_one_memory_of_each_form_is_compared() -> None:
+    for budget in ("fast", "good", "best"):
+        alone = usual_candidates(budget, 200_000, one_memory=True)
+        forms = {c.form for c in usual_candidates(budget, 200_000)}
+        assert {c.memory for c in alone} == {10.0}
+        assert len(alone) == len(forms)
+
+
+# ---- What a fit makes of them
+
+
+@is_large
+def test_rows_held_out_are_predicted_by_networks_that_have_not_seen_them() -> None:
+    model = small(candidates=[RAW], budget="fast").fit(X, Y)
+    assert len(model.estimators_) == 4
+    assert model.n_partitions_ == 2
+    assert len(model.oof_rows_) == len({*model.oof_rows_.tolist()}) == 2 * N_HELD
+    assert [member.n_samples_seen_ for member in model.estimators_] == [N - N_HELD] * 4
+    assert model.n_samples_seen_ == N
+    assert model.calibration_.n_rows == 2 * N_HELD
+    for half, fold in ((slice(N_HELD), 0), (slice(N_HELD, None), 1)):
+        rows = model.oof_rows_[half]
+        of_fold = [model.estimators_[i].predict(X[rows]) for i in (fold, 2 + fold)]
+        assert_allclose(model.oof_predictive_.mean[half], np.mean(of_fold, axis=0), rtol=1e-6)
+        y = Y.copy()
+        y[rows[3]] += 0.1  # two networks do not know it
+        changed = weights(small(candidates=[RAW], budget="fast").fit(X, y))
+        same = [a == b for a, b in zip(weights(model), changed, strict=True)]
+        assert same == [fold == 0, fold == 1] * 2
+
+
+@is_large
+def test_it_does_not_depend_on_threads() -> None:
+    one, two = (small(n_jobs=n).fit(X, Y) for n in (1, 2))
+    assert weights(one) == weights(two)
+    assert repr(one.calibration_) == repr(two.calibration_)
+
+
+@is_large
+def test_one_row_less_is_not_large() -> None:
+    model = small(candidates=[RAW]).fit(X[:-1], Y[:-1])
+    assert_array_equal(model.oof_rows_, np.arange(N - 1))
+
+
+@is_large
+def test_a_power_is_decided_by_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    advance, n_trained = sharing.advance, list[int]()
+
+    def counted(runs: Any, *rest: Any) -> Any:
+        n_trained.append(len(runs))
+        return advance(runs, *rest)
+
+    monkeypatch.setattr(sharing, "advance", counted)
+    model = small(candidates="auto").fit(X, PRICES)
+    assert model.calibration_.transformation is not None
+    assert model.choice_.candidate.power is not None
+    assert len(model.estimators_) == 4
+    # The candidates, then the best of them with the power; at last the three other networks.
+    assert list(dict.fromkeys(n_trained)) == [2, 1, 3]
+    assert n_trained.count(3) == model.choice_.n_epochs
+
+
+@is_large
+@pytest.mark.parametrize(
+    ("cv", "groups", "n_folds"), [(KFold(3), None, 3), (4, np.arange(N) // 10, 4)]
+)
+def test_folds_and_groups_that_are_given_are_kept(cv: Any, groups: Any, n_folds: int) -> None:
+    model = small(cv=cv, candidates=[RAW]).fit(X, Y, groups=groups)
+    assert len(model.estimators_) == n_folds
+    assert_array_equal(model.oof_rows_, np.arange(N))
+
+
+@is_large
+def test_rows_of_weight_0_are_left_out_and_not_counted() -> None:
+    some = np.tile([1.0, 1.0, 0.0], 150)
+    rows, y = np.tile(X, (3, 1)), np.tile(Y, 3)
+    model = small(candidates=[RAW]).fit(rows, y, some)
+    assert model.n_samples_seen_ == 300
+    assert len(model.estimators_) == 4
+    assert (some[model.oof_rows_] > 0.0).all()
+    of_fold = [model.estimators_[i].predict(rows[model.oof_rows_[:N_HELD]]) for i in (0, 2)]
+    assert_allclose(model.oof_predictive_.mean[:N_HELD], np.mean(of_fold, axis=0), rtol=1e-6)
+
+
+@is_large
+def test_labels() -> None:
+    model = small_classifier(candidates=[RAW]).fit(X, LABELS)
+    assert len(model.estimators_) == 4
+    assert model.oof_predictive_.proba.shape == (2 * N_HELD, 3)
+    assert model.partial_fit(X[:4], LABELS[:4]).n_samples_seen_ == N + 4
+
+
+@is_large
+@pytest.mark.parametrize("stage", ["comparing candidates", "training the best"])
+def test_ctrl_c_keeps_the_best_so_far(stage: str) -> None:
+    told: list[str] = []
+
+    def press(share: Any) -> None:
+        told.append(share.stage)
+        if (
+            share.stage == stage and told.count(stage) == 6
+        ):  # some epochs after the first comparison
+            raise KeyboardInterrupt
+
+    whole = small(candidates=[RAW]).fit(X, Y)
+    with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
+        model: PBPRegressorCV = small(candidates=[RAW]).fit(X, Y, callback=press)
+    assert len(model.estimators_) == 1
+    assert len(model.oof_rows_) == N_HELD
+    if stage == "training the best":  # the comparison was over
+        assert weights(model) == weights(whole)[:1]
+    assert model.predict(X).shape == (N,)
+
+
+@is_large
+def test_the_share_never_goes_back() -> None:
+    for y, candidates in ((Y, [RAW]), (PRICES, "auto")):
+        shares: list[Any] = []
+        small(candidates=candidates).fit(X, y, callback=shares.append)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+        assert shares[-1].stage == "calibrating"
+
+
+def test_a_budget_knows_its_chunks() -> None:
+    assert (Budget().chunk, large.shown_as_often(Budget(), 10**6).chunk) == (10, 1)
