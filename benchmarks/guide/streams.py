@@ -1,7 +1,8 @@
-"""Streams of Friedman's function: ``python -m benchmarks.guide.streams`` writes their three tables.
+"""Streams of Friedman's function and of Boston: ``python -m benchmarks.guide.streams``.
 
 ``docs/results/streams_passes.md`` has streams beside fits, ``streams_first.md`` what the first
-batch does, and ``streams_order.md`` what the order of the rows does.
+batch does, ``streams_order.md`` what the order of the rows does, ``streams_once.md`` networks of
+one to three layers that see every row of Boston once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop import PBPRegressor, metrics
 from probprop._types import Array, FloatArray
+from probprop_lab import datasets
 
 N_SEEDS = 5
 _N_TRAIN, _N_TEST = 10_000, 2_000
@@ -127,6 +129,42 @@ TABLES: dict[str, dict[str, Case]] = {
 }
 
 
+# ---- One pass, and more layers
+
+
+def first_of_forty(model: PBPRegressor, rows: Rows) -> object:
+    """Make the first epoch of a longer fit, which is that of the paper."""
+    return model.fit(rows.X, rows.y, callback=lambda epoch: True)
+
+
+def few_then_one(model: PBPRegressor, rows: Rows) -> object:
+    return batches(20, 1)(model, Rows(rows.X[:_N_FEW], rows.y[:_N_FEW]))
+
+
+_N_FEW = 300
+LAYERS = (1, 2, 3)
+ONCE = {
+    "the first epoch of `fit`": Case(first_of_forty),
+    "`fit` with `n_epochs=1`": Case(fit, params={"n_epochs": 1}),
+    f"`partial_fit`: 20 rows, then {_N_FEW - 20} one a call": Case(few_then_one),
+}
+
+
+def error_of_once(case: Case, seed: int, n_layers: int) -> float:
+    """Return the RMSE on all rows of Boston, in standard deviations of the target."""
+    X, y = load_all("boston_housing")
+    order = np.random.RandomState(seed).permutation(len(y))
+    model = PBPRegressor((50,) * n_layers, random_state=seed, **case.params)
+    case.learn(model, Rows(X[order], y[order]))
+    return float(metrics.rmse(y, model.predict(X)) / y.std())
+
+
+def load_all(name: str) -> Rows:
+    """Return a benchmark set whole."""
+    found = datasets.load(name)
+    return Rows(found.X, found.y)
+
+
 def judge(case: Case, seed: int) -> Figures:
     """Learn the rows of a seed as a case says, and judge on new ones."""
     rows, test = made(seed)
@@ -145,6 +183,7 @@ def judge(case: Case, seed: int) -> Figures:
 def main() -> None:
     parser = parser_of("streams", __doc__)
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
+    parser.add_argument("--many", type=int, default=60, help="seeds on Boston")
     arguments = parser.parse_args()
     found: dict[str, dict[str, list[Figures]]] = {}
     known: dict[int, list[Figures]] = {}  # what two tables share is run once
@@ -157,8 +196,14 @@ def main() -> None:
                 if id(case) not in known:
                     known[id(case)] = [judge(case, seed) for seed in range(arguments.seeds)]
                 found[name][title] = known[id(case)]
-    written = {"tables": found}
-    write(arguments.results, "streams", written, pages(found))
+        once: dict[str, list[list[float]]] = {}
+        if datasets.where("boston_housing") is not None:
+            for title, case in ONCE.items():
+                say(f"once: {title}")
+                seeds = range(arguments.many)
+                once[title] = [[error_of_once(case, k, n) for k in seeds] for n in LAYERS]
+    written = {"tables": found, "once": once}
+    write(arguments.results, "streams", written, pages(found) | once_page(once))
 
 
 def pages(found: dict[str, dict[str, list[Figures]]]) -> dict[str, str]:
@@ -168,6 +213,18 @@ def pages(found: dict[str, dict[str, list[Figures]]]) -> dict[str, str]:
         f"streams_{name}": table(header, [_row(*case) for case in cases.items()]) + "\n"
         for name, cases in found.items()
     }
+
+
+def once_page(once: dict[str, list[list[float]]]) -> dict[str, str]:
+    """Return the table of Boston: the median and the largest error."""
+    if not once:
+        return {}
+    header = ["", *("1 layer" if n == 1 else f"{n} layers" for n in LAYERS)]
+    rows = [
+        [title, *(f"{np.median(errors):.2f} ({_brief(max(errors))})" for errors in by_layers)]
+        for title, by_layers in once.items()
+    ]
+    return {"streams_once": table(header, rows) + "\n"}
 
 
 def _row(title: str, runs: list[Figures]) -> list[str]:

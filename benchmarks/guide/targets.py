@@ -44,11 +44,16 @@ class Data(NamedTuple):
 
 def energy(split: int) -> Data:
     """Return a fixed split of energy with both of its loads."""
-    source = find_source("energy")
-    loads = source.read(find_raw(source) or download(source))[:, 8:]  # the loader has one of them
-    X = datasets.load("energy").X
+    X, Y = datasets.load("energy").X, loads()
     train, test = datasets.splits("energy")[split]
-    return Data(X[train], loads[train], X[test], loads[test])
+    return Data(X[train], Y[train], X[test], Y[test])
+
+
+def loads() -> FloatArray:
+    """Return the heating and the cooling load of all buildings, of which the loader has one."""
+    source = find_source("energy")
+    both: FloatArray = source.read(find_raw(source) or download(source))[:, 8:]
+    return both
 
 
 def strangers(seed: int) -> Data:

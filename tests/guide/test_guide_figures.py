@@ -120,14 +120,22 @@ def test_streams_write_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(streams, "_N_TRAIN", 1_200)
-    monkeypatch.setattr(sys, "argv", ["streams", "--seeds", "2", "--results", str(tmp_path)])
+    monkeypatch.setattr(streams, "_N_FEW", 60)
+    monkeypatch.setattr(streams, "load_all", lambda name: streams.Rows(*made_split(name, 0)[:2]))
+    monkeypatch.setattr(streams.datasets, "where", Path)
+    arguments = ["streams", "--seeds", "2", "--many", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
     streams.main()
     printed = capsys.readouterr().out
     for name, cases in streams.TABLES.items():
         page = (tmp_path / f"streams_{name}.md").read_text()
         assert page in printed
         assert all(f"| {title} |" in page for title in cases)
-    found = json.loads((tmp_path / "streams.json").read_text())["tables"]
+    written = json.loads((tmp_path / "streams.json").read_text())
+    found, once = written["tables"], written["once"]
+    assert (tmp_path / "streams_once.md").read_text() in printed
+    first, alone, _ = once.values()  # of one, two and three layers
+    assert max(alone[2]) < min(first[2])  # the paper's first epoch learns little with three layers
     assert found["first"]["100 typical rows"] == found["order"]["random"]
     assert found["order"]["random"][0]["rmse"] < found["order"]["sorted by the target"][0]["rmse"]
 
@@ -191,10 +199,11 @@ def test_error_bars_write_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(error_bars, "_N_ROWS", 200)
-    monkeypatch.setattr(sys, "argv", ["error_bars", "--seeds", "2", "--results", str(tmp_path)])
+    arguments = ["error_bars", "--seeds", "2", "--splits", "2", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
     error_bars.main()
     printed = capsys.readouterr().out
-    for name in ("error_bars_toy", "error_bars_blind"):
+    for name in ("error_bars_toy", "error_bars_splits", "error_bars_blind"):
         assert (tmp_path / f"{name}.md").read_text() in printed
     found = json.loads((tmp_path / "error_bars.json").read_text())
     inside, near, far = found["toy"]
@@ -204,6 +213,11 @@ def test_error_bars_write_their_pages(
     assert exact > 1.01 * gaussian
     assert found["growing"]["quietest"] > found["growing"]["loudest"]
     assert found["gap"]["in the gap"] < found["gap"]["outside"]
+    low, high = found["outside"]["held"]
+    assert low < found["outside"]["rows"][0] < found["outside"]["rows"][1] < high
+    assert found["splits"]["yacht"]["n_rows"] == 308
+    assert found["splits"]["yacht"]["log_likelihood"] == pytest.approx(-1.63, abs=0.005)
+    assert 45.0 < found["splits"]["diabetes"]["rmse"] < 65.0
     assert found["seeds"]["40"]["std_model"] > found["seeds"]["400"]["std_model"]
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_friedman1
 
 from browser import NEEDS_CHROMIUM, Browser
 from live_browser import open_page, shown
 from live_models import FEATURES, table, write_page
-from probprop import PBPRegressor
+from probprop import PBPRegressor, PBPRegressorCV
+from probprop.estimators.cv.candidates import Candidate
 from probprop.report import write_report
 from probprop.report.live.page import live_page
 from probprop.table import fit_table_model
@@ -41,3 +45,15 @@ def test_a_model_of_50_units_is_below_a_megabyte(tmp_path: Path) -> None:
     model = fit_table_model(frame, "price", features=FEATURES, estimator=estimator)
     write_report(tmp_path / "50.html", "Size", [], live_page(model, rows=frame, train=frame))
     assert (tmp_path / "50.html").stat().st_size < 1_000_000
+
+
+def test_ten_networks_on_ramps_are_as_large_as_the_guide_says(tmp_path: Path) -> None:
+    X, y = make_friedman1(600, 10, noise=1.0, random_state=0)
+    frame = pd.DataFrame(X).rename(columns=str).assign(y=y)
+    estimator = PBPRegressorCV(candidates=[Candidate(n_bins=32)], budget="fast", random_state=0)
+    model = fit_table_model(frame[:400], "y", estimator=estimator)
+    networks = model.estimator.estimators_
+    assert [len(networks), networks[0].n_features_in_] == [10, 330]
+    page = live_page(model, rows=frame[400:], train=frame[:400])
+    write_report(tmp_path / "ten.html", "Ten networks", [], page)
+    assert (tmp_path / "ten.html").stat().st_size == pytest.approx(1.7e6, rel=0.05)

@@ -115,31 +115,43 @@ def learn(job: Job, X: Array, y: Array, rows: acquisition_sets.Rows) -> Row:
     learner = ActiveLearner(
         model(job), _strategy(job.method), batch_size=BATCH, random_state=job.seed
     )
-    batch, picked, rmses, log_likelihoods = rows.train, list[int](), list[float](), list[float]()
-    with warnings.catch_warnings():
-        # Few rows make updates by quadrature; that is counted elsewhere.
-        warnings.filterwarnings("ignore", "In .* updates", RuntimeWarning)
-        for i in range(N_ASKS + 1):
-            predicted = learner.tell(X[batch], y[batch]).estimator_.predict_distribution(
-                X[rows.test]
-            )
-            rmses.append(metrics.rmse(y[rows.test], predicted.mean))
-            log_likelihoods.append(float(np.mean(predicted.logpdf(y[rows.test]))))
-            if i < N_ASKS:
-                batch = rows.pool[learner.ask(X[rows.pool])]
-                picked += batch.tolist()
+    found = curve(learner, X, y, rows, N_ASKS)
     return {
-        "rmse": float(np.mean(rmses)),
-        "log_likelihood": float(np.mean(log_likelihoods)),
-        "rmses": rmses,
-        "log_likelihoods": log_likelihoods,
-        "picked": picked,
-        "n_train": len(rows.train) + len(picked),
+        "rmse": float(np.mean(found["rmses"])),
+        "log_likelihood": float(np.mean(found["log_likelihoods"])),
+        **found,
+        "n_train": len(rows.train) + len(found["picked"]),
         "n_test": len(rows.test),
         "n_pool": len(rows.pool),
         "n_features": X.shape[1],
         "seconds": processor_seconds() - start,
     }
+
+
+def curve(
+    learner: ActiveLearner, X: Array, y: Array, rows: acquisition_sets.Rows, n_asks: int
+) -> Row:
+    """Tell the first rows, ask and tell `n_asks` times, and judge every fit on the test rows.
+
+    Returns
+    -------
+    dict
+        ``rmses`` and ``log_likelihoods``, one more than asks; the row numbers ``picked``.
+    """
+    batch, picked, rmses, log_likelihoods = rows.train, list[int](), list[float](), list[float]()
+    with warnings.catch_warnings():
+        # Few rows make updates by quadrature; that is counted elsewhere.
+        warnings.filterwarnings("ignore", "In .* updates", RuntimeWarning)
+        for i in range(n_asks + 1):
+            predicted = learner.tell(X[batch], y[batch]).estimator_.predict_distribution(
+                X[rows.test]
+            )
+            rmses.append(metrics.rmse(y[rows.test], predicted.mean))
+            log_likelihoods.append(float(np.mean(predicted.logpdf(y[rows.test]))))
+            if i < n_asks:
+                batch = rows.pool[learner.ask(X[rows.pool])]
+                picked += batch.tolist()
+    return {"rmses": rmses, "log_likelihoods": log_likelihoods, "picked": picked}
 
 
 def _strategy(method: str) -> Any:
@@ -213,7 +225,7 @@ def _record(
         "errors": change / se if change is not None and se else None,
         "gain": gain,
         "gain_se": gain_se,
-        "needed": _rows_needed(
+        "needed": rows_needed(
             [by_reduction[k]["rmses"] for k in both], [at_random[k]["rmses"] for k in both]
         ),
     }
@@ -233,16 +245,20 @@ def _change(own: dict[int, Row], at_random: dict[int, Row]) -> tuple[float | Non
     return benchmark.mean_and_error([(own[k]["rmse"] - at_random[k]["rmse"]) / unit for k in both])
 
 
-def _rows_needed(
-    own: Sequence[Sequence[float]], at_random: Sequence[Sequence[float]]
+def rows_needed(
+    own: Sequence[Sequence[float]],
+    at_random: Sequence[Sequence[float]],
+    first: int = acquisition_sets.N_TRAIN,
+    batch: int = BATCH,
 ) -> float | None:
     """Return with how many rows the mean error first falls to that of all rows at random.
 
-    Straight lines join the fits; None where it does not fall so far.
+    Straight lines join the fits, of which the first has `first` rows and each other `batch` more;
+    None where it does not fall so far.
 
     Examples
     --------
-    >>> _rows_needed([[4.0, 2.0, 1.0]], [[4.0, 3.0, 2.5]])
+    >>> rows_needed([[4.0, 2.0, 1.0]], [[4.0, 3.0, 2.5]])
     23.0
     """
     if not own:
@@ -253,9 +269,9 @@ def _rows_needed(
         return None
     i = int(reached[0])
     if i == 0:
-        return float(acquisition_sets.N_TRAIN)
+        return float(first)
     share = (errors[i - 1] - target) / (errors[i - 1] - errors[i])
-    return float(acquisition_sets.N_TRAIN + BATCH * (i - 1 + share))
+    return float(first + batch * (i - 1 + share))
 
 
 def notes(records: Sequence[Record]) -> list[str]:

@@ -88,12 +88,12 @@ NAMES = list(_SIZES)
 class Rows(NamedTuple):
     """Row numbers of a data set; no two are alike."""
 
-    train: Array  # (20,)
+    train: Array  # (n_train,)
     test: Array  # (a third of the rows, 1,000 at most,)
     pool: Array  # (the others, 2,000 at most,)
 
 
-def split(n: int, repetition: int) -> Rows:
+def split(n: int, repetition: int, n_train: int = N_TRAIN) -> Rows:
     """Return the random split of a repetition, the same for every strategy.
 
     Parameters
@@ -102,6 +102,8 @@ def split(n: int, repetition: int) -> Rows:
         Rows of the data set.
     repetition : int
         From 0.
+    n_train : int, default=20
+        Rows at first.
 
     Examples
     --------
@@ -109,8 +111,8 @@ def split(n: int, repetition: int) -> Rows:
     ([20, 102, 186], [20, 1000, 2000])
     """
     rows = RandomState(repetition).permutation(n)
-    first = N_TRAIN + min(MAX_TEST, n // 3)
-    return Rows(rows[:N_TRAIN], rows[N_TRAIN:first], rows[first : first + MAX_POOL])
+    first = n_train + min(MAX_TEST, n // 3)
+    return Rows(rows[:n_train], rows[n_train:first], rows[first : first + MAX_POOL])
 
 
 def size(name: str) -> int:

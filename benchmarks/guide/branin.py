@@ -1,0 +1,133 @@
+"""To find the lowest value of Branin's function: ``python -m benchmarks.guide.branin``.
+
+``docs/results/branin.md``: expected improvement among 500 candidates and over the whole box, beside
+points at random.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from benchmarks.clock import median, say
+from benchmarks.guide.pages import Figures, parser_of, write
+from benchmarks.markdown import table
+from probprop import PBPRegressor
+from probprop._types import FloatArray
+from probprop.active import best_in_box, best_in_pool, expected_improvement
+
+BOX = np.array([(-5.0, 10.0), (0.0, 15.0)])
+LEAST = 0.397887  # at three points of the box
+N_FIRST = 10  # evaluations at random, before a model is fitted
+N_CANDIDATES, N_BEST = 500, 5
+N_EVALUATIONS = 35  # over the box
+EPOCHS = (40, 200)
+
+
+def branin(X: FloatArray) -> FloatArray:
+    """Return Branin's function at points of its box, (n, 2)."""
+    x, z = X.T
+    valley = z - 5.1 / (4.0 * np.pi**2) * x**2 + 5.0 / np.pi * x - 6.0
+    value: FloatArray = valley**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(x) + 10.0
+    return value
+
+
+def main() -> None:
+    parser = parser_of("branin", __doc__)
+    parser.add_argument("--seeds", type=int, default=40)
+    arguments = parser.parse_args()
+    seeds = range(arguments.seeds)
+    found: Figures = {"pool": {}, "box": {}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of counts
+        for n_epochs in EPOCHS:
+            say(f"{n_epochs} epochs")
+            params = {"n_epochs": n_epochs}
+            found["pool"][str(n_epochs)] = [in_pool(seed, **params) for seed in seeds]
+            found["box"][str(n_epochs)] = [in_box(seed, **params) for seed in seeds]
+    found["random"] = [float(branin(points(seed)[:N_EVALUATIONS]).min()) for seed in seeds]
+    write(arguments.results, "branin", found, {"branin": page(found)})
+
+
+def points(seed: int) -> FloatArray:
+    """Return 500 points of the box at random, (500, 2): the pool; the first ten are measured."""
+    return np.random.RandomState(seed).uniform(*BOX.T, (N_CANDIDATES, 2))
+
+
+def in_pool(seed: int, **params: Any) -> int:
+    """Return after how many evaluations one of the five best candidates is found."""
+    X = points(seed)
+    y = branin(X)
+    best = set(np.argsort(y)[:N_BEST].tolist())
+    known = list(range(N_FIRST))
+    while not best & set(known):
+        model = PBPRegressor(random_state=seed, **params).fit(X[known], y[known])
+        score = expected_improvement(model, best=y[known].min(), goal="minimize")
+        left = np.setdiff1d(np.arange(len(y)), known)
+        known.append(int(left[best_in_pool(score, X[left], random_state=seed)]))
+    return 1 + min(known.index(k) for k in best & set(known))
+
+
+def at_random() -> int:
+    """Return the median of the same for candidates at random, which is known exactly.
+
+    The chance that none of the five is among the first m is that of drawing m others.
+    """
+    none_yet, m = 1.0, 0
+    while none_yet > 0.5:
+        none_yet *= (N_CANDIDATES - N_BEST - m) / (N_CANDIDATES - m)
+        m += 1
+    return m
+
+
+def in_box(seed: int, **params: Any) -> float:
+    """Return the lowest of 35 values, 25 of them at points that the model names."""
+    X = points(seed)[:N_FIRST]
+    while len(X) < N_EVALUATIONS:
+        y = branin(X)
+        model = PBPRegressor(random_state=seed, **params).fit(X, y)
+        score = expected_improvement(model, best=y.min(), goal="minimize")
+        x, _ = best_in_box(score, BOX, random_state=seed + len(X))
+        X = np.vstack([X, x])
+    return float(branin(X).min())
+
+
+def page(found: Figures) -> str:
+    """Return a line per way: evaluations among candidates, and the lowest value over the box."""
+    rows = [["at random", f"{at_random()}", _spread(found["random"], 2)]]
+    for n_epochs in EPOCHS:
+        needed, least = found["pool"][str(n_epochs)], found["box"][str(n_epochs)]
+        rows.append(
+            [
+                f"expected improvement, {n_epochs} epochs",
+                _spread(needed, 0),
+                _spread(least, 2),
+            ]
+        )
+    header = [
+        "",
+        f"evaluations to one of the {N_BEST} best of {N_CANDIDATES} candidates",
+        f"lowest of {N_EVALUATIONS} values over the box",
+    ]
+    n_seeds = len(found["random"])
+    return "\n".join(
+        [
+            table(header, rows),
+            "",
+            f"Medians of {n_seeds} seeds (the least to the largest); the first {N_FIRST} "
+            f"evaluations are at random. The lowest value of all is {LEAST:.2f}.",
+            "",
+        ]
+    )
+
+
+def _spread(values: list[float], decimals: int) -> str:
+    """Return the median, and the least and the largest."""
+    shown = [f"{value:.{decimals}f}" for value in (median(values), min(values), max(values))]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+if __name__ == "__main__":
+    main()

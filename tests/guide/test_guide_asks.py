@@ -1,0 +1,170 @@
+"""The benchmarks of active learning whose tables the guide includes, on few rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import paired
+from benchmarks.guide import asks, asks_cv, asks_further, branin
+
+from probprop import PBPEnsemble, PBPRegressor, metrics
+from probprop.active import ActiveLearner
+from probprop_lab.experiments.beyond import acquisition, acquisition_sets
+
+Printed = pytest.CaptureFixture[str]
+
+
+def run_module(monkeypatch: pytest.MonkeyPatch, folder: Path, module: str, *more: str) -> None:
+    """Run a module as its command does, into a folder."""
+    monkeypatch.setattr(sys, "argv", [module, *more, "--results", str(folder)])
+    sys.modules[f"benchmarks.guide.{module}"].main()
+
+
+def test_changes_are_in_per_cent_and_judged_by_their_errors() -> None:
+    assert paired.change([90.0, 80.0, 70.0], [100.0, 100.0, 100.0]) == "−20.0 ± 5.8"
+    assert paired.verdict([90.0, 80.0, 70.0], [100.0] * 3) == -1
+    assert paired.verdict([100.0] * 3, [90.0, 80.0, 70.0]) == 1
+    assert paired.verdict([90.0, 110.0, 105.0], [100.0] * 3) == 0
+
+
+# ---- Batches and warm starts
+
+
+def test_the_highest_are_the_highest() -> None:
+    X, y = acquisition_sets.load("diabetes")
+    learner = ActiveLearner(PBPRegressor((5,), n_epochs=4, random_state=0)).tell(X[:20], y[:20])
+    std = learner.estimator_.predict(X[20:], return_std=True)[1]
+    np.testing.assert_array_equal(asks.highest(learner, X[20:], 3), np.argsort(-std)[:3])
+    assert std[asks.highest(learner, X[20:], 1)[0]] == std.max()
+
+
+def test_asks_write_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setattr(asks, "SETS", ("diabetes",))
+    monkeypatch.setattr(asks.datasets, "where", Path)
+    monkeypatch.setattr(asks, "WARM", (asks.Added("diabetes", 20, 4, 2, 10, 20),))
+    run_module(monkeypatch, tmp_path, "asks", "--repetitions", "2")
+    printed = capsys.readouterr().out
+    for name in ("asks_batches", "asks_warm"):
+        assert (tmp_path / f"{name}.md").read_text() in printed
+    assert all(f"| {title} |" in printed for title in list(asks.WAYS)[1:])
+    found = json.loads((tmp_path / "asks.json").read_text())
+    ways = found["batches"]["diabetes"]
+    # One row at a time: a batch has no distances; a batch of neighbours has the smaller ones.
+    assert ways["random"][0]["apart"] == 0.0
+    mean = {title: np.mean([run["apart"] for run in runs]) for title, runs in ways.items()}
+    assert mean[asks.FIVE_HIGHEST] < mean[asks.FIVE_ASKED]
+    (warm,) = found["warm"]
+    assert all(run["warm"]["rmse"] != run["scratch"]["rmse"] for run in warm["runs"])
+    assert "diabetes: 20, then 4, 2 at a time" in printed
+
+
+def test_a_warm_learner_is_told_what_the_table_says() -> None:
+    added = asks.Added("diabetes", 20, 2, 1, 10, 1)
+    X, y = acquisition_sets.load("diabetes")
+    train, test, pool = acquisition_sets.split(len(y), 3)
+    model = PBPRegressor((10,), random_state=3)
+    learner = ActiveLearner(model, warm_start=True, random_state=3).tell(X[train], y[train])
+    for _ in range(2):
+        batch = pool[learner.ask(X[pool], 1)]
+        learner.tell(X[batch], y[batch])
+    expected = metrics.rmse(y[test], learner.estimator_.predict(X[test]))
+    assert asks.tell(added, 3, warm=True)["rmse"] == expected
+
+
+# ---- Beyond 60 rows, and another model
+
+
+def test_sixty_rows_are_there_at_first() -> None:
+    rows = acquisition_sets.split(1_000, 0, 60)
+    assert [len(part) for part in rows] == [60, 333, 607]
+    assert len({*np.concatenate(rows)}) == 1_000
+    assert len(asks_further.SETS) == 14
+    asked = asks_further.N_ASKS * asks_further.BATCH
+    pools = [
+        acquisition_sets.split(acquisition_sets.size(n), 0, 60).pool for n in asks_further.SETS
+    ]
+    assert min(map(len, pools)) > 1.9 * asked
+
+
+def test_asking_further_writes_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setattr(asks_further, "SETS", ["friedman1"])
+    monkeypatch.setattr(asks_further, "N_ASKS", 2)
+    monkeypatch.setattr(acquisition, "N_MEMBERS", 2)
+    monkeypatch.setattr(acquisition, "N_EPOCHS", 5)
+    run_module(monkeypatch, tmp_path, "asks_further", "--repetitions", "2")
+    assert (tmp_path / "asks_further.md").read_text() in capsys.readouterr().out
+    kept = (tmp_path / "asks_further.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in kept]
+    assert len(rows) == 2 * 3
+    assert len({row["rmses"][0] for row in rows}) == 2  # strategies share their first fit
+    X, y = acquisition_sets.load("friedman1")
+    train, test, _ = acquisition_sets.split(len(y), 0, 60)
+    member = PBPRegressor((50,), n_epochs=5, memory=10.0)
+    model = PBPEnsemble(member, 2, random_state=0).fit(X[train], y[train])
+    assert rows[0]["rmses"][0] == pytest.approx(metrics.rmse(y[test], model.predict(X[test])))
+
+
+def curves(method: str, rmse: float, n: int = 4) -> list[dict[str, object]]:
+    """Return rows of n repetitions with equal errors, but for one fit of the first."""
+    rows = [
+        {
+            "dataset": "yacht",
+            "split": k,
+            "method": method,
+            "rmses": [rmse + 0.01 * k] * 11,
+            "log_likelihoods": [-rmse] * 11,
+        }
+        for k in range(n)
+    ]
+    rows[0]["rmses"] = [1e9, *[rmse] * 10]
+    return rows
+
+
+def test_one_mean_beyond_all_bounds_does_not_decide() -> None:
+    own = curves("random CV", 2.0) + curves("variance_reduction CV", 1.0)[:3]
+    page = asks_cv.page(own, curves("random", 3.0) + curves("variance_reduction", 2.4))
+    assert "| yacht | 3 | 3.01 | −19.9 ± 0.0 | 2.01 | −49.8 ± 0.0 | 1.000 ± 0.000 |" in page
+    assert "on 1 of 1 sets, worse on none; with the ensemble on 1 and none. In 2 of 77 fits" in page
+    assert "1 of 8 runs ended with an error" in page
+
+
+# ---- Branin
+
+
+def test_branin_has_its_lowest_value_at_three_points() -> None:
+    at = np.array([(-np.pi, 12.275), (np.pi, 2.275), (9.42478, 2.475)])
+    np.testing.assert_allclose(branin.branin(at), branin.LEAST, atol=1e-5)
+
+
+def test_rows_at_random_need_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [rng.permutation(500)[:5].min() + 1 for _ in range(4_000)]
+    assert branin.at_random() == pytest.approx(np.median(drawn), abs=3)
+    monkeypatch.setattr(branin, "N_CANDIDATES", 5)
+    assert branin.at_random() == 1
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_branin_writes_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    monkeypatch.setattr(branin, "EPOCHS", (10,))
+    monkeypatch.setattr(branin, "N_CANDIDATES", 30)
+    monkeypatch.setattr(branin, "N_EVALUATIONS", 12)
+    run_module(monkeypatch, tmp_path, "branin", "--seeds", "2")
+    assert (tmp_path / "branin.md").read_text() in capsys.readouterr().out
+    found = json.loads((tmp_path / "branin.json").read_text())
+    for seed, (needed, least) in enumerate(
+        zip(found["pool"]["10"], found["box"]["10"], strict=True)
+    ):
+        y = branin.branin(branin.points(seed))
+        assert 1 <= needed <= 30
+        assert branin.LEAST - 1e-6 < least <= y[:10].min()
