@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv import large, sharing
+from probprop.estimators.cv import large, scale, sharing
 from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.candidates import BUDGETS, Budget, usual_candidates
 from probprop.estimators.cv.folds import Encodings
@@ -31,6 +31,7 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE", N)
     monkeypatch.setattr(large, "HELD_OUT", N_HELD)
     monkeypatch.setattr(large, "AS_IF", 20)
+    monkeypatch.setattr(scale, "MIN_ROWS", N_HELD)
 
 
 is_large = pytest.mark.usefixtures("_small_is_large")

@@ -17,7 +17,7 @@ from probprop.estimators.cv.judge import Calibrated
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
-from probprop.estimators.cv.scale import Attempt, power_of_residuals, with_a_power
+from probprop.estimators.cv.scale import MIN_ROWS, Attempt, power_of_residuals, with_a_power
 from probprop.predictive.box_cox import box_cox_of
 from probprop.predictive.gaussian import Predictive
 
@@ -64,8 +64,10 @@ class TestPower:
         mean = rng.uniform(10.0, 100.0, N)
         assert power_of_residuals(mean + rng.standard_normal(N), out_of_fold(mean)) is None
         assert power_of_residuals(mean, out_of_fold(mean)) is None
-        _, y = prices(19)
-        assert power_of_residuals(y, out_of_fold(1.1 * y)) is None
+        _, y = prices(MIN_ROWS)
+        growing = out_of_fold(y * np.exp(0.1 * rng.standard_normal(MIN_ROWS)))
+        assert power_of_residuals(y, growing) is not None
+        assert power_of_residuals(y[1:], out_of_fold(growing.mean[1:])) is None
 
     def test_predictions_below_zero_are_taken_as_small(self) -> None:
         _, y = prices()

@@ -29,7 +29,8 @@ from probprop.predictive.box_cox import BoxCox, box_cox_of
 
 _POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _N_ERRORS = 2.0  # standard errors of a gain that is clear
-_MIN_ROWS = 20  # with fewer, nothing is clear
+MIN_ROWS = 100
+"""With fewer no power is tried: a line that is hardly known, as an exponential, goes anywhere."""
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
@@ -56,7 +57,7 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     >>> power_of_residuals(m * np.exp(e), oof), power_of_residuals(m + e, oof)
     (0.05, None)
     """
-    if len(y) < _MIN_ROWS or not (y > 0.0).all():
+    if len(y) < MIN_ROWS or not (y > 0.0).all():
         return None
     mean, weights = np.maximum(oof.mean, y.min()), oof.weights
     with np.errstate(divide="ignore", invalid="ignore"):  # without errors there is no scale
