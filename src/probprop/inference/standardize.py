@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
+_NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
 
 LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
@@ -39,6 +40,13 @@ class Standardizer:
     y_mean: FloatArray
     y_scale: FloatArray
     missing_variance: FloatArray | None = None
+
+    @property
+    def spreads(self) -> FloatArray:
+        """The standard deviations of the features, 0 in a constant column; (n_features,)."""
+        if self.missing_variance is None:
+            return self.x_scale
+        return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
 
     def transform_X(self, X: Array, dtype: np.dtype[Any]) -> tuple[Array, float]:
         """Return a standardised copy of X in the given dtype, and its largest magnitude.
@@ -236,6 +244,35 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
         return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
     y_mean, y_scale, _ = _scales(y)
     return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
+
+
+def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
+    """Return the standardiser of some rows, where columns that hardly vary have their usual scale.
+
+    In the units of such a column other rows would lie thousands of standard deviations away, and
+    so would what a network says about them.
+
+    Parameters
+    ----------
+    some : Standardizer
+    usual : ndarray of shape (n_features,)
+        The `spreads` of all rows.
+
+    Examples
+    --------
+    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0], [1e-3, 7.0, 3.0]]), None)
+    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0])).x_scale
+    array([0.5, 3. , 1. ])
+    """
+    narrow = some.spreads < _NARROW * usual
+    if not narrow.any():
+        return some
+    known = np.ones_like(some.x_scale) if some.missing_variance is None else some.missing_variance
+    return replace(
+        some,
+        x_scale=np.where(narrow, usual, some.x_scale),
+        missing_variance=np.where(narrow, 1.0, known),
+    )
 
 
 def _scales(moments: Moments) -> tuple[FloatArray, FloatArray, Array]:

@@ -263,3 +263,20 @@ def test_what_is_not_finite_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainings_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
     with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
         run(Budget((20, 40)), lambda: 0.0)
+
+
+def test_a_column_that_hardly_varies_in_a_fold_has_the_scale_of_all_rows() -> None:
+    """A ramp with one row a hair above its start made predictions of 17,000 standard deviations."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.linspace(0.0, 1.0, 30), [1.0 + 1e-5, 2.0]])[:, np.newaxis]
+    y = x[:, 0] + 0.1 * rng.standard_normal(32)
+    every = np.arange(32)
+    folds = [(every[:-1], every[-1:]), (every[10:], every[:10])]  # the first lacks the last ramp
+    for n_bins in (31, None):
+        model = PBPRegressorCV(candidates=[Candidate(n_bins=n_bins)], cv=folds, budget="fast")
+        model.set_params(random_state=0).fit(x, y)
+        assert model.predict_distribution([[1.9]]).std_model[0] < 3.0
+    flags = np.column_stack([x[:, 0], np.where(every == 31, 5_000.0, 0.0)])
+    model.fit(flags, y)  # the flag is constant in the first fold
+    assert model.estimators_[0].standardizer_.x_scale[1] == pytest.approx(flags[:, 1].std())
+    assert model.predict_distribution(flags[-1:]).std_model[0] < 10.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
 from probprop.estimators.validation import check_int
+from probprop.inference.standardize import fit_standardizer
 
 MOST_RAMPS = 1_024
 """Of all columns of a table together: a wide table gets fewer per column."""
@@ -182,6 +184,20 @@ class Encodings:
         if n_bins not in self._rows:
             self._rows[n_bins] = encoded(self.X, self.state(n_bins), self.dtype)
         return self._rows[n_bins]
+
+    def spreads(self, n_bins: int | None) -> FloatArray:
+        """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
+        0 in a constant column.
+        """
+        raw = self._raw_spreads
+        if n_bins is None:
+            return raw
+        n_ramps = self.state(n_bins).n_outputs - len(raw)
+        return np.concatenate([np.where(raw > 0.0, 1.0, 0.0), np.ones(n_ramps)])
+
+    @cached_property
+    def _raw_spreads(self) -> FloatArray:
+        return fit_standardizer(self.X, None).spreads
 
 
 def encoded(X: Array, state: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Array:

@@ -48,8 +48,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 rows on), one
         or two layers of 50, memory 10, 30 or none. Where there are 100 rows or more, all targets
-        are above 0 and their errors grow with them, the best candidate is tried once more with a power of the targets, and
-        that is taken where it gains two standard errors on the rows held out.
+        are above 0 and their errors grow with them, the best candidate is tried once more with a
+        power of the targets, and that is taken where it gains two standard errors on the rows
+        held out.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and

@@ -20,6 +20,7 @@ from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
+from probprop.inference.standardize import with_usual_scales
 from probprop.inference.training import Fitted, Run
 
 
@@ -135,6 +136,9 @@ def _begin(
     if sibling is None:
         X = Inputs(contest.encodings.rows(candidate.n_bins)[train])
         before = training.start(plan, X, y, rng)
+        usual = contest.encodings.spreads(candidate.n_bins)
+        scales = with_usual_scales(before.standardizer, usual)
+        before = replace(before, standardizer=scales)
         return training.begin(plan, before, X, y, rng, weights=weights)
     X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
     before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
