@@ -40,7 +40,7 @@ _N_SORTED_SHARDS, _N_EPOCHS = 8, 40
 
 def main() -> None:
     parser = parser_of("cluster", __doc__)
-    parser.add_argument("--splits", type=int, default=1, help="of power plant")
+    parser.add_argument("--splits", type=int, default=3, help="of power plant")
     parser.add_argument("--sorted-splits", type=int, default=3, help="of kin8nm")
     arguments = parser.parse_args()
     path = arguments.results / "cluster.jsonl"
