@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -21,6 +19,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import make_friedman1
 
+from benchmarks.child import run_command
 from benchmarks.clock import timed
 from benchmarks.guide.pages import Figures
 from benchmarks.memory_fit import peak
@@ -114,17 +113,11 @@ def of_command(n_rows: int, n_features: int, folder: Path) -> Figures:
     X, y = make_friedman1(n_rows, n_features, noise=1.0, random_state=0)
     columns = [*(f"x{j}" for j in range(n_features)), "y"]
     rows = pd.DataFrame(np.column_stack([X.round(6), y.round(4)]), columns=columns)
-    data, model = folder / "friedman.csv", folder / "friedman.pbp"
-    rows.to_csv(data, index=False)
-    command = ["-m", "probprop", "--quiet", "fit", str(data), "--target", "y", "-o", str(model)]
-    subprocess.run([sys.executable, *command], check=True)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    measured = {
-        "n_rows": n_rows,
-        "seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_bytes": 1024 * used.ru_maxrss,
-    }
-    return {**measured, **of_file(model, n_features)}
+    rows.to_csv(folder / "friedman.csv", index=False)
+    model = "friedman.pbp"
+    used, _ = run_command(folder, "fit", "friedman.csv", "--target", "y", "-o", model)
+    measured = {"n_rows": n_rows, "seconds": round(used["seconds"], 1), "peak_bytes": used["peak"]}
+    return {**measured, **of_file(folder / model, n_features)}
 
 
 def of_file(path: Path, n_features: int) -> Figures:
