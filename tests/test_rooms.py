@@ -50,8 +50,6 @@ LIKELIHOODS = {"gaussian", "probit", "multinomial", "scale"}
 LIKELIHOOD_ROOMS = ("probprop.inference.likelihoods", "probprop.reference.likelihoods")
 # The public methods of a named tuple, which begin with an underscore so as not to be a field.
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
-SUFFIXES = {".py", ".pyi", ".hpp", ".cpp", ".css", ".js", ".html"}
-MAX_LINES = 400
 
 Sources = Mapping[str, str]  # the text of each module by its dotted name
 
@@ -296,29 +294,3 @@ def test_a_comparison_with_a_name_is_found(text: str) -> None:
     assert len(named_likelihoods("probprop.demo", {"probprop.demo": text})) == 1
     in_its_room = "probprop.inference.likelihoods.probit"
     assert named_likelihoods(in_its_room, {in_its_room: text}) == []
-
-
-# ---- Length
-
-
-def long_files(root: Path, folders: tuple[str, ...]) -> list[str]:
-    return [
-        f"{path.relative_to(root)}: {n_lines} lines"
-        for folder in folders
-        for path in sorted((root / folder).rglob("*"))
-        if path.suffix in SUFFIXES and (n_lines := len(path.read_text().splitlines())) > MAX_LINES
-    ]
-
-
-def test_no_file_is_longer_than_400_lines() -> None:
-    folders = ("src", "tests", "cpp", "benchmarks", "tools", "examples")
-    assert all((ROOT / folder).is_dir() for folder in folders)
-    found = long_files(ROOT, folders)
-    assert not found, "\n".join(found)
-
-
-def test_a_long_file_is_found(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "short.py").write_text("a = 1\n" * 400)
-    (tmp_path / "src" / "long.hpp").write_text("int a;\n" * 401)
-    assert long_files(tmp_path, ("src",)) == ["src/long.hpp: 401 lines"]
