@@ -19,14 +19,13 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.inference.standardize import fit_standardizer
+from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000
 """With more rows than this, knots are quantiles of so many rows, drawn with a fixed seed."""
 
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
-_TINY = float(np.finfo(np.float64).tiny)  # differences below have lost digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +89,7 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     """
     _check_range(X)
     raw = fit_standardizer(X, None)
-    varies = (raw.missing_variance != 0.0) & (raw.x_scale >= _TINY) & np.isfinite(raw.x_scale)
-    scale = np.where(raw.x_scale < _TINY, 1.0, raw.x_scale)  # no float holds its reciprocal
+    varies = (raw.missing_variance != 0.0) & np.isfinite(raw.x_scale)
     sample = _sample_rows(len(X))
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
@@ -102,7 +100,7 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
             mean, std = ramp_moments(x, knots)
             ramps.append((np.full(len(mean), float(j)), knots[:-1], knots[1:], mean, std))
     column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
-    return PiecewiseLinear(raw.x_mean, scale, column.astype(np.intp), *rest)
+    return PiecewiseLinear(raw.x_mean, raw.x_scale, column.astype(np.intp), *rest)
 
 
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
@@ -119,7 +117,7 @@ def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
         knots = np.unique(np.sort(values)[at])
     kept = list(knots[:1])
     for knot in knots[1:]:
-        if knot - kept[-1] > max(_TINY, _TIED * max(abs(knot), abs(kept[-1]))):
+        if knot - kept[-1] > max(TINY, _TIED * max(abs(knot), abs(kept[-1]))):
             kept.append(knot)
     return np.array(kept) + 0.0  # -0.0 becomes 0.0
 

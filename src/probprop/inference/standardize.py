@@ -15,6 +15,10 @@ _CONSTANT = 1e-12  # a column whose spread is below this share of its size is co
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
 
+TINY = 1e-300
+"""A feature whose standard deviation is smaller is treated as constant: its values have lost
+digits, and a derivative per unit of it overflows."""
+
 LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
 """How far from the training mean a value may lie, in standard deviations. Fourth powers of the
 inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow."""
@@ -109,8 +113,9 @@ def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X and y.
 
-    A constant column, or a constant target, gets scale 1, a column that is missing whole an
-    infinite one. Without y the target is left as it is.
+    A constant column, or a constant target, gets scale 1, and so does a column whose standard
+    deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
+    target is left as it is.
 
     Parameters
     ----------
@@ -239,6 +244,8 @@ def merged(parts: Sequence[Moments]) -> Moments:
 def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
     """Return the standardiser of columns with these moments; see `fit_standardizer`."""
     x_mean, x_scale, x_constant = _scales(x)
+    x_constant |= x_scale < TINY
+    x_scale = np.where(x_scale < TINY, 1.0, x_scale)
     missing_variance = np.where(x_constant, 0.0, 1.0)
     if y is None:
         return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
