@@ -57,7 +57,12 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import MapShards, Setting, State, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
-from probprop.inference.standardize import check_target_scale, merged, standardizer_of
+from probprop.inference.standardize import (
+    check_target_scale,
+    merged,
+    standardizer_of,
+    with_usual_scales,
+)
 from probprop.inference.training import Fitted, Run
 
 SAMPLE = 20_000
@@ -245,6 +250,8 @@ class Networks:
             n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
         self.n_rounds = n_rounds
         self._prepared, self._dealt = prepared, dealt
+        all_rows = prepared.standardizer(standardize=True)
+        self._usual = all_rows.spreads if encoding is None else encoding.spreads
         client = prepared.client
         view = client.submit(itself, self.view, pure=False)
         measured = client.gather(
@@ -261,7 +268,8 @@ class Networks:
         plan, seed = self.view.plan, self.folds[fold].seed
         others = [own for of in measured for i, own in enumerate(of) if i != fold and own]
         of_y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
-        standardizer = standardizer_of(merged([own.x for own in others]), of_y)
+        own = standardizer_of(merged([own.x for own in others]), of_y)
+        standardizer = with_usual_scales(own, self._usual)
         if of_y is not None:
             check_target_scale(standardizer.y_scale)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))

@@ -35,7 +35,8 @@ class PiecewiseLinear:
     Parameters
     ----------
     mean, scale : ndarray of shape (n_features,)
-        Of each column, in its own units; the scale of a constant column is 1.
+        Mean and standard deviation of each column, in its own units. The scale of a column that
+        is constant, except for rounding, or has no values is infinite: it is encoded as 0.
     column : ndarray of int, shape (n_ramps,)
         The column of each ramp, ascending.
     start, end : ndarray of shape (n_ramps,)
@@ -56,6 +57,12 @@ class PiecewiseLinear:
     def n_outputs(self) -> int:
         """Columns of an encoded row: those of X, then the ramps."""
         return len(self.mean) + len(self.column)
+
+    @property
+    def spreads(self) -> FloatArray:
+        """Standard deviations of the encoded training rows, 0 in a constant one; (n_outputs,)."""
+        varies = np.where(np.isfinite(self.scale), 1.0, 0.0)
+        return np.concatenate([varies, np.ones(len(self.column))])
 
     @property
     def knots(self) -> list[FloatArray]:
@@ -89,7 +96,8 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     """
     _check_range(X)
     raw = fit_standardizer(X, None)
-    varies = (raw.missing_variance != 0.0) & np.isfinite(raw.x_scale)
+    varies = raw.spreads > 0.0
+    scale = np.where(varies, raw.x_scale, np.inf)
     sample = _sample_rows(len(X))
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
@@ -208,7 +216,6 @@ def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
     finite = (state.mean, state.start, state.end, state.ramp_mean, state.ramp_scale)
     if not all(np.isfinite(array).all() for array in finite):
         raise ValueError("the encoding has values that are not finite")
-    # The scale of a column without any value is infinite.
     if not all((scale > 0.0).all() for scale in (state.scale, state.ramp_scale)):
         raise ValueError("the encoding has a scale that is not positive")
     if not np.isin(state.column, np.arange(n_features)).all() or (np.diff(state.column) < 0).any():

@@ -47,7 +47,10 @@ class Standardizer:
 
     @property
     def spreads(self) -> FloatArray:
-        """The standard deviations of the features, 0 in a constant column; (n_features,)."""
+        """The standard deviations of the features, 0 in a constant column; (n_features,).
+
+        A column without any value is constant, and so is one whose standard deviation is denormal.
+        """
         if self.missing_variance is None:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
@@ -254,10 +257,11 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
 
 
 def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
-    """Return the standardiser of some rows, where columns that hardly vary have their usual scale.
+    """Return the standardizer of a subset, with the scales of all rows where the subset has none.
 
-    In the units of such a column other rows would lie thousands of standard deviations away, and
-    so would what a network says about them.
+    A feature that hardly varies in the subset gets its usual scale: in its own units, other rows
+    would lie thousands of standard deviations away. A feature that is constant in all rows gets an
+    infinite scale, so that any value of it is ignored.
 
     Parameters
     ----------
@@ -267,18 +271,19 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
 
     Examples
     --------
-    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0], [1e-3, 7.0, 3.0]]), None)
-    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0])).x_scale
-    array([0.5, 3. , 1. ])
+    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0, 5.0], [1e-3, 7.0, 3.0, 5.0]]), None)
+    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0, 0.0])).x_scale
+    array([0.5, 3. , 1. , inf])
     """
-    narrow = some.spreads < _NARROW * usual
-    if not narrow.any():
+    narrow, constant = some.spreads < _NARROW * usual, usual == 0.0
+    if not (narrow | constant).any():
         return some
     known = np.ones_like(some.x_scale) if some.missing_variance is None else some.missing_variance
+    scale, known = np.where(narrow, usual, some.x_scale), np.where(narrow, 1.0, known)
     return replace(
         some,
-        x_scale=np.where(narrow, usual, some.x_scale),
-        missing_variance=np.where(narrow, 1.0, known),
+        x_scale=np.where(constant, np.inf, scale),
+        missing_variance=np.where(constant, 0.0, known),
     )
 
 
