@@ -203,11 +203,12 @@ def fit(
     column, here and in the tables that the model is given later; so does a category that is not
     in this table. With --missing error empty cells are refused.
 
-    With --weight a row of weight w has the noise variance over w, as the mean of w measurements
-    has; for classes w is the power of its likelihood. Rows of weight 0 are left out. The squares
-    of --error add to the noise variance. Both columns hold numbers of 0 or more and are no
-    features; predictions do not need them. Rows that are held out are judged, and new ones
-    predicted, as if they had weight 1 and no known error.
+    With --weight a row of twice the weight has half the noise variance, as the mean of twice as
+    many measurements has; for classes the weight is the power of its likelihood. Weights are
+    divided by their mean. Rows of weight 0 are left out. The squares of --error add to the noise
+    variance. Both columns must be non-negative and are excluded from the features; predictions do
+    not need them. Rows that are held out are judged at their weights, new ones predicted at the
+    mean weight, both without a known error.
 
     A table that would take more than --memory-limit is read block by block, and its rows are put
     on disk in random order. One network, or --ensemble, is then fitted; it is judged on at most

@@ -108,12 +108,13 @@ def fit_cross_validated(
         for i, seed in enumerate(seeds)
     ]
     seed = rng.randint(2**31 - 1)
+    weighted = not (sample.weights == 1.0).all()
     contest = Contest(
         Encodings(sample.X, np.dtype(model.dtype)),
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
-        None if prepared.counting.weight is None else sample.weights,
+        sample.weights if weighted else None,
         marginalize=model.missing == "marginalize",
     )
     budget, journal = read_budget(model.budget), None
@@ -148,7 +149,8 @@ def fit_cross_validated(
     calibrated = judge.calibrate(check.oof, HeldOut(folds), contest.encodings, *threads)
     calibrated = calibrated._replace(calibration=_of_all(calibrated.calibration, prepared))
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest.encodings, prepared.likelihood)
+    of_data = prepared.likelihood, prepared.mean_weight
+    publish_race(model, race, calibrated, contest.encodings, *of_data)
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]
