@@ -108,7 +108,7 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
             mean, std = ramp_moments(x, knots)
             ramps.append((np.full(len(mean), float(j)), knots[:-1], knots[1:], mean, std))
     column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
-    return PiecewiseLinear(raw.x_mean, raw.x_scale, column.astype(np.intp), *rest)
+    return PiecewiseLinear(raw.x_mean, scale, column.astype(np.intp), *rest)
 
 
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
