@@ -11,10 +11,12 @@ Every case draws an estimator, its options and a table from its own seed, fits, 
 
 Units: a factor that is a power of two changes no digit of the data, so the refit must agree to
 1e-6, in widths of the 90 % interval or in probability. Any other factor rounds the data
-differently, and so does a Box–Cox transformation of the target under every factor. If the refit
-then differs by more than 1e-6, the data are refitted in their own unit with random relative errors
-of 2e-16. The case is counted as "rounding" if one of these refits differs by a tenth as much or
-more, as "selection" if the refit selected another candidate, and is a finding otherwise.
+differently. So does every factor of a target under a Box–Cox transformation, of denormal numbers
+and of a column that is constant but for rounding. If such a refit differs by more than 1e-6, the
+data are refitted three times in their own unit, every number replaced by one of its neighbors. The
+case is counted as "rounding" if one of these refits differs by a tenth as much or more, as
+"selection" if the refit in other units selected another candidate or number of epochs, and is a
+finding otherwise. A constant target and a constant feature have no unit.
 
 Rows are kept in a file, and cases that are in it are not run again: delete it after a change of the
 package. ``--case`` runs one case and prints what it is.
@@ -384,8 +386,9 @@ class Findings(list[dict[str, str]]):
     """What is wrong in a case."""
 
     def note(self, kind: str, detail: str = "") -> None:
-        """Keep a finding."""
-        self.append({"kind": kind, "detail": detail[:300]})
+        """Keep the first finding of its kind."""
+        if kind not in [each["kind"] for each in self]:
+            self.append({"kind": kind, "detail": detail[:300]})
 
     @contextmanager
     def catching(self, doing: str) -> Iterator[None]:
@@ -552,7 +555,7 @@ class Units:
     what : {"X", "y", "weights"}
         What has another unit.
     exact : bool
-        Whether the factors are powers of two.
+        Whether the factors are powers of two, and no column is a matter of rounding alone.
     x : ndarray of shape (n_features,) or float, default=1.0
     y, weights : float, default=1.0
     """
@@ -587,6 +590,7 @@ def _drawn_units(case: Case) -> Units:
         return Units(what, exact, **{what: float(_factors(rng, exact)[0])})
     x = _factors(rng, exact, len(case.columns))
     tiny = np.array([kind == "denormal" for kind in case.columns])
+    exact &= not tiny.any() and "constant but for rounding" not in case.columns
     return Units(what, exact, x=np.where(tiny, np.maximum(x, 1.0 / x), x))  # not yet smaller
 
 
@@ -646,10 +650,11 @@ def _has_power(model: Any) -> bool:
 
 
 def _rounded(t: Table, rng: Generator) -> Table:
-    """Return the table with relative errors of the size of a rounding."""
+    """Return the table with every number replaced by one of its two neighbors."""
 
     def with_errors(a: Array) -> Array:
-        return a * (1.0 + rng.choice([-1.0, 0.0, 1.0], a.shape) * np.finfo(float).eps)
+        toward = np.where(rng.uniform(size=a.shape) < 0.5, -np.inf, np.inf)
+        return np.where(a == 0.0, a, np.nextafter(a, toward))
 
     y = with_errors(t.y) if t.y.dtype.kind == "f" else t.y
     return replace(t, X=with_errors(t.X), y=y)
@@ -675,12 +680,12 @@ def measure(seed: int, case: int, most_rows: int) -> Figures:
 
 def described(case: Case) -> str:
     """Return what a case is, in lines."""
-    t = case.table
+    t, values = case.table, np.unique(case.table.y)
     return "\n".join(
         [
             f"model    {case.model}",
             f"table    {t.X.shape[0]} rows; columns: {', '.join(case.columns)}",
-            f"target   {case.target}, from {t.y.min()} to {t.y.max()}",
+            f"target   {case.target}, from {values[0]} to {values[-1]}",
             f"weights  {case.weights}{'; groups' if t.groups is not None else ''}",
             *([f"invalid  {case.invalid}"] if case.invalid else []),
         ]
