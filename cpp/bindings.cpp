@@ -134,7 +134,29 @@ Out2<double> class_log_probabilities(In2<double> m, In2<double> v) {
                             log_p.data(),
                             poll_every(300 * n_classes * n_classes),  // in weights of a network
                             keep_going,
+                            nullptr,
                             nullptr};
+    run(active->class_log_probabilities, args);
+    return log_p;
+}
+
+Out1<double> class_log_probability(In2<double> m, In2<double> v, In1<int64_t> c) {
+    const size_t n = m.shape(0), n_classes = m.shape(1);
+    check(v.shape(0) == n && v.shape(1) == n_classes, "m and v differ in shape");
+    check(c.shape(0) == n, "there must be one class per row");
+    for (size_t i = 0; i < n; ++i)
+        check(c.data()[i] >= 0 && c.data()[i] < static_cast<int64_t>(n_classes),
+              "a class is not one of the outputs");
+    Out1<double> log_p = new_array<double>(n);
+    const ClassArgs args = {m.data(),
+                            v.data(),
+                            static_cast<int64_t>(n),
+                            static_cast<int>(n_classes),
+                            log_p.data(),
+                            poll_every(300 * n_classes),  // in weights of a network
+                            keep_going,
+                            nullptr,
+                            c.data()};
     run(active->class_log_probabilities, args);
     return log_p;
 }
@@ -180,6 +202,8 @@ NB_MODULE(_kernel, m) {
     define_for<float>(m);
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
+    m.def("class_log_probability", &class_log_probability, "m"_a, "v"_a, "c"_a,
+          "The log of the probability of one class per row, (n,), from the outputs' moments.");
     define_sampled(m);
     define_training(m);
     define_for_tests(m);

@@ -54,6 +54,11 @@ def class_log_probabilities(m: Annotated[NDArray[numpy.float64], dict(shape=(Non
     The log of the probability of every class, (n, K), from the outputs' moments.
     """
 
+def class_log_probability(m: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], c: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')]:
+    """
+    The log of the probability of one class per row, (n,), from the outputs' moments.
+    """
+
 @overload
 def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]], X: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], x_mean: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], x_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y_mean: float, y_scale: float, with_gradient: bool = False) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]]: ...
 

@@ -43,6 +43,7 @@ def cpu_levels() -> list[str]:
 
 
 class_log_probabilities = _kernel.class_log_probabilities
+class_log_probability = _kernel.class_log_probability
 scale_mixture = _kernel.scale_mixture
 
 # ---- Arrays as the kernel takes them

@@ -98,6 +98,13 @@ class Probit:
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
         return log_p
 
+    def log_p_of_outputs(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+    ) -> FloatArray:
+        """Return the same for the mixture of networks, given the moments of their outputs."""
+        predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
+        return self.log_p(self.mixture(predictives), y)
+
     def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
         """Return the equal mixture of several networks."""
         return ClassMixture(tuple(predictives))
