@@ -206,4 +206,7 @@ def _train_network(
         begun = state if state.velocity else first_state(state.posterior)
         yield from rounds(setting, begun, on_cluster(client, shards))
 
-    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback)
+    def rounds_of(n_iter: int) -> int:
+        return len(Schedule(sizes, n_rounds, seed=0).ends(n_iter))
+
+    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, rounds_of, file, callback)
