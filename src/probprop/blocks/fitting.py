@@ -237,4 +237,5 @@ def _train_network(
                 progress((step.state.n_iter + step.state.n_round / n_parts) / model.n_epochs)
             yield step
 
-    train_by_steps(model, rows.likelihood, standardizer, rows.n, steps, file, callback)
+    likelihood, parts = rows.likelihood, lambda n_iter: n_parts
+    train_by_steps(model, likelihood, standardizer, rows.n, steps, parts, file, callback)

@@ -32,7 +32,7 @@ from probprop.dask.folds import (
 )
 from probprop.dask.preparing import Prepared
 from probprop.dask.tasks import Trainings, itself, on_cluster
-from probprop.estimators.checkpoints import check_seed, settings_of
+from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
     Budget,
@@ -51,7 +51,7 @@ from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.trainings import Contest, check_of
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
@@ -339,7 +339,7 @@ class _Files:
         self._settings = settings_of(model) | {
             "n_shards": str(len(prepared.loaded)),
             "rounds": str(networks.n_rounds),
-            "chosen candidate": repr(networks.candidate),
+            "chosen candidate": text_of(networks.candidate),
         }
 
     def file(self, fold: int, n_epochs: int) -> CheckpointFile:
@@ -390,7 +390,9 @@ def _to_check(
     """Make the rounds of a fold up to so many epochs."""
     now = networks.trainings[fold]
     if file is not None and (found := file.read()) is not None:
-        now = now.resumed(found)
+        with file.reading():
+            n_rounds = len(now.setting.schedule.ends(found.state.n_iter + 1))
+            now = now.resumed(checked(found, now.state.posterior, n_rounds=n_rounds))
     before = now.setting.n_epochs
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     try:

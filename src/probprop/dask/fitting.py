@@ -207,5 +207,17 @@ def _train_network(
         begun = state if state.velocity else first_state(state.posterior)
         yield from rounds(setting, begun, on_cluster(client, shards))
 
-    mean_weight = prepared.mean_weight
-    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback, mean_weight)
+    def rounds_of(n_iter: int) -> int:
+        return len(Schedule(sizes, n_rounds, seed=0).ends(n_iter))
+
+    train_by_steps(
+        model,
+        likelihood,
+        standardizer,
+        sum(sizes),
+        steps,
+        rounds_of,
+        file,
+        callback,
+        prepared.mean_weight,
+    )
