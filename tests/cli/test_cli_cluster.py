@@ -64,7 +64,8 @@ def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
     said = capfd.readouterr()
     assert "chosen: " in said.err
     assert "calibrated: " in said.err
-    assert "fitted on 900 rows; on the 100 rows held out:" in said.err
+    judged = said.err.index("fitted on 900 rows; on the 100 rows held out:")
+    assert said.err.index(f"wrote {model}") < judged < said.err.index(f"wrote {page}")
     assert "accuracy" in said.out
     estimator = load(model).estimator
     assert isinstance(estimator, PBPClassifierCV)

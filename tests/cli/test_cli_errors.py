@@ -300,7 +300,7 @@ def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.M
 
     monkeypatch.setattr(PBPRegressor, "fit", interrupted)
     fails(
-        capfd, 130, "fit --fast homes.csv --target price -o homes.pbp", "interrupted", "unchanged"
+        capfd, 130, "fit --fast homes.csv --target price -o homes.pbp", "interrupted", "as it was"
     )
 
 

@@ -92,3 +92,49 @@ class TestInABrowser:
         found = browser.evaluate(f"{rows}.map((row) => whatIf.predict(row)[0].mean)")
         np.testing.assert_allclose(found, predicted["mean"], rtol=1e-9)
         assert browser.said() == []
+
+
+# ---- A report that fails leaves the model
+
+
+def fail_to_write(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("probprop.report.write_report", fails)
+
+
+@pytest.mark.parametrize("options", ["", "--no-refit", "--test-fraction 0", "--static"])
+def test_a_report_that_fails_leaves_the_model(
+    options: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fail_to_write(monkeypatch, ValueError("this report cannot be written"))
+    line = FIT.replace(" -q", "")
+    assert call(f"{line} {options} --report live.html") == 1
+    err = capfd.readouterr().err
+    assert err.index("wrote m.pbp: ") < err.index("error: this report cannot be written")
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
+    rows = 450 if options == "--no-refit" else 500
+    assert f"wrote m.pbp: {rows} rows" in err
+
+
+def test_ctrl_c_in_the_report_leaves_the_model(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fail_to_write(monkeypatch, KeyboardInterrupt())
+    assert call(f"{FIT} --report live.html") == 130
+    assert capfd.readouterr().err == "error: interrupted; every file is complete or as it was\n"
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
+    assert not Path("live.html").exists()
+
+
+def test_scores_that_fail_leave_the_model(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no scores")
+
+    monkeypatch.setattr("probprop.cli.training.judge", fails)
+    assert call(f"{FIT.replace(' -q', '')} --no-refit") == 1
+    assert "no scores" in capfd.readouterr().err
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0

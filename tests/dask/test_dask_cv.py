@@ -161,7 +161,14 @@ def test_weights_count_in_networks_and_in_calibration(client: Client, tmp_path: 
     model = fit(small(candidates=only), pattern, weight="w", **options)
     kept = frame[frame["w"] > 0]
     assert model.n_samples_seen_ == len(kept)
-    assert model.calibration_.n_rows == kept["w"].sum()
+    assert model.calibration_.n_rows == pytest.approx(len(kept), rel=1e-6)
+    assert model.mean_sample_weight_ == pytest.approx(kept["w"].mean(), rel=1e-12)
+    frame["w"] *= 1e6
+    scaled = fit(
+        small(candidates=only), in_files(frame, tmp_path / "scaled", 2), weight="w", **options
+    )
+    rows = frame[["a", "b", "c"]]
+    np.testing.assert_array_equal(scaled.predict(rows), model.predict(rows))
     assert model.n_features_in_ == 3
 
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal
 from probprop.cli.scores import Judged, judge, scores_of
-from probprop.cli.tables import note_file, note_left_out, with_targets
+from probprop.cli.tables import (
+    note_file,
+    note_left_out,
+    note_weightless,
+    with_targets,
+    with_weights,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,29 +27,44 @@ _NOT_A_MEAN = "calibration_error"
 
 
 def chunks_of(
-    paths: Sequence[str], kinds: Mapping[str, str], na: Sequence[str] | None
+    paths: Sequence[str], kinds: Mapping[str, str], na: Sequence[str] | None, *, whole: bool
 ) -> Iterator[DataFrame]:
-    """Yield the rows of all files for a model, a chunk at a time."""
+    """Yield the rows of all files for a model, a chunk at a time; `whole` with other columns."""
     from probprop.table import iter_table
     from probprop.table.chunks import plan_chunks
 
     for path in paths:
         _, chunk_rows = plan_chunks(path)
-        yield from iter_table(path, chunk_rows=chunk_rows, columns=list(kinds), kinds=kinds, na=na)
+        columns = None if whole else list(kinds)
+        yield from iter_table(path, chunk_rows=chunk_rows, columns=columns, kinds=kinds, na=na)
 
 
 def known_chunks(
-    terminal: Terminal, model: TableModel, paths: Sequence[str], kinds: Mapping[str, str]
+    terminal: Terminal,
+    model: TableModel,
+    paths: Sequence[str],
+    kinds: Mapping[str, str],
+    *,
+    judging: bool = False,
 ) -> Iterator[DataFrame]:
-    """Yield the rows whose targets are known; say of which files, and how many were left out."""
-    n_rows, n_known = 0, 0
-    source = ""
-    for read in chunks_of(paths, kinds, model.na):
+    """Yield the rows whose targets are known; say of which files, and how many were left out.
+
+    Rows to judge a model on have the column of weights, if the files do; those of weight 0 are
+    left out.
+    """
+    n_rows, n_known, n_weightless = 0, 0, 0
+    source, whole = "", judging and model.weight_to_judge is not None
+    kinds = {**kinds, str(model.weight_to_judge): "number"} if whole else kinds
+    for read in chunks_of(paths, kinds, model.na, whole=whole):
         if n_rows == 0:
             note_file(terminal, read)
         source = str(read.attrs.get("source", "the table"))
         known = with_targets(read, model.targets, model, some=False)
         n_rows, n_known = n_rows + len(read), n_known + len(known)
+        if whole:
+            counted = with_weights(known, model)
+            n_weightless += len(known) - len(counted)
+            known = counted
         if len(known):
             yield known
     if n_known == 0:
@@ -52,6 +73,9 @@ def known_chunks(
             f"{source} has no row with a value of {names}: give rows whose target is known"
         )
     note_left_out(terminal, n_rows - n_known, model.targets)
+    note_weightless(terminal, n_weightless)
+    if n_known == n_weightless:
+        raise ValueError(f"{source} has no row of a weight above 0: give rows that count")
 
 
 class Sample:

@@ -12,7 +12,7 @@ from probprop.cli.console import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import Array
+    from probprop._types import Array, FloatArray
     from probprop.metrics.class_verdict import ClassVerdict
     from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
@@ -55,15 +55,20 @@ class Judged:
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
-    return judge_rows(model, *model.split(frame))
+    return judge_rows(model, *model.split(frame), model.weights_to_judge(frame))
 
 
-def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
-    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets."""
+def judge_rows(
+    model: TableModel, X: Array, y: Array, weights: FloatArray | None = None
+) -> list[Judged]:
+    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets.
+
+    Rows have the noise of their weights, (n,); None is the mean weight.
+    """
     from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.verdict import verdict
 
-    predictive: Any = model.estimator.predict_distribution(X)
+    predictive = _predictive(model, X, weights)
     scores, alone = _scores(model, predictive, y), _alone(model, y)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
@@ -76,7 +81,12 @@ def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
 def scores_of(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
     """Return every metric of each target on the rows of a frame."""
     X, y = model.split(frame)
-    return _scores(model, model.estimator.predict_distribution(X), y)
+    return _scores(model, _predictive(model, X, model.weights_to_judge(frame)), y)
+
+
+def _predictive(model: TableModel, X: Array, weights: FloatArray | None) -> Any:
+    options: Any = {} if weights is None else {"sample_weight": weights}
+    return model.estimator.predict_distribution(X, **options)
 
 
 def _scores(model: TableModel, predictive: Any, y: Array) -> list[dict[str, float]]:

@@ -59,7 +59,12 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import MapShards, Setting, State, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
-from probprop.inference.standardize import check_target_scale, merged, standardizer_of
+from probprop.inference.standardize import (
+    check_target_scale,
+    merged,
+    standardizer_of,
+    with_usual_scales,
+)
 from probprop.inference.training import Fitted, Run
 
 SAMPLE = 20_000
@@ -105,12 +110,13 @@ def fit_cross_validated(
         for i, seed in enumerate(seeds)
     ]
     seed = rng.randint(2**31 - 1)
+    weighted = not (sample.weights == 1.0).all()
     contest = Contest(
         Encodings(sample.X, np.dtype(model.dtype)),
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
-        None if prepared.counting.weight is None else sample.weights,
+        sample.weights if weighted else None,
         marginalize=model.missing == "marginalize",
     )
     budget, journal = read_budget(model.budget), None
@@ -146,7 +152,8 @@ def fit_cross_validated(
     calibrated = judge.calibrate(check.oof, HeldOut(folds), contest.encodings, *threads)
     calibrated = calibrated._replace(calibration=_of_all(calibrated.calibration, prepared))
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest.encodings, prepared.likelihood)
+    of_data = prepared.likelihood, prepared.mean_weight
+    publish_race(model, race, calibrated, contest.encodings, *of_data)
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]
@@ -254,6 +261,8 @@ class Networks:
             n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
         self.n_rounds = n_rounds
         self._prepared, self._dealt = prepared, dealt
+        all_rows = prepared.standardizer(standardize=True)
+        self._usual = all_rows.spreads if encoding is None else encoding.spreads
         client = prepared.client
         view = client.submit(itself, self.view, pure=False)
         measured = client.gather(
@@ -270,7 +279,8 @@ class Networks:
         plan, seed = self.view.plan, self.folds[fold].seed
         others = [own for of in measured for i, own in enumerate(of) if i != fold and own]
         of_y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
-        standardizer = standardizer_of(merged([own.x for own in others]), of_y)
+        own = standardizer_of(merged([own.x for own in others]), of_y)
+        standardizer = with_usual_scales(own, self._usual)
         if of_y is not None:
             check_target_scale(standardizer.y_scale)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))

@@ -71,7 +71,7 @@ def fit(
         The column, or the columns, of X to predict; all others are features.
     weight : str, default=None
         The column of X with the weights of the rows, 0 or more: `sample_weight` of the estimators.
-        Rows of weight 0 are left out.
+        They are divided by their mean over all rows. Rows of weight 0 are left out.
     error : str or sequence of str, default=()
         The column of X with the known standard deviations of the target, one for each target:
         `y_std` of `PBPRegressor`.
@@ -157,6 +157,7 @@ def train(
     callback: Any,
 ) -> Any:
     """Return a fitted clone of the estimator."""
+    prepared = prepared.with_relative_weights()
     if isinstance(estimator, PBPRegressorCV | PBPClassifierCV):
         return fit_cross_validated(prepared, estimator, n_rounds, checkpoint, callback)
     if not isinstance(estimator, PBPEnsemble):
@@ -206,4 +207,5 @@ def _train_network(
         begun = state if state.velocity else first_state(state.posterior)
         yield from rounds(setting, begun, on_cluster(client, shards))
 
-    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback)
+    mean_weight = prepared.mean_weight
+    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback, mean_weight)

@@ -36,6 +36,7 @@ def train_by_steps(
     steps: Steps,
     file: CheckpointFile | None = None,
     callback: Callback | None = None,
+    mean_weight: float = 1.0,
 ) -> None:
     """Train a model, which knows its features, on n rows that only `steps` sees; publish it.
 
@@ -69,4 +70,5 @@ def train_by_steps(
             file.flush()
     check_learned(history)
     model.likelihood_ = likelihood
-    publish(model, Fitted(state.posterior, standardizer, history[-1], log_evidence, n), history)
+    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
+    publish(model, fitted, history, mean_weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -94,9 +95,12 @@ def _rebuild_squares(header: dict[str, Any]) -> Squares:
 
 
 def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:
-    check_arrays(arrays, {k: ("float64", (n_features,)) for k in _RANGE})
+    check_arrays(arrays, {k: ("float64", (n_features,)) for k in _RANGE}, unbounded=_RANGE)
     box = Range(arrays["low"], arrays["high"], arrays["scale"], slope)
-    if not (box.low <= box.high).all() or not (box.scale > 0.0).all():
+    ordered = np.isfinite(box.low) & np.isfinite(box.high) & (box.low <= box.high)
+    # A feature without any value has no ends.
+    empty = np.isnan(box.low) & np.isnan(box.high) & np.isinf(box.scale)
+    if not (ordered | empty).all() or not (box.scale > 0.0).all():
         raise ValueError("the range of calibration_ is none that a model has")
     return box
 
@@ -115,11 +119,13 @@ def _rebuild_noise(
     expected: dict[str, Any] = {k: ("float64", (sizes[0],)) for k in _STANDARDIZER}
     for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         expected |= {f"{k}_{i}": (dtype, (n_out, n_in + 1)) for k in _WEIGHTS}
-    check_arrays(arrays, expected)
+    check_arrays(arrays, expected, unbounded=("x_scale",))
     m_w, v_w = (tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _WEIGHTS)
     positive = (*v_w, arrays["x_scale"])
     known = {*arrays["missing_variance"].tolist()} <= {0.0, 1.0}
-    if not known or not all((a > 0.0).all() for a in positive):
+    # An input that is constant, or has no value in the out-of-fold rows, has no scale.
+    scaled = np.isfinite(arrays["x_scale"]) | (arrays["missing_variance"] == 0.0)
+    if not known or not scaled.all() or not all((a > 0.0).all() for a in positive):
         raise ValueError("the noise network has values that no fitted model has")
     # Its targets, which are residuals, are not standardised.
     standardizer = Standardizer(
@@ -151,12 +157,14 @@ def rebuild_class_calibration(
 # ---- Checks
 
 
-def check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
-    """Refuse arrays of other names, dtypes or shapes, and such as are not finite."""
+def check_arrays(
+    arrays: dict[str, Array], expected: dict[str, Any], unbounded: Sequence[str] = ()
+) -> None:
+    """Refuse arrays of other names, dtypes or shapes, and non-finite values in bounded ones."""
     if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
         raise ValueError("the shapes or dtypes of the arrays do not fit together")
     for k, a in arrays.items():
-        if a.size == 0 or not np.isfinite(a).all():
+        if a.size == 0 or not (k in unbounded or np.isfinite(a).all()):
             raise ValueError(f"{k} has values that no fitted model has")
 
 

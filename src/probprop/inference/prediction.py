@@ -91,6 +91,20 @@ def sensitivity_at(
     return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
 
 
+def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
+    """Return distributions of values with the noise std of each row times a factor.
+
+    Parameters
+    ----------
+    predicted : Predictive or HeavyPredictive
+    factor : ndarray of shape (n,), or None
+        None is 1.
+    """
+    if factor is None:
+        return predicted
+    return replace(predicted, std_noise=(predicted.std_noise.T * factor).T)
+
+
 def weighted_log_p(
     likelihood: Likelihood,
     predicted: Any,

@@ -15,6 +15,10 @@ _CONSTANT = 1e-12  # a column whose spread is below this share of its size is co
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
 
+TINY = 1e-300
+"""A feature whose standard deviation is smaller is treated as constant: its values have lost
+digits, and a derivative per unit of it overflows."""
+
 LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
 """How far from the training mean a value may lie, in standard deviations. Fourth powers of the
 inputs appear in the updates, so beyond this the arithmetic of the dtype would overflow."""
@@ -43,7 +47,10 @@ class Standardizer:
 
     @property
     def spreads(self) -> FloatArray:
-        """The standard deviations of the features, 0 in a constant column; (n_features,)."""
+        """The standard deviations of the features, 0 in a constant column; (n_features,).
+
+        A column without any value is constant, and so is one whose standard deviation is denormal.
+        """
         if self.missing_variance is None:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
@@ -109,8 +116,9 @@ def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X and y.
 
-    A constant column, or a constant target, gets scale 1, a column that is missing whole an
-    infinite one. Without y the target is left as it is.
+    A constant column, or a constant target, gets scale 1, and so does a column whose standard
+    deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
+    target is left as it is.
 
     Parameters
     ----------
@@ -239,6 +247,8 @@ def merged(parts: Sequence[Moments]) -> Moments:
 def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
     """Return the standardiser of columns with these moments; see `fit_standardizer`."""
     x_mean, x_scale, x_constant = _scales(x)
+    x_constant |= x_scale < TINY
+    x_scale = np.where(x_scale < TINY, 1.0, x_scale)
     missing_variance = np.where(x_constant, 0.0, 1.0)
     if y is None:
         return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
@@ -247,10 +257,11 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
 
 
 def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
-    """Return the standardiser of some rows, where columns that hardly vary have their usual scale.
+    """Return the standardizer of a subset, with the scales of all rows where the subset has none.
 
-    In the units of such a column other rows would lie thousands of standard deviations away, and
-    so would what a network says about them.
+    A feature that hardly varies in the subset gets its usual scale: in its own units, other rows
+    would lie thousands of standard deviations away. A feature that is constant in all rows gets an
+    infinite scale, so that any value of it is ignored.
 
     Parameters
     ----------
@@ -260,18 +271,19 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
 
     Examples
     --------
-    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0], [1e-3, 7.0, 3.0]]), None)
-    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0])).x_scale
-    array([0.5, 3. , 1. ])
+    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0, 5.0], [1e-3, 7.0, 3.0, 5.0]]), None)
+    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0, 0.0])).x_scale
+    array([0.5, 3. , 1. , inf])
     """
-    narrow = some.spreads < _NARROW * usual
-    if not narrow.any():
+    narrow, constant = some.spreads < _NARROW * usual, usual == 0.0
+    if not (narrow | constant).any():
         return some
     known = np.ones_like(some.x_scale) if some.missing_variance is None else some.missing_variance
+    scale, known = np.where(narrow, usual, some.x_scale), np.where(narrow, 1.0, known)
     return replace(
         some,
-        x_scale=np.where(narrow, usual, some.x_scale),
-        missing_variance=np.where(narrow, 1.0, known),
+        x_scale=np.where(constant, np.inf, scale),
+        missing_variance=np.where(constant, 0.0, known),
     )
 
 

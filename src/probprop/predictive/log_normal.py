@@ -89,7 +89,7 @@ class _Entries(NamedTuple):
 
 def _entries(z: FloatArray, ratio: FloatArray, tail: FloatArray) -> _Entries:
     sigma = np.sqrt(tail)
-    far = np.minimum(np.abs(z), _LARGEST_Z)
+    far = np.minimum(np.abs(np.nan_to_num(z)), _LARGEST_Z)  # NaN is NaN in the sum
     w: FloatArray = lambertw(0.5 * (sigma * far) ** 2).real
     # tail z^2/2 = w e^w, so w/sigma is sigma z^2 e^-w/2, which is 0 for sigma = 0.
     pull = 0.5 * sigma * far * (far * np.exp(-w))

@@ -52,6 +52,7 @@ def regression_sections(
     row_numbers: Sequence[int] | None = None,
     table: pd.DataFrame | None = None,
     encoder: Encoder | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> list[Section]:
     """Judge a fitted regressor on rows with known targets.
 
@@ -76,6 +77,8 @@ def regression_sections(
         The table of which X was made: its columns have panels and cells. None: X is the table.
     encoder : Encoder, default=None
         How X was made of `table`, such as ``encoder`` of a `TableModel`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows, in the units of `fit`, whose noise they have; None is the mean weight.
 
     Returns
     -------
@@ -109,7 +112,9 @@ def regression_sections(
     observed = np.asarray(y, np.float64).reshape(len(encoded), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(TargetDistribution, model.predict_distribution(encoded))
+        predictive = cast(
+            TargetDistribution, model.predict_distribution(encoded, sample_weight=sample_weight)
+        )
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         depends = depending(model, rows, np.asarray(y), targets, held_out)
         own = [

@@ -13,6 +13,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
 from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
 from probprop.table.counting import Counting
@@ -129,7 +130,7 @@ def fit_table_model(
     encoder, X = fit_encoder(given[chosen])
     new = _seeded(estimator, random_state)
     options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
-    if counting.error and not has_fit_parameter(new, "y_std"):
+    if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."

@@ -77,10 +77,31 @@ def test_gradients_by_finite_differences(candidate: Candidate, n: int) -> None:
 
 def test_gradients_far_from_the_data() -> None:
     far = np.array([-1.0, 1.0])[:, np.newaxis] * 1e4 * SCALE + SHIFT
-    root, log = (fitted(candidate).predict_gradient(far) for candidate in POWERS)
-    assert np.isfinite([root.dmean_dX, root.dstd_dX]).all()
-    assert np.isinf([log.mean, log.std]).all()
-    assert np.isnan([log.dmean_dX, log.dstd_dX]).all()
+    for candidate in POWERS:
+        found = fitted(candidate).predict_gradient(far)
+        assert np.isfinite([found.mean, found.std]).all()
+        assert np.isfinite([found.dmean_dX, found.dstd_dX]).all()
+
+
+@pytest.mark.parametrize("spread", [5.0, 8.4, 20.0])
+def test_gradients_of_capped_moments_by_finite_differences(spread: float) -> None:
+    """Targets whose logarithm has a standard deviation that no mean of theirs survives."""
+    rng = np.random.RandomState(1)
+    y = np.exp(spread * (0.2 * np.sin(2.0 * Z[:, 0]) + rng.standard_normal(120)))
+    candidate = Candidate(None, (4,), 10.0, power=0.0)
+    model = PBPRegressorCV(candidates=[candidate], cv=3, dtype="float64", random_state=0).fit(X, y)
+    steps = 1e-3 * SCALE
+    rows = away_from_knots(model, ROWS, steps)[:40]
+    at, predictive = model.predict_gradient(rows), model.predict_distribution(rows)
+    for name in ("mean", "std_model", "std_noise", "std"):
+        value, got = getattr(predictive, name), getattr(at, f"d{name}_dX")
+        assert_allclose(getattr(at, name), value, rtol=1e-10)
+        expected = differences(
+            lambda X, name=name: np.log(getattr(model.predict_distribution(X), name)), rows, steps
+        )
+        relative = got / value[:, np.newaxis]
+        right = np.isclose(relative * SCALE, expected * SCALE, rtol=1e-4, atol=1e-5)
+        assert right.all(axis=1).mean() > 0.9  # but where another member attains the cap
 
 
 def test_gradients_of_single_precision() -> None:

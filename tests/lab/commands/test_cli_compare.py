@@ -195,7 +195,7 @@ def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.Monke
     monkeypatch.setattr(own_data, "fit_and_judge", interrupt)
     assert compare("--splits", "1", "--report", "r.html") == 130
     assert capfd.readouterr().err.endswith(
-        "error: interrupted; files that were there before are unchanged\n"
+        "error: interrupted; every file is complete or as it was\n"
     )
     assert not Path("r.html").exists()
 

@@ -112,6 +112,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
@@ -122,9 +123,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Values, or labels; of a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            The networks take them as `PBPRegressor` or `PBPClassifier` does. Means over rows held
-            out, by which candidates are compared and calibrated, are weighted. Rows of weight 0
-            are left out, before anything else is done.
+            Weights of 0 or more, of which only the ratios matter: all networks divide them by
+            the mean over all samples, `mean_sample_weight_`, and take them as `PBPRegressor` or
+            `PBPClassifier` does. Means over out-of-fold samples, by which candidates are compared
+            and calibrated, are weighted. Samples of weight 0 are left out, before anything else is
+            done.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are never parted into different folds, if `cv` is an int or a
             splitter that knows groups.
@@ -136,6 +139,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
             the same bits as without the break; other data, other parameters or another version of
             probprop are refused. `random_state` has to be an int and `budget` a name.
+        y_std : None
+            Known errors of the targets are not supported: any other value raises an error.
+            `PBPRegressor` and `PBPEnsemble` take them.
 
         Returns
         -------
@@ -147,7 +153,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        given = Given(X, y, sample_weight)
+        given = Given(X, y, sample_weight, y_std=y_std)
         epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
@@ -246,7 +252,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 n_threads=effective_n_jobs(self.n_jobs),
                 report=report,
             ).best_of(candidates)
-        publish_race(self, found, calibrated, contest.encodings, data.likelihood)
+        publish_race(self, found, calibrated, contest.encodings, data.likelihood, data.mean_weight)
         counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -334,6 +340,12 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Passes that a member made, at most: epochs of `fit` plus calls of `partial_fit`."""
         return max(len(member.history_) for member in self.estimators_)
 
+    @property
+    def mean_sample_weight_(self) -> float:
+        """Mean of the sample weights in `fit`, by which all weights are divided."""
+        mean: float = self.estimators_[0].mean_sample_weight_
+        return mean
+
     # ---- What scikit-learn asks
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -359,12 +371,17 @@ def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
 
 
 def publish_race(
-    model: PBPEstimatorCV, found: Race, calibrated: Any, encodings: Encodings, likelihood: Any
+    model: PBPEstimatorCV,
+    found: Race,
+    calibrated: Any,
+    encodings: Encodings,
+    likelihood: Any,
+    mean_weight: float,
 ) -> None:
     """Give a model the networks that a race has left, their encoding and their calibration."""
     n_bins = found.choice.candidate.n_bins
     model.estimators_ = [
-        _new_member(model, found.choice, likelihood, check, fold, i)
+        _new_member(model, found.choice, likelihood, check, fold, i, mean_weight)
         for check, folds in zip(found.checks, found.partitions, strict=True)
         for i, fold in enumerate(folds)
     ]
@@ -376,7 +393,13 @@ def publish_race(
 
 
 def _new_member(
-    model: PBPEstimatorCV, choice: CVChoice, likelihood: Any, check: Check, fold: Fold, i: int
+    model: PBPEstimatorCV,
+    choice: CVChoice,
+    likelihood: Any,
+    check: Check,
+    fold: Fold,
+    i: int,
+    mean_weight: float,
 ) -> Member:
     """Return the network of a fold as an estimator of its own, on encoded rows."""
     candidate = choice.candidate
@@ -390,5 +413,5 @@ def _new_member(
     )
     member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
     member.likelihood_ = likelihood
-    publish(member, check.fitted[i], check.history[i])
+    publish(member, check.fitted[i], check.history[i], mean_weight)
     return member

@@ -27,7 +27,8 @@ class Range:
     low, high : ndarray of shape (n_features,)
         The smallest and the largest value of each feature.
     scale : ndarray of shape (n_features,)
-        Standard deviation of each.
+        Standard deviation of each, infinite for a feature that is constant or has no values: other
+        values of it are ignored.
     slope : float
         In target units, for one standard deviation of a feature.
 
@@ -71,4 +72,5 @@ def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
 
 def range_of(X: Array, unit: float) -> Range:
     """Measure the range of rows; `unit` is the standard deviation of their targets."""
-    return Range(*_ends(X), fit_standardizer(X, None).x_scale, _SLOPE * unit)
+    spreads = fit_standardizer(X, None).spreads
+    return Range(*_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)

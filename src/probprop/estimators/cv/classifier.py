@@ -91,6 +91,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         Passes that a member made, at most.
     n_samples_seen_ : int
         Rows given, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
+        were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -146,7 +149,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), default=None
             All classes there will be, for the first call; None: those of its rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
+            In the units of `fit`, and divided by its mean weight; None is that mean weight.
 
         Returns
         -------

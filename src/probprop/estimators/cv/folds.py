@@ -189,11 +189,7 @@ class Encodings:
         """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
         0 in a constant column.
         """
-        raw = self._raw_spreads
-        if n_bins is None:
-            return raw
-        n_ramps = self.state(n_bins).n_outputs - len(raw)
-        return np.concatenate([np.where(raw > 0.0, 1.0, 0.0), np.ones(n_ramps)])
+        return self._raw_spreads if n_bins is None else self.state(n_bins).spreads
 
     @cached_property
     def _raw_spreads(self) -> FloatArray:

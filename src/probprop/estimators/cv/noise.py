@@ -27,7 +27,7 @@ from probprop.inference.noise import PASSES, LogScale, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import predictive
-from probprop.inference.standardize import Standardizer
+from probprop.inference.standardize import Standardizer, with_usual_scales
 
 N_BINS = 32
 """The noise network sees encoded rows, whatever the networks of the mean see."""
@@ -130,7 +130,8 @@ def learn_noise(
     everything = np.arange(len(y))
     plan = _plan(dtype)
     learns = [everything, *(np.flatnonzero(parts != part) for part in np.unique(parts))]
-    runs = [_begin(plan, Inputs(rows[own]), y[own], RandomState(seed)) for own in learns]
+    usual = encoding.spreads
+    runs = [_begin(plan, Inputs(rows[own]), y[own], usual, RandomState(seed)) for own in learns]
     runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
     if interrupt is not None:
         raise interrupt
@@ -171,8 +172,11 @@ def _plan(dtype: np.dtype[np.floating]) -> Plan:
     return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, marginalize=True, dtype=dtype)
 
 
-def _begin(plan: Plan, X: Inputs, y: FloatArray, rng: RandomState) -> training.Run:
+def _begin(
+    plan: Plan, X: Inputs, y: FloatArray, usual: FloatArray, rng: RandomState
+) -> training.Run:
     before = training.start(plan, X, y, rng)
     network = start_noise_network(X.shape[1], plan.hidden, 1, rng, plan.dtype)
-    before = replace(before, posterior=network)
+    scales = with_usual_scales(before.standardizer, usual)
+    before = replace(before, posterior=network, standardizer=scales)
     return training.begin(plan, before, X, y, rng, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS)

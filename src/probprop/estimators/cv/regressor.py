@@ -19,11 +19,12 @@ from probprop.estimators.cv.sensitivity import (
     draw_function,
     sensitivity_of_mixture,
 )
-from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
+from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
+from probprop.inference.prediction import with_noise
 from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
@@ -101,6 +102,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         Passes that a member made, at most.
     n_samples_seen_ : int
         Rows given, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
+        were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -138,7 +142,12 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     # ---- Training
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Go on with new rows; the first call is a `fit`.
 
@@ -155,6 +164,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Above 0 where the members predict a power of the target.
         sample_weight : array-like of shape (n_samples,), default=None
+            In the units of `fit`, and divided by its mean weight; None is that mean weight.
+        y_std : None
             As in `fit`.
 
         Returns
@@ -165,7 +176,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         -----
         Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
-        epochs = self._go_on(Given(X, y, sample_weight))
+        epochs = self._go_on(Given(X, y, sample_weight, y_std=y_std))
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
@@ -196,7 +207,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         predictive = self.predict_distribution(X)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_distribution(self, X: ArrayLike) -> Mixture | HeavyMixture | TransformedPredictive:
+    def predict_distribution(
+        self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Mixture | HeavyMixture | TransformedPredictive:
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
@@ -206,6 +219,10 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
+            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
+            epistemic uncertainty.
 
         Returns
         -------
@@ -215,6 +232,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             units too.
         """
         predictions, rows = self._each_predicts(X)
+        factor = noise_factor(self, sample_weight, rows)
+        predictions = [with_noise(predicted, factor) for predicted in predictions]
         return self.calibration_.mixture(predictions, rows)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
@@ -269,6 +288,11 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
+        if given.y_std is not None:
+            raise ValueError(
+                "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
+                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor or PBPEnsemble."
+            )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
         if known is None:

@@ -30,7 +30,14 @@ from probprop.inference.prediction import sensitivity_at
 from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.sampled import SampledNetwork
 from probprop.predictive.sensitivity import Sensitivity
-from probprop.predictive.transformed_moments import Moments, mixed, moments, slopes
+from probprop.predictive.transformed_moments import (
+    Moments,
+    capped,
+    ends_of,
+    mixed,
+    moments,
+    slopes,
+)
 from probprop.predictive.words import short_repr
 
 
@@ -72,7 +79,10 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
 
 
 class _Members(NamedTuple):
-    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features)."""
+    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features).
+
+    Those of the mixture have no axis S.
+    """
 
     values: Moments
     dmean_dX: FloatArray
@@ -97,9 +107,15 @@ def sensitivity_of_mixture(
     X : ndarray of shape (n, n_features)
         Checked.
     """
-    m = _calibrated(estimators, encoding, calibration, X)
-    if (g := calibration.transformation) is not None:
-        m = _in_target_units(m, g)
+    z = _calibrated(estimators, encoding, calibration, X)
+    mixture, g = _mixed(z), calibration.transformation
+    if g is not None:
+        mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
+    return Sensitivity(*mixture.values, *mixture[1:])
+
+
+def _mixed(m: _Members) -> _Members:
+    """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
     each, mixture = m.values, mixed(m.values)
     dmean_dX = m.dmean_dX.mean(axis=0)
     with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
@@ -108,7 +124,58 @@ def sensitivity_of_mixture(
         stds, dstds_dX = (each.std_model, between), (m.dstd_model_dX, dbetween_dX)
         dstd_model_dX = _of_root_mean_square(stds, dstds_dX, mixture.std_model)
         dstd_noise_dX = _of_root_mean_square([each.std_noise], [m.dstd_noise_dX], mixture.std_noise)
-    return Sensitivity(*mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+    return _Members(mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+
+
+def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
+    """Return the moments as `TransformedPredictive` caps them, and the gradients of these.
+
+    Parameters
+    ----------
+    exact, mixture_z : _Members
+        Moments of the mixture in target units, and of z.
+    z : _Members
+        Members, of z.
+    g : BoxCox
+    """
+    ends = ends_of(z.values, g)
+    values = capped(exact.values, z.values, ends)
+    std = np.hypot(exact.values.std_model, exact.values.std_noise)
+    most, high = ends.high - ends.low, ends.high
+    dlow_dX, dhigh_dX = _of_end(z, ends.low_at, -ends.c, g), _of_end(z, ends.high_at, ends.c, g)
+
+    # A capped part is `most` times its share of the std, a / hypot(a, b).
+    finite = np.isfinite(std)
+    parts = exact.values[1:], exact[2:], mixture_z.values[1:], mixture_z[2:]
+    a, b = (np.where(finite, of_y, of_z) for of_y, of_z in zip(parts[0], parts[2], strict=True))
+    da, db = (
+        np.where(finite[:, np.newaxis], of_y, of_z)
+        for of_y, of_z in zip(parts[1], parts[3], strict=True)
+    )
+    total = np.hypot(a, b)
+    total = np.where(total > 0.0, total, 1.0)
+    share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
+    dtotal = share_a * da + share_b * db
+    dmost = dhigh_dX - dlow_dX
+    of_parts = [
+        share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
+        for share, dpart in ((share_a, da), (share_b, db))
+    ]
+    over = (std > most)[:, np.newaxis]
+    dstds = [np.where(over, new, old) for new, old in zip(of_parts, exact[2:], strict=True)]
+    above = (exact.values.mean > high)[:, np.newaxis]
+    return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
+
+
+def _of_end(z: _Members, at: Array, c: float, g: BoxCox) -> FloatArray:
+    """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
+    m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
+    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z[1:])
+    s = np.hypot(a, b)
+    dz = dm + c * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
+    slope = g.slope(m + c * s)
+    # Beyond floats the end is constant.
+    return np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
 
 
 def _of_root_mean_square(
