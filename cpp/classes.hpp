@@ -23,7 +23,7 @@ namespace PROBPROP_LEVEL {
 //     t(x) = left + a (x + 8 (exp((x - x_2)/8) - exp(-x_2/8))),   x = 0, dx, 2 dx, ...
 
 struct SharedRule {
-    static constexpr int fewest = 32;   // classes from which on the grid is used
+    static constexpr int fewest = 33;   // classes from which on the grid is used
     static constexpr double dx = 0.35;  // in units of the scale at the left end
     static constexpr double widen = 8.0;
     static constexpr double drop = 40.0;        // f is negligible at exp(-40) of its top

@@ -273,6 +273,9 @@ def fit(
         job = large.Job(of_table, options, limit, needed, test_fraction, output, checkpoint)
         large.fit_in_blocks(terminal_of(context), job)
         return
+    import numpy as np
+
+    from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.counting import Counting
@@ -315,6 +318,10 @@ def fit(
     def fitted(
         rows: DataFrame, text: str, estimator: Any, kept: str | None = checkpoint
     ) -> TableModel:
+        if labels is not None:
+            n_classes = len(np.unique(labels))
+            if cost := cost_in_words(estimator, len(rows), len(chosen), n_classes):
+                terminal.note(cost)
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,

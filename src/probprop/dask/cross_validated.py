@@ -35,8 +35,10 @@ from probprop.dask.tasks import Trainings, itself, on_cluster
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
+    MANY_CLASSES,
     Budget,
     Candidate,
+    for_many_classes,
     n_first_folds,
     read_budget,
     read_candidates,
@@ -118,6 +120,7 @@ def fit_cross_validated(
         marginalize=model.missing == "marginalize",
     )
     budget, journal = read_budget(model.budget), None
+    budget = for_many_classes(budget, prepared.likelihood.n_classes)
     # Seconds of a budget are those of this process.
     step = None if budget.seconds is not None else Trainings(prepared.client).advance
     if checkpoint is not None:
@@ -183,10 +186,16 @@ def _choice(
     report: Callable[[Share], None],
 ) -> CVChoice:
     """Run the race on the sample."""
-    budget, n = read_budget(model.budget), len(contest.y)
-    usual = contest.judge.usual
-    bins_that_fit = contest.encodings.bins_that_fit
-    candidates = read_candidates(model.candidates, model.budget, n, usual, bins_that_fit)
+    n_classes, n = prepared.likelihood.n_classes, len(contest.y)
+    budget, usual = for_many_classes(read_budget(model.budget), n_classes), contest.judge.usual
+    candidates = read_candidates(
+        model.candidates,
+        model.budget,
+        n,
+        usual,
+        contest.encodings.bins_that_fit,
+        one_memory=n_classes > MANY_CLASSES,
+    )
     positive = bool((merged([s.y for s in prepared.summaries]).low > 0.0).all())
     if not positive and any(candidate.power is not None for candidate in candidates):
         raise ValueError(

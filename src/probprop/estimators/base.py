@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop.estimators.alone import alone
 from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
+from probprop.estimators.cost import cost_in_words
 from probprop.estimators.data import Given, TrainingData, begin_from, noise_factor, read_inputs
-from probprop.estimators.progress import progress_bar
+from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
 from probprop.inference.history import check_learned, warn_of_counts
@@ -230,6 +231,8 @@ def fit_network(
     """
     callbacks = [] if callback is None else [callback]
     if model.verbose:
+        n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
+        say(cost_in_words(model, len(data.y), n_features, n_classes))
         show_noise = data.likelihood.learns_noise
         callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
     run, history = _begin(model, data), list[Epoch]()

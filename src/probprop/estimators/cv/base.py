@@ -21,9 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
+from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv.candidates import (
+    MANY_CLASSES,
     Budget,
     Candidate,
+    for_many_classes,
     n_first_folds,
     read_budget,
     read_candidates,
@@ -41,6 +44,7 @@ from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_bef
 from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
+from probprop.estimators.progress import say
 from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
@@ -220,6 +224,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         contest = self._contest(data, judge, partition, alone=large, twice=order is not None)
         if large:
             budget = shown_as_often(budget, len(contest.folds[0].train))
+        budget = for_many_classes(budget, data.likelihood.n_classes)
         journal = None
         if checkpoint is not None:
             folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
@@ -231,9 +236,12 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             len(data.y),
             judge.usual,
             contest.encodings.bins_that_fit,
-            one_memory=large,
+            one_memory=large or data.likelihood.n_classes > MANY_CLASSES,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        if self.verbose:
+            n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
+            say(cost_in_words(self, len(data.y), n_features, n_classes, len(contest.folds)))
         with progress(self.verbose, callback) as report, written_at_the_end(journal):
             found, calibrated = Search(
                 contest,

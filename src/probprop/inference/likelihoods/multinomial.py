@@ -50,6 +50,11 @@ class Multinomial:
         """One per class."""
         return len(self.classes)
 
+    @property
+    def n_classes(self) -> int:
+        """The same: a label is the largest of them."""
+        return len(self.classes)
+
     def encode(self, y: Array) -> FloatArray:
         """Return the index of the class of every label, (n,)."""
         return class_index(y, self.classes).astype(np.float64)

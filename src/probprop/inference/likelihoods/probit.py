@@ -43,6 +43,7 @@ class Probit:
     task = "classification"
     learns_noise = False
     learns_tail = False
+    n_classes = 1
     weights_divide_noise = False
     standardises_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
