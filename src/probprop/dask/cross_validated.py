@@ -57,7 +57,12 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import MapShards, Setting, State, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
-from probprop.inference.standardize import check_target_scale, merged, standardizer_of
+from probprop.inference.standardize import (
+    check_target_scale,
+    merged,
+    standardizer_of,
+    with_usual_target_scale,
+)
 from probprop.inference.training import Fitted, Run
 
 SAMPLE = 20_000
@@ -265,6 +270,9 @@ class Networks:
         of_y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
         standardizer = standardizer_of(merged([own.x for own in others]), of_y)
         if of_y is not None:
+            every = merged([own.y for of in measured for own in of if own])
+            relative = self.candidate.power is not None
+            standardizer = with_usual_target_scale(standardizer, of_y, every, relative=relative)
             check_target_scale(standardizer.y_scale)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
         begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)
