@@ -172,6 +172,21 @@ def test_weights_count_in_networks_and_in_calibration(client: Client, tmp_path: 
     assert model.n_features_in_ == 3
 
 
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_folds_of_one_value_have_the_scale_of_all_rows(client: Client, tmp_path: Path) -> None:
+    only = [Candidate(hidden=(8,), noise="constant")]
+    stds = []
+    for factor in (1.0, 1000.0):
+        frame = table(200).assign(y=0.0)
+        frame.loc[frame.index[17], "y"] = factor
+        pattern = in_files(frame, tmp_path / f"{factor}", n_files=2)
+        model = fit(
+            small(candidates=only), pattern, target="y", client=client, n_shards=2, rounds=2
+        )
+        stds.append(model.predict(frame[["a", "b", "c"]], return_std=True)[1] / factor)
+    np.testing.assert_allclose(stds[1], stds[0], rtol=1e-6)
+
+
 def test_classes_text_and_gaps_become_a_table_model(client: Client, tmp_path: Path) -> None:
     frame = table(1200)
     frame["kind"] = np.where(frame["a"] > 0.0, "warm", "cold")

@@ -64,6 +64,7 @@ from probprop.inference.standardize import (
     merged,
     standardizer_of,
     with_usual_scales,
+    with_usual_target_scale,
 )
 from probprop.inference.training import Fitted, Run
 
@@ -282,6 +283,9 @@ class Networks:
         own = standardizer_of(merged([own.x for own in others]), of_y)
         standardizer = with_usual_scales(own, self._usual)
         if of_y is not None:
+            every = merged([own.y for of in measured for own in of if own])
+            relative = self.candidate.power is not None
+            standardizer = with_usual_target_scale(standardizer, of_y, every, relative=relative)
             check_target_scale(standardizer.y_scale)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
         begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)

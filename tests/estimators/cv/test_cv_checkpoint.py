@@ -133,7 +133,7 @@ def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
     refused("budget was 'fast' and is 'good'", small(cv=KFold(3), budget="good"))
     refused("candidates was .* and is", small(cv=KFold(3), candidates=[ENCODED]))
     refused("is of other data", small(cv=KFold(3)), X, -Y)
-    refused("is of other data", small(cv=KFold(3)), X, Y, np.ones(150))
+    refused("is of other data", small(cv=KFold(3)), X, Y, 1.0 + np.arange(150))
     refused("is of other data", small(cv=KFold(5)))  # other folds
     for model, match in (
         (small(random_state=None), "random_state must be an int"),

@@ -20,7 +20,7 @@ from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
-from probprop.inference.standardize import with_usual_scales
+from probprop.inference.standardize import measure, with_usual_scales, with_usual_target_scale
 from probprop.inference.training import Fitted, Run
 
 
@@ -138,6 +138,10 @@ def _begin(
         before = training.start(plan, X, y, rng)
         usual = contest.encodings.spreads(candidate.n_bins)
         scales = with_usual_scales(before.standardizer, usual)
+        if plan.likelihood.standardises_target:
+            own, every = (measure(a.reshape(len(a), -1)) for a in (y, contest.y))
+            relative = candidate.power is not None
+            scales = with_usual_target_scale(scales, own, every, relative=relative)
         before = replace(before, standardizer=scales)
         return training.begin(plan, before, X, y, rng, weights=weights)
     X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
