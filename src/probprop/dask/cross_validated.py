@@ -19,7 +19,7 @@ from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.dask.folds import (
     Dealt,
     Drawn,
@@ -32,6 +32,7 @@ from probprop.dask.folds import (
 )
 from probprop.dask.preparing import Prepared
 from probprop.dask.tasks import Trainings, itself, on_cluster
+from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
@@ -104,7 +105,9 @@ def fit_cross_validated(
     rng = check_random_state(model.random_state)
     n_rows = sum(summary.n for summary in prepared.summaries)
     dealt = Dealt(rng.randint(2**31 - 1), min(model.cv, n_rows))
-    sample = _sample(prepared, dealt)
+    sample, ends = _sample(prepared, dealt), _ends(prepared)
+    bounds = fit_bounds(sample.X, ends)
+    sample = sample._replace(X=bounds.apply(sample.X))
     seeds = rng.randint(2**31 - 1, size=dealt.n_folds).tolist()
     folds = [
         Fold(np.flatnonzero(sample.fold != i), np.flatnonzero(sample.fold == i), seed)
@@ -137,7 +140,7 @@ def fit_cross_validated(
             seed,
             lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
-        networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds)
+        networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds, bounds)
         files = None if checkpoint is None else _Files(checkpoint, prepared, model, networks)
         rest = 1.0 - _SHARE_OF_CHOICE
         check, why = _train(
@@ -151,10 +154,12 @@ def fit_cross_validated(
     judge = networks.contest.judge
     threads = (len(folds), seed, effective_n_jobs(model.n_jobs))
     calibrated = judge.calibrate(check.oof, HeldOut(folds), contest.encodings, *threads)
-    calibrated = calibrated._replace(calibration=_of_all(calibrated.calibration, prepared))
+    whole = _of_all(calibrated.calibration, bounds.apply(ends))
+    calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
     of_data = prepared.likelihood, prepared.mean_weight
     publish_race(model, race, calibrated, contest.encodings, *of_data)
+    model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]
@@ -218,12 +223,16 @@ def _choice(
     return found.race.choice
 
 
-def _of_all(calibration: Any, prepared: Prepared) -> Any:
+def _ends(prepared: Prepared) -> FloatArray:
+    """Return the smallest and the largest value of each feature, (2, n_features), NaN if none."""
+    x = merged([summary.x for summary in prepared.summaries])
+    return np.where(x.n == 0, np.nan, [x.low, x.high])
+
+
+def _of_all(calibration: Any, ends: Array) -> Any:
     """Return a calibration whose range is that of all rows; that of labels has none."""
     if not hasattr(calibration, "range"):
         return calibration
-    x = merged([summary.x for summary in prepared.summaries])
-    ends = np.where(x.n == 0, np.nan, [x.low, x.high])
     return replace(calibration, range=calibration.range.grown(ends))
 
 
@@ -241,6 +250,7 @@ class Networks:
     candidate : Candidate
     dealt : Dealt
     n_rounds : int or None
+    bounds : InputBounds
     """
 
     def __init__(
@@ -250,6 +260,7 @@ class Networks:
         candidate: Candidate,
         dealt: Dealt,
         n_rounds: int | None,
+        bounds: InputBounds,
     ) -> None:
         self.candidate, self.sample = candidate, contest
         self.contest = contest.seen_by(candidate)
@@ -257,7 +268,7 @@ class Networks:
         n_bins, encodings = candidate.n_bins, contest.encodings
         encoding = None if n_bins is None else encodings.state(n_bins)
         transformation = getattr(self.contest.judge, "transformation", None)
-        self.view = View(self.contest.plan(candidate), encoding, transformation)
+        self.view = View(self.contest.plan(candidate), bounds, encoding, transformation)
         if n_rounds is None:
             n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
         self.n_rounds = n_rounds

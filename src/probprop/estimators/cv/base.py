@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array
+from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import publish
 from probprop.estimators.cost import cost_in_words
@@ -61,6 +62,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     _member: ClassVar[type[Member]]
 
     estimators_: list[Any]
+    bounds_: InputBounds
     encoding_: PiecewiseLinear | None
     choice_: CVChoice
     calibration_: Any
@@ -195,12 +197,14 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             members, n = self.estimators_, len(data.y)
             n_folds = len(members) // self.n_partitions_
             folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
-            A = encoded(data.X.X, self.encoding_, np.dtype(members[0].dtype))
+            self.bounds_ = self.bounds_.grown(data.X.X)
+            X = self.bounds_.apply(data.X.X)
+            A = encoded(X, self.encoding_, np.dtype(members[0].dtype))
             seen = replace(data, X=Inputs(A))
             oof = predicted_before(members, seen, folds, self._judge(data.likelihood))
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
-            self.calibration_ = self.calibration_.after(oof, data.X.X)
+            self.calibration_ = self.calibration_.after(oof, X)
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
@@ -217,6 +221,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
+        bounds = fit_bounds(data.X.X)
+        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
         large, order = is_large(len(data.y)), None
         if large and self._can_be_drawn_again and groups is None:
             order = rng.permutation(len(data.y))
@@ -253,6 +259,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 report=report,
             ).best_of(candidates)
         publish_race(self, found, calibrated, contest.encodings, data.likelihood, data.mean_weight)
+        self.bounds_ = bounds
         counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -311,9 +318,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     # ---- Prediction
 
     def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], Array]:
-        """Return what every member predicts, not calibrated, and the rows, checked."""
+        """Return what every member predicts, not calibrated, and the rows, checked and bounded."""
         check_is_fitted(self)
-        rows = read_inputs(self, X, None).X
+        rows = self.bounds_.apply(read_inputs(self, X, None).X)
         A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
         return [member.predict_distribution(A) for member in self.estimators_], rows
 
