@@ -216,8 +216,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
-        the noise variance of a row is log-normal. Far from the data, where nothing is known about
-        the noise, the variance of its logarithm is taken to be at most 4 and its mean within 20.
+        the noise variance of a sample is log-normal; the moments of its logarithm stay within the
+        levels that the network gives to out-of-fold training samples, whatever the features are.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
-from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, LogScale
+from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at
 from probprop.predictive.box_cox import BoxCox
@@ -243,17 +243,18 @@ def _outside(box: Range, X: Array) -> FloatArray:
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
     """Return E[exp(h)] of every row, and the gradient of its logarithm.
 
-    Beyond the range, and beyond the bounds of its moments, h is constant.
+    Beyond the range, and beyond the levels seen in training, h is constant.
     """
     nearest = box.nearest(X)
     plan = Plan(Scale(), dtype=network.posterior.dtype)
     A = encoded(nearest, network.encoding, plan.dtype)
     h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
-    v = h.std_model**2
-    dm_dA = np.where(np.abs(h.mean) < LARGEST_LOG, h.dmean_dX.T, 0.0).T
-    half_dv_dA = np.where(v < LARGEST_VARIANCE, h.std_model * h.dstd_model_dX.T, 0.0).T
+    v, levels = h.std_model**2, network.levels
+    inside = (levels.low < h.mean) & (h.mean < levels.high)
+    dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
+    half_dv_dA = np.where(v < levels.variance, h.std_model * h.dstd_model_dX.T, 0.0).T
     dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
-    factor = LogScale(h.mean, v).bounded().factor
+    factor = LogScale(h.mean, v).bounded(*levels).factor
     return factor, np.where(nearest == X, dlog_dX, 0.0)
 
 

@@ -111,6 +111,7 @@ def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
         else {
             **_layers(noise.posterior, noise.standardizer),
             "encoding": _encoding(noise.encoding),
+            "levels": noise.levels._asdict(),
         },
         "transformation": None if g is None else {"power": g.power, "unit": g.unit},
     }
