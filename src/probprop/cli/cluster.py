@@ -138,8 +138,7 @@ def fit_on_cluster(
         shards = plural(len(prepared.loaded), "shard")
         with recipe.progress(terminal, f"fitting {plural(n_rows, 'row')} in {shards}") as callback:
             fitted = train(prepared, estimator, None, checkpoint, callback)
-    assert prepared.columns is not None  # files have names
-    model = table_model(fitted, prepared.columns, prepared.counting)
+    model = table_model(fitted, prepared)
     for line in recipe.choice(fitted).splitlines():
         terminal.say(line)
     if test is not None:

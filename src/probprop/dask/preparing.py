@@ -26,6 +26,7 @@ from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of
 from probprop.inference.standardize import (
     Standardizer,
     identity_standardizer,
+    marginal,
     merged,
     standardizer_of,
 )
@@ -72,6 +73,13 @@ class Prepared:
     def digest(self) -> str:
         """Of all rows and how they are dealt to shards."""
         return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in self.summaries])
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        if not self.likelihood.standardises_target:
+            return ()
+        return marginal(merged([summary.y for summary in self.summaries]))
 
     def standardizer(self, *, standardize: bool) -> Standardizer:
         """Return the standardiser of all rows: the moments are summed in the order of shards."""

@@ -31,6 +31,7 @@ def table_model_sections(
         Those of `regression_sections` or `classification_sections`.
     """
     X, y = model.split(frame)
+    own: Any = {"baseline": model.baseline} if model.classes is None else {}
     return (regression_sections if model.classes is None else classification_sections)(
         cast(Any, model.estimator),
         X,
@@ -41,4 +42,5 @@ def table_model_sections(
         row_numbers=frame.index + 1,
         table=model.cells(frame),
         encoder=model.encoder,
+        **own,
     )
