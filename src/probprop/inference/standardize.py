@@ -194,6 +194,19 @@ class Moments:
         return np.where(size > 0.0, size, 1.0)
 
 
+def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
+    """Return mean and standard deviation (ddof=0) of each column, in its units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
+    ((2.0, 1.0), (7.0, 0.0))
+    """
+    mean, std = moments.mean * moments.unit, np.sqrt(moments.variance) * moments.unit
+    return tuple(zip(mean.tolist(), std.tolist(), strict=True))
+
+
 def measure(X: Array) -> Moments:
     """Measure columns in two passes over blocks of rows, (n, n_columns), NaN where one is missing.
 

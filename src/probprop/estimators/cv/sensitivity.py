@@ -179,7 +179,8 @@ def _of_end(z: _Members, at: Array, c: float, g: BoxCox) -> FloatArray:
     dz = dm + c * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
     slope = g.slope(m + c * s)
     # Beyond floats the end is constant.
-    return np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    return gradient
 
 
 def _of_root_mean_square(
