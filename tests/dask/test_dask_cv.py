@@ -123,6 +123,8 @@ def test_choice_on_a_sample_networks_on_all_rows(
     assert of_new.mean() > there.mean() - 0.1
     np.testing.assert_array_equal(model.calibration_.range.low, frame[FEATURES].min())
     np.testing.assert_array_equal(model.calibration_.range.high, frame[FEATURES].max())
+    np.testing.assert_array_equal(model.bounds_.low, frame[FEATURES].min())
+    np.testing.assert_array_equal(model.bounds_.high, frame[FEATURES].max())
 
     model.save(tmp_path / "model.pbp")
     again = load(tmp_path / "model.pbp")
