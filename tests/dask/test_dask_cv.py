@@ -123,12 +123,26 @@ def test_choice_on_a_sample_networks_on_all_rows(
     assert of_new.mean() > there.mean() - 0.1
     np.testing.assert_array_equal(model.calibration_.range.low, frame[FEATURES].min())
     np.testing.assert_array_equal(model.calibration_.range.high, frame[FEATURES].max())
+    np.testing.assert_array_equal(model.bounds_.low, frame[FEATURES].min())
+    np.testing.assert_array_equal(model.bounds_.high, frame[FEATURES].max())
 
     model.save(tmp_path / "model.pbp")
     again = load(tmp_path / "model.pbp")
     assert again.predict(new[FEATURES]).tobytes() == model.predict(new[FEATURES]).tobytes()
     assert again.choice_.n_epochs == model.choice_.n_epochs
     assert again.partial_fit(new[FEATURES], new["y"]).n_samples_seen_ == 7000
+
+
+@pytest.mark.slow
+def test_a_far_value_is_bounded_in_the_shards(client: Client, tmp_path: Path) -> None:
+    frame, new = table(800), table(200, seed=1)
+    clean = fit(small(), in_files(frame, tmp_path / "clean"), target="y", client=client, n_shards=2)
+    frame.loc[7, FEATURES[0]] = 1e9
+    model = fit(small(), in_files(frame, tmp_path / "far"), target="y", client=client, n_shards=2)
+    rest = frame[FEATURES].drop(index=7)
+    np.testing.assert_array_equal(model.bounds_.high, rest.max())
+    rmse, expected = (np.std(m.predict(new[FEATURES]) - new["y"]) for m in (model, clean))
+    assert rmse < 1.1 * expected
 
 
 def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:

@@ -74,7 +74,7 @@ class InputBounds:
         for j in columns:
             x = X[:, j].astype(np.float64)
             inside = np.clip(x, self.low[j], self.high[j])
-            outside = x != inside  # so is what is missing
+            outside = x != inside  # missing values are among these, and stay missing
             with np.errstate(over="ignore"):  # infinite distances and ratios have the right limit
                 distance = (x - inside)[outside]
                 excess = self.growth[j] / (1.0 + self.growth[j] / np.abs(distance))

@@ -260,8 +260,8 @@ def test_beyond_the_range_of_the_rows() -> None:
         model.predict_distribution(edge + X.std(axis=0) * d) for d in (distances, distances[:1])
     )
     beyond = model.calibration_.range.std(edge + X.std(axis=0) * distances)
-    assert_allclose(beyond, 0.1 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
-    assert (p.std_model[1:] > beyond[1:]).all()
+    assert_allclose(beyond, 0.2 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
+    assert (p.std_model[1:] > 0.5 * beyond[1:]).all()  # of bounded rows
     assert_allclose(p.std_noise, q.std_noise[0])  # that of the edge
 
 
