@@ -42,6 +42,7 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.joint import learn_joint
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import standard_error, weighted_mean
 from probprop.estimators.cv.progress import Share, progress
@@ -103,8 +104,9 @@ def fit_cross_validated(
         for i, seed in enumerate(seeds)
     ]
     seed = rng.randint(2**31 - 1)
+    joint = learn_joint(sample.X) if model.missing == "marginalize" else None
     contest = Contest(
-        Encodings(sample.X, np.dtype(model.dtype)),
+        Encodings(sample.X, np.dtype(model.dtype), joint),
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
@@ -143,7 +145,7 @@ def fit_cross_validated(
     calibrated = judge.calibrate(check.oof, HeldOut(folds), contest.encodings, *threads)
     calibrated = calibrated._replace(calibration=_of_all(calibrated.calibration, prepared))
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest.encodings, prepared.likelihood)
+    publish_race(model, race, calibrated, contest, prepared.likelihood)
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]

@@ -214,8 +214,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             a power of the target: ``calibration_.transformation`` is not None. It is in target
             units too.
         """
-        predictions, rows = self._each_predicts(X)
-        return self.calibration_.mixture(predictions, rows)
+        predictions, h, rows = self._each_predicts(X)
+        return self.calibration_.mixture(predictions, rows, h)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
