@@ -45,6 +45,7 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.joint import learn_joint
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import standard_error, weighted_mean
 from probprop.estimators.cv.progress import Share, progress
@@ -115,8 +116,9 @@ def fit_cross_validated(
     ]
     seed = rng.randint(2**31 - 1)
     weighted = not (sample.weights == 1.0).all()
+    joint = learn_joint(sample.X) if model.missing == "marginalize" else None
     contest = Contest(
-        Encodings(sample.X, np.dtype(model.dtype)),
+        Encodings(sample.X, np.dtype(model.dtype), joint),
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
@@ -158,7 +160,7 @@ def fit_cross_validated(
     calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
     of_data = prepared.likelihood, prepared.mean_weight
-    publish_race(model, race, calibrated, contest.encodings, *of_data)
+    publish_race(model, race, calibrated, contest, *of_data)
     model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows

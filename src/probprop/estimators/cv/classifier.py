@@ -223,7 +223,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         ClassMixture
             Of the members, each at the temperature of `calibration_`.
         """
-        predictions, _ = self._each_predicts(X)
+        predictions, *_ = self._each_predicts(X)
         return self.calibration_.mixture(predictions, self.likelihood_)
 
     # ---- Fitted attributes that follow from others

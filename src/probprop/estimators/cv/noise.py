@@ -10,6 +10,7 @@ knows the variance a^2 v of the mean:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.clock import work_of_a_row
 from probprop.estimators.cv.folds import Encodings, encoded
+from probprop.estimators.cv.joint import Completed
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
@@ -108,13 +110,14 @@ class NoiseNetwork:
         h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
         return h.bounded(*self.levels)
 
-    def after(self, X: Array, oof: OutOfFold, factor: float) -> NoiseNetwork:
+    def after(self, seen: Completed, oof: OutOfFold, factor: float) -> NoiseNetwork:
         """Return the network after one pass over the residuals of more rows, not encoded.
 
         Their levels are seen too.
         """
         plan, rng = _plan(self.posterior.dtype), RandomState(0)
-        rows = Inputs(encoded(X, self.encoding, plan.dtype))
+        encode = partial(encoded, state=self.encoding, dtype=plan.dtype)
+        rows = seen.inputs(encode(seen.X), encode)
         y = Scale().encode(_targets(oof, factor))
         before = training.start(plan, rows, y, rng, self.standardizer)
         before = replace(before, posterior=self.posterior)
@@ -122,7 +125,7 @@ class NoiseNetwork:
         if interrupt is not None:
             raise interrupt
         posterior = run.fitted.posterior
-        levels = levels_of(predictive(plan, posterior, self.standardizer, rows))
+        levels = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
         return replace(self, posterior=posterior, levels=self.levels.after(levels))
 
 
@@ -145,7 +148,7 @@ class Judged(NamedTuple):
 
 
 def learn_noise(
-    rows: Array,
+    rows: Inputs,
     encoding: PiecewiseLinear,
     oof: OutOfFold,
     factor: float,
@@ -158,8 +161,8 @@ def learn_noise(
 
     Parameters
     ----------
-    rows : ndarray of shape (n, n_encoded)
-        Encoded, as the residuals are.
+    rows : Inputs of shape (n, n_encoded)
+        Encoded; as many as there are residuals.
     encoding : PiecewiseLinear
     oof : OutOfFold
         Residuals, and the variances of their means and of the noise, not calibrated.
@@ -179,7 +182,7 @@ def learn_noise(
     plan = _plan(dtype)
     learns = [everything, *(np.flatnonzero(parts != part) for part in np.unique(parts))]
     usual = encoding.spreads
-    runs = [_begin(plan, Inputs(rows[own]), y[own], usual, RandomState(seed)) for own in learns]
+    runs = [_begin(plan, rows[own], y[own], usual, RandomState(seed)) for own in learns]
     runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
     if interrupt is not None:
         raise interrupt
@@ -187,9 +190,9 @@ def learn_noise(
     m_h, v_h = np.empty(len(y)), np.empty(len(y))
     for part, fitted in zip(np.unique(parts), others, strict=True):
         at = parts == part
-        h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows[at]))
+        h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows.X[at]))
         m_h[at], v_h[at] = h.mean, h.variance
-    levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows)))
+    levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
     held_out = LogScale(m_h, v_h).bounded(*levels)
     constant = oof.residual_log_p(factor) + np.log(oof.unit)
     gain = likelihood.log_p(held_out, y) - constant

@@ -234,10 +234,10 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             a power of the target: ``calibration_.transformation`` is not None. It is in target
             units too.
         """
-        predictions, rows = self._each_predicts(X)
+        predictions, h, rows = self._each_predicts(X)
         factor = noise_factor(self, sample_weight, rows)
         predictions = [with_noise(predicted, factor) for predicted in predictions]
-        return self.calibration_.mixture(predictions, rows)
+        return self.calibration_.mixture(predictions, rows, h)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
