@@ -181,6 +181,7 @@ NB_MODULE(_kernel, m) {
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
     define_sampled(m);
+    define_mixture(m);
     define_training(m);
     define_for_tests(m);
 }
