@@ -499,10 +499,12 @@ static bool crps_of_row(const MixtureArgs& args, Members& members, const double*
         return false;
     for (int64_t i = 0; i < args.n_at; ++i) {
         const double residual = unit.residual(y[i * per_at]);
-        double score = residual;
-        if (in_closed_form)
+        double score = fabs(residual);  // infinite, or NaN
+        const bool finite = residual - residual == 0.0;
+        if (finite && in_closed_form)
             score = mean_distance(members, residual, 0.0) - spread;
-        else if (residual == residual && !crps_by_panels(members, g, ends, residual, score))
+        else if ((finite || residual == -INFINITY) && !in_closed_form &&
+                 !crps_by_panels(members, g, ends, residual, score))
             return false;
         out[i * per_at] = g == nullptr ? unit.std * score : score;
     }

@@ -25,7 +25,8 @@ PROBPROP_INLINE double box_cox_inverse(double z, double power) {
 struct PowerRule {
     static constexpr double reach = 9.0;      // standard deviations of u on either side of the mass
     static constexpr double farthest = 38.0;  // the density of u is 0 beyond
-    static constexpr double step = 0.05;      // of u; small because of the kink at a target of 0
+    static constexpr double step = 0.25;      // of u
+    static constexpr double fine = 0.05;      // where the kink at a target of 0 is within reach
     static constexpr int n_coefficients = 30;
     static constexpr int max_nodes = 960;
 };
@@ -73,7 +74,9 @@ static void power_sums(const PowerNodes& at, const double* f, const double* othe
 static double place_nodes(double m, double s, double power, double last, bool with_slopes,
                           PowerNodes& at) {
     constexpr int lanes = Simd<double>::lanes;
-    at.n = int(ceil((last + PowerRule::reach) / PowerRule::step)) + 1;
+    const bool kink = !(1.0 + power * (m - PowerRule::reach * s) > 0.0);
+    const double widest = kink ? PowerRule::fine : PowerRule::step;
+    at.n = int(ceil((last + PowerRule::reach) / widest)) + 1;
     const double step = (last + PowerRule::reach) / (at.n - 1);
     const int padded = (at.n + lanes - 1) / lanes * lanes;
     double total = 0.0, mean = 0.0;

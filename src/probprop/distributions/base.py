@@ -189,24 +189,22 @@ def frame_columns(names: Sequence[str]) -> list[str]:
 
 def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the weighted mean along the first axis; weights sum to 1."""
-    if len(values) == 1:
-        return values[0]
-    mean: FloatArray
-    if (weights == weights[0]).all():
-        mean = values.mean(axis=0)
-    else:
-        mean = np.tensordot(weights, values, axes=1)
+    mean: FloatArray = values[0]
+    if len(values) > 1:
+        equal = (weights == weights[0]).all()
+        mean = values.mean(axis=0) if equal else np.tensordot(weights, values, axes=1)
     return mean
 
 
 def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the root of the weighted mean of squares along the first axis, of any magnitude."""
     if len(stds) == 1:
-        return stds[0]
-    # hypot, because squares of targets near 1e-200 or 1e200 are outside the range of floats.
-    root = np.sqrt(weights).reshape(-1, *(1,) * (stds.ndim - 1))
-    mean: FloatArray = np.hypot.reduce(root * stds, axis=0)
-    return mean
+        return np.abs(stds[0])
+    # In units of the largest, for the sake of targets whose squares are outside of all floats.
+    unit = np.abs(stds).max(axis=0)
+    unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)
+    root: FloatArray = unit * np.sqrt(average((stds / unit) ** 2, weights))
+    return root
 
 
 # ---- Checks

@@ -64,9 +64,9 @@ class ClassMixture:
     @classmethod
     def of(cls, members: Sequence[ClassMixture]) -> Self:
         """Return the mixture of mixtures of as many networks each, for the same samples."""
-        names = ("means", "stds", "log_probas")
-        stacks = (np.concatenate([getattr(p, name) for p in members]) for name in names)
-        return cls(*stacks, members[0].multilabel)
+        means, stds = (np.concatenate([getattr(p, k) for p in members]) for k in ("means", "stds"))
+        log_probas = np.concatenate([p.log_probas for p in members])
+        return cls(means, stds, log_probas, members[0].multilabel)
 
     @property
     def n_components(self) -> int:
@@ -129,7 +129,7 @@ class ClassMixture:
         return np.maximum(0.0, self.entropy - self.entropy_noise)
 
     def __len__(self) -> int:
-        return self.means.shape[1]
+        return len(self.means[0])
 
     def __getitem__(self, rows: Rows) -> Self:
         at = slice(None), as_rows(rows)
@@ -184,9 +184,7 @@ class ClassMixture:
 
 
 def _log_mean(logs: FloatArray) -> FloatArray:
-    if len(logs) == 1:
-        return logs[0]
-    mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs))
+    mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else logs[0]
     return mean
 
 

@@ -44,9 +44,7 @@ _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of i
 class Mixture(TargetDistribution):
     """The predictive distribution of the targets of n samples: a mixture of S members.
 
-    It holds standard deviations, because variances of targets near 1e-200 or 1e200 are outside the
-    range of floats. ``p[10:20]`` is the distribution of some samples, chosen by a slice, a mask or
-    integers.
+    ``p[10:20]`` is the distribution of some samples, chosen by a slice, a mask or integers.
 
     Parameters
     ----------
@@ -69,7 +67,6 @@ class Mixture(TargetDistribution):
 
     Examples
     --------
-    >>> from probprop.distributions.mixture import Mixture
     >>> p = Mixture([[-3.0, 10.0], [3.0, 10.0]], [[0.0, 0.0], [0.0, 0.0]], [[4.0], [4.0]])
     >>> p
     Mixture(n=2, mean from 0 to 10, std from 4 to 5, n_components=2)
@@ -151,7 +148,6 @@ class Mixture(TargetDistribution):
 
         Examples
         --------
-        >>> from probprop.distributions.mixture import Mixture
         >>> both = Mixture.of_one([[0.0, 10.0]], [[3.0, 0.0]], [4.0, 1.0])
         >>> [one.std for one in both.targets()]
         [array([5.]), array([1.])]
@@ -163,7 +159,7 @@ class Mixture(TargetDistribution):
             except ValueError as error:
                 raise ValueError(
                     f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
-                    f"Got the shape {np.shape(value)} instead."
+                    f"Got the shape {np.asarray(value).shape} instead."
                 ) from error
             noise.append(own)
         assert noise[0] is not None
@@ -178,7 +174,6 @@ class Mixture(TargetDistribution):
 
         Examples
         --------
-        >>> from probprop.distributions.mixture import Mixture
         >>> members = [Mixture.of_one([0.0, 1.0], [0.5, 0.5], noise) for noise in (1.0, 2.0)]
         >>> Mixture.of(members).aleatoric_std.round(4)
         array([1.5811, 1.5811])
@@ -240,7 +235,7 @@ class Mixture(TargetDistribution):
         return short_repr(self, *words)
 
     def __len__(self) -> int:
-        return self.means.shape[1]
+        return len(self.means[0])
 
     def __getitem__(self, rows: Rows) -> Self:
         return self._at(as_rows(rows))
@@ -292,9 +287,9 @@ class Mixture(TargetDistribution):
     def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
         coverage = np.asarray(coverage, np.float64)
         check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
-        tail = np.broadcast_to(0.5 * (1.0 - coverage), (2, *coverage.shape))
-        z = ndtri(tail[0])
-        lower, upper = self._quantiles(tail, np.stack([z, -z]))
+        tail = 0.5 * (1.0 - coverage)
+        z = ndtri(tail)
+        lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
         return lower, upper
 
     def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:
@@ -368,7 +363,8 @@ class Mixture(TargetDistribution):
         shape = (*tail.shape, *self.means.shape[1:])
         if self._is_gaussian:
             normal: FloatArray = np.reshape(z, z.shape + (1,) * (self.means.ndim - 1))
-            return self.means[0] + self.std * normal
+            quantiles: FloatArray = self.means[0] + self.std * normal
+            return quantiles
         found = _kernel.mixture(
             "quantile",
             at=np.ravel(tail),
@@ -394,7 +390,8 @@ def _normalized(weights: ArrayLike | None, n_members: int) -> FloatArray:
             f"'weights' must have one value in the range [0.0, inf) per member, {n_members}, not "
             f"all of them 0. Got {weights!r} instead."
         )
-    return w / w.sum()
+    normalized: FloatArray = w / w.sum()
+    return normalized
 
 
 def _joined(arrays: list[FloatArray]) -> FloatArray:

@@ -2,9 +2,8 @@
 
     z = g(y) = ((y/unit)^power - 1) / power,    log(y/unit) for power 0.
 
-Powers lie between 0, the logarithm, and 1, which leaves targets as they are but for shift and
-unit. Powers below 0 are left out: they map all targets below a finite z, and a Gaussian above it
-would be a target at infinity.
+Powers lie between 0, the logarithm, and 1, which is a shift and a unit. Powers below 0 are left
+out: they map all targets below a finite z, and a Gaussian above it would be a target at infinity.
 
 Density, probabilities, quantiles and draws follow from the distribution of z exactly. Moments are
 integrals over z; cpp/power.hpp has them.
@@ -52,7 +51,6 @@ class BoxCox:
 
     Examples
     --------
-    >>> from probprop.distributions.power import BoxCox
     >>> g = BoxCox(power=0.5, unit=100.0)
     >>> g.forward([100.0, 400.0]), g.inverse([0.0, 2.0]), g.inverse(-3.0)
     (array([0., 2.]), array([100., 400.]), np.float64(0.0))
@@ -141,8 +139,6 @@ class TransformedMixture(TargetDistribution):
 
     Examples
     --------
-    >>> from probprop.distributions.mixture import Mixture
-    >>> from probprop.distributions.power import BoxCox, TransformedMixture
     >>> log_y = Mixture.of_one([0.0, 2.0], [0.3, 0.3], 0.4)
     >>> p = TransformedMixture(log_y, BoxCox(power=0.0, unit=100.0))
     >>> p
@@ -221,9 +217,9 @@ class TransformedMixture(TargetDistribution):
 
     def crps(self, y: ArrayLike) -> FloatArray:
         g, y = self.transformation, np.asarray(y, np.float64)
-        inside = np.maximum(y, 0.0)  # NaN stays
-        score = self.transformed.crps_behind(g.forward(inside), g.power)
-        return g.unit * score + (inside - y)
+        z = g.forward(np.maximum(y, 0.0))
+        score: FloatArray = g.unit * self.transformed.crps_behind(z, g.power) + np.maximum(-y, 0.0)
+        return score
 
     def _inside(self, y: FloatArray) -> tuple[FloatArray, Array]:
         """Return y with the unit in place of what is not above 0, and where that is."""
@@ -279,8 +275,8 @@ def moments(z: Moments, g: BoxCox) -> Moments:
     >>> moments(Moments(np.zeros(1), s, s), BoxCox(power=0.0)).mean, np.exp([0.25])
     (array([1.28402542]), array([1.28402542]))
     """
-    found = g.unit * _kernel.power_moments(*_flat(z), g.power)
-    return Moments(*found.reshape(3, *np.shape(z.mean)))
+    found = _by_kernel(z, g, with_slopes=False)
+    return Moments(*found.reshape(3, *z.mean.shape))
 
 
 def slopes(z: Moments, g: BoxCox) -> FloatArray:
@@ -296,9 +292,9 @@ def slopes(z: Moments, g: BoxCox) -> FloatArray:
     >>> slopes(Moments(np.zeros(1), s, s), BoxCox(power=0.0))[0, 0], np.exp([0.25])
     (array([1.28402542]), array([1.28402542]))
     """
-    found = g.unit * _kernel.power_moments(*_flat(z), g.power, with_slopes=True)[3:]
-    return found.reshape(3, 3, *np.shape(z.mean))
+    return _by_kernel(z, g, with_slopes=True)[3:].reshape(3, 3, *z.mean.shape)
 
 
-def _flat(z: Moments) -> list[FloatArray]:
-    return [np.ravel(np.asarray(part, np.float64)) for part in z]
+def _by_kernel(z: Moments, g: BoxCox, with_slopes: bool) -> FloatArray:
+    m, a, b = (np.ascontiguousarray(part, np.float64).ravel() for part in z)
+    return g.unit * _kernel.power_moments(m, a, b, g.power, with_slopes)
