@@ -308,6 +308,7 @@ NB_MODULE(_kernel, m) {
     m.def("class_log_probability", &class_log_probability, "m"_a, "v"_a, "c"_a,
           "The log of the probability of one class per row, (n,), from the outputs' moments.");
     define_sampled(m);
+    define_mixture(m);
     define_training(m);
     define_for_tests(m);
 }

@@ -238,6 +238,7 @@ AdfArgs<T> pass_args(const std::vector<int>& sizes, const In1<T>& m_w, const In1
 
 void define_training(nb::module_& m);   // in bindings_training.cpp
 void define_sampled(nb::module_& m);    // in bindings_sampled.cpp
+void define_mixture(nb::module_& m);    // in bindings_mixture.cpp
 void define_for_tests(nb::module_& m);  // in bindings_for_tests.cpp
 
 }  // namespace probprop

@@ -153,6 +153,51 @@ struct ScaleArgs {
     double* out;  // (5, n): log Z, then by mu, var, m and v
 };
 
+// The noise of a mixture's members: Gaussian; with a variance that is log-normal, `shape` being the
+// variance of its logarithm; or Student-t, `shape` being alpha of the Gamma of its precision.
+enum class NoiseRule { gaussian, log_normal, student_t };
+
+// One number per member, row and target of a mixture, any number apart.
+struct Stack {
+    const double* data;
+    int64_t per_member, per_row, per_target;
+};
+
+enum class MixtureQuery { logpdf, cdf, quantile, crps };
+
+struct MixtureArgs {
+    MixtureQuery query;
+    NoiseRule noise;
+    int64_t n_members, n_rows, n_targets;
+    const double* weights;  // (n_members,), 0 or more
+    Stack mean, std_model, std_noise, shape;
+    int64_t n_at;
+    const double* at;  // targets, (n_at, n_rows, n_targets); quantile: tails, (n_at,), at
+                       // most 1/2
+    const double*
+        normal_at;        // quantile: those of the standard normal, (n_at,); lower tails below 0
+    const double* power;  // crps: of the Box-Cox transformation behind which the targets are,
+                          // the score being in its unit; null: there is none
+    double* out;          // (n_at, n_rows, n_targets)
+    int64_t poll_every;   // rows
+    bool (*keep_going)(void*);
+    void* context;
+};
+
+// Components of targets behind a Box-Cox transformation, (n,) each, as z has them.
+struct PowerArgs {
+    const double *m, *std_model, *std_noise;
+    int64_t n;
+    double power;
+    bool with_slopes;
+    double* out;  // in units of the transformation, (3, n): mean and standard deviations of model
+                  // and noise; with slopes (12, n): then their derivatives by m, by std_model and
+                  // by std_noise
+    int64_t poll_every;
+    bool (*keep_going)(void*);
+    void* context;
+};
+
 // The kernels for weights of one type.
 template <typename T>
 struct Kernels {
@@ -174,6 +219,8 @@ struct Level {
     Status (*log_Z)(const EvidenceArgs&, double&);
     Status (*class_log_probabilities)(const ClassArgs&);
     void (*scale_mixtures)(const ScaleArgs&);
+    Status (*mixture)(const MixtureArgs&);
+    Status (*power_moments)(const PowerArgs&);
 };
 
 // The levels this machine can run, fastest first; returns how many.

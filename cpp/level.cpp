@@ -3,6 +3,7 @@
 #include "adf.hpp"
 #include "classes.hpp"
 #include "gradient.hpp"
+#include "mixture.hpp"
 #include "sampled.hpp"
 
 namespace probprop {
@@ -71,7 +72,9 @@ const Level level = {PROBPROP_STRING(PROBPROP_LEVEL),
                      Likelihoods::size,
                      log_Z,
                      class_log_probabilities,
-                     scale_mixtures};
+                     scale_mixtures,
+                     mixture,
+                     power_moments};
 
 }  // namespace PROBPROP_LEVEL
 }  // namespace probprop

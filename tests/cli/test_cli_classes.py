@@ -18,7 +18,7 @@ from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.holding_out import hold_out
 from probprop.metrics import classes as class_metrics
-from probprop.metrics.alone import shares_alone
+from probprop.metrics.baseline import class_baseline
 from probprop.metrics.class_verdict import class_verdict
 from probprop.table import read_table
 
@@ -164,8 +164,9 @@ def test_evaluate_is_the_summary_of_the_metrics(model: Path, capfd: Captured) ->
     index = np.searchsorted(table_model.classes, y)
     n_right = int((predicted.proba.argmax(axis=1) == index).sum())
     verdict = class_verdict(n_right, predicted.proba.max(axis=1)).as_dict()
-    alone = shares_alone(index, len(table_model.classes))
-    assert found == {"rows": 30, **expected, "alone": alone, "verdict": verdict}
+    baseline = class_baseline(index, len(table_model.classes))
+    beside = {"baseline": baseline, "left_out": {}, "verdict": verdict}
+    assert found == {"rows": 30, **expected, **beside}
     assert found["accuracy"] > 0.8
     assert call(f"evaluate {model} new.csv") == 0
     shown = capfd.readouterr().out

@@ -133,7 +133,7 @@ def test_evaluate_update_and_info(capfd: Captured) -> None:
     found = json.loads(capfd.readouterr().out)
     expected = metrics.summary(y, old.estimator.predict_distribution(X))
     assert {k: found[k] for k in expected} == expected
-    assert set(found) - set(expected) == {"rows", "alone", "verdict"}
+    assert set(found) - set(expected) == {"rows", "baseline", "left_out", "verdict"}
     Path("u.pbp").write_bytes(Path("g.pbp").read_bytes())
     assert call("update u.pbp new.csv -q") == 0
     again = probprop.load("u.pbp").estimator

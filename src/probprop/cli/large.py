@@ -156,9 +156,9 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
         else:
             with recipe.progress(terminal, text) as callback:
                 fitted = train(deal, estimator, job.checkpoint, callback)
-        n_rows, held_out = deal.rows.n, deal.held_out
+        n_rows, held_out, baseline = deal.rows.n, deal.held_out, deal.baseline
     assert source.columns is not None  # files have been looked at
-    model = table_model(fitted, source.columns, texts)
+    model = table_model(fitted, source.columns, baseline, texts)
     save_fitted(terminal, model, job.output)
     if held_out is not None:
         terminal.say(

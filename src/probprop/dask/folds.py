@@ -14,6 +14,7 @@ import numpy as np
 
 from probprop._types import Array
 from probprop.dask.shards import Loaded, Summary
+from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import encoded
 from probprop.inference.inputs import Inputs
@@ -115,18 +116,20 @@ class View:
     Parameters
     ----------
     plan : Plan
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     transformation : BoxCox or None
         Of the targets.
     """
 
     plan: Plan
+    bounds: InputBounds
     encoding: PiecewiseLinear | None
     transformation: BoxCox | None
 
     def X(self, rows: Array) -> Array:
-        """Return encoded rows."""
-        return encoded(rows, self.encoding, self.plan.dtype)
+        """Return encoded rows, bounded before."""
+        return encoded(self.bounds.apply(rows), self.encoding, self.plan.dtype)
 
     def y(self, y: Array) -> Array:
         """Return targets on its scale."""

@@ -33,6 +33,7 @@ from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of
 from probprop.inference.standardize import (
     Standardizer,
     identity_standardizer,
+    marginal,
     merged,
     standardizer_of,
 )
@@ -96,6 +97,13 @@ class Prepared:
             for rows in self.loaded
         ]
         return replace(self, loaded=loaded)
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        if not self.likelihood.standardises_target:
+            return ()
+        return marginal(merged([summary.y for summary in self.summaries]))
 
     def standardizer(self, *, standardize: bool) -> Standardizer:
         """Return the standardiser of all rows: the moments are summed in the order of shards."""

@@ -98,11 +98,11 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
     scale = np.where(varies, raw.x_scale, np.inf)
-    sample = _sample_rows(len(X))
+    sample = sample_rows(len(X))
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
-        x = _present(X[:, j])
-        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(_present(X[sample, j]), x)
+        x = present(X[:, j])
+        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(present(X[sample, j]), x)
         knots = place_knots(drawn, n_bins)
         if len(knots) > 2:  # a ramp over the whole range would be the column again
             mean, std = ramp_moments(x, knots)
@@ -225,12 +225,12 @@ def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
     return state
 
 
-def _present(x: Array) -> FloatArray:
+def present(x: Array) -> FloatArray:
     """Return the values that are not missing, of double precision."""
     return x[~np.isnan(x)].astype(np.float64)
 
 
-def _sample_rows(n: int) -> Array:
+def sample_rows(n: int) -> Array:
     """Return the rows that knots are taken from, ascending."""
     return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
 

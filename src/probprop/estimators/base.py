@@ -238,7 +238,8 @@ def fit_network(
     run, history = _begin(model, data), list[Epoch]()
     file = None if checkpoint is None else checkpoint_file(checkpoint, model, run)
     if file is not None and (found := file.read()) is not None:
-        run, history = resumed(run, found)
+        with file.reading():
+            run, history = resumed(run, found)
     try:
         for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made

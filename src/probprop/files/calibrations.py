@@ -15,10 +15,10 @@ from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.noise import NoiseNetwork
+from probprop.estimators.cv.noise import Levels, NoiseNetwork
 from probprop.estimators.cv.out_of_fold import Squares
 from probprop.files.fields import Parts, field, joined, parted
-from probprop.inference.noise import noise_network
+from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, noise_network
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.box_cox import BoxCox
 
@@ -54,6 +54,7 @@ def describe_calibration(calibration: Calibration) -> Parts:
     own |= {f"{k}_{i}": a for k in _WEIGHTS for i, a in enumerate(getattr(posterior, k))}
     header["noise_layer_sizes"] = list(posterior.layer_sizes)
     header["noise_dtype"] = posterior.dtype.name
+    header["noise_levels"] = network.levels._asdict()
     return header, arrays | joined({"noise": own, "noise_encoding": to_arrays(network.encoding)})
 
 
@@ -131,7 +132,11 @@ def _rebuild_noise(
     standardizer = Standardizer(
         arrays["x_mean"], arrays["x_scale"], np.zeros(1), np.ones(1), arrays["missing_variance"]
     )
-    return NoiseNetwork(state, noise_network(m_w, v_w), standardizer)
+    levels = Levels(*(_read_number(field(header, "noise_levels", dict), k) for k in Levels._fields))
+    within = -LARGEST_LOG <= levels.low <= levels.high <= LARGEST_LOG
+    if not (within and 0.0 <= levels.variance <= LARGEST_VARIANCE):
+        raise ValueError(f"noise_levels of calibration_ are invalid: got {tuple(levels)}")
+    return NoiseNetwork(state, noise_network(m_w, v_w), standardizer, levels)
 
 
 # ---- Of classes

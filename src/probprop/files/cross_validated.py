@@ -11,6 +11,7 @@ from sklearn import model_selection
 from sklearn.utils import check_random_state
 
 from probprop._types import Array
+from probprop.encoding import bounds
 from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.candidates import read_budget, read_candidates
 from probprop.estimators.cv.classifier import PBPClassifierCV
@@ -87,7 +88,8 @@ def describe_cross_validated(model: Any) -> Parts:
         "members": [header for header, _ in members],
     }
     of_members = {str(i): own for i, (_, own) in enumerate(members)}
-    return header, joined({**of_members, "encoding": encoding, "calibration": arrays})
+    own = {"bounds": bounds.to_arrays(model.bounds_), "encoding": encoding, "calibration": arrays}
+    return header, joined({**of_members, **own})
 
 
 def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) -> Any:
@@ -98,7 +100,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     if any(field(member, "class", str) != kind.member for member in members):
         raise ValueError("a part of the model has a class that it cannot have")
     numbers = [str(i) for i in range(len(members))]
-    own = parted(arrays, [*numbers, "encoding", "calibration"])
+    own = parted(arrays, [*numbers, "bounds", "encoding", "calibration"])
     encoding, calibration = own["encoding"], own["calibration"]
     model.choice_ = rebuild_race(field(header, "choice_", dict))
     model.encoding_ = from_arrays(encoding) if encoding else None
@@ -111,6 +113,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     check_same_classes(members)
     first = model.estimators_[0]
     model.n_features_in_ = first.n_features_in_ if state is None else len(state.mean)
+    model.bounds_ = bounds.from_arrays(own["bounds"], model.n_features_in_)
     model.likelihood_ = first.likelihood_
     model.n_samples_seen_ = n_samples_seen(header)
     model.n_partitions_ = field(header, "n_partitions_", int)

@@ -42,8 +42,20 @@ def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, 
 def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
-    _check_finite(plan, mean, variance)
     noise = noise_at(plan, posterior, standardizer, X)
+    return predictive_of(plan, posterior, standardizer, mean, variance, noise)
+
+
+def predictive_of(
+    plan: Plan,
+    posterior: Posterior,
+    standardizer: Standardizer,
+    mean: FloatArray,
+    variance: FloatArray,
+    noise: Noise,
+) -> Any:
+    """Return the predictive distribution that the likelihood makes of moments of the outputs."""
+    _check_finite(plan, mean, variance)
     engine = ENGINES[plan.engine]
     return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
 

@@ -13,6 +13,7 @@ from probprop._types import Array, FloatArray
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
+_SMALLEST_SCALE = 1e-150  # of equal targets: its square is a float
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
 
 TINY = 1e-300
@@ -193,6 +194,19 @@ class Moments:
         return np.where(size > 0.0, size, 1.0)
 
 
+def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
+    """Return mean and standard deviation (ddof=0) of each column, in its units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
+    ((2.0, 1.0), (7.0, 0.0))
+    """
+    mean, std = moments.mean * moments.unit, np.sqrt(moments.variance) * moments.unit
+    return tuple(zip(mean.tolist(), std.tolist(), strict=True))
+
+
 def measure(X: Array) -> Moments:
     """Measure columns in two passes over blocks of rows, (n, n_columns), NaN where one is missing.
 
@@ -285,6 +299,37 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
         x_scale=np.where(constant, np.inf, scale),
         missing_variance=np.where(constant, 0.0, known),
     )
+
+
+def with_usual_target_scale(
+    some: Standardizer, own: Moments, every: Moments, *, relative: bool
+) -> Standardizer:
+    """Return the standardizer of some rows, where targets that hardly vary have their usual scale.
+
+    The scale of targets that are all equal would be 1 in target units, and predictions would
+    depend on the unit of y.
+
+    Parameters
+    ----------
+    some : Standardizer
+    own, every : Moments
+        Of the targets of these rows, and of all rows. If all targets of all rows are equal, their
+        size is the usual scale, or 1 if they are 0.
+    relative : bool
+        Whether targets have no unit, as transformed ones: then 1 is the scale of equal ones.
+
+    Examples
+    --------
+    >>> X, y = np.zeros((4, 1)), np.array([[0.0], [0.0], [0.0], [500.0]])
+    >>> some, own, every = fit_standardizer(X, y[:3]), measure(y[:3]), measure(y)
+    >>> some.y_scale, with_usual_target_scale(some, own, every, relative=False).y_scale.round()
+    (array([1.]), array([217.]))
+    """
+    spread = np.sqrt(every.variance)
+    size = 1.0 if relative else np.maximum(every.unit, _SMALLEST_SCALE)
+    usual = np.where(spread < _CONSTANT, size, spread * every.unit)
+    narrow = np.sqrt(own.variance) * own.unit < _NARROW * usual
+    return replace(some, y_scale=np.where(narrow, usual, some.y_scale))
 
 
 def _scales(moments: Moments) -> tuple[FloatArray, FloatArray, Array]:

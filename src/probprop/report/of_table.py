@@ -31,8 +31,9 @@ def table_model_sections(
         Those of `regression_sections` or `classification_sections`.
     """
     X, y = model.split(frame)
-    weights = model.weights_to_judge(frame)
-    options: Any = {} if weights is None else {"sample_weight": weights}
+    options: Any = {} if model.classes is not None else {"baseline": model.baseline}
+    if (weights := model.weights_to_judge(frame)) is not None:
+        options["sample_weight"] = weights
     return (regression_sections if model.classes is None else classification_sections)(
         cast(Any, model.estimator),
         X,

@@ -15,6 +15,7 @@ from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.standardize import marginal, measure
 from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
 from probprop.table.counting import Counting
 from probprop.table.encoding import fit_encoder
@@ -145,9 +146,9 @@ def fit_table_model(
     options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(
-        fitted, encoder, chosen, predicted, counting, None if na is None else tuple(na)
-    )
+    texts = None if na is None else tuple(na)
+    baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))
+    return TableModel(fitted, encoder, chosen, predicted, counting, texts, baseline)
 
 
 def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:

@@ -68,6 +68,10 @@ class TableModel:
         too. Predictions do not: they are for rows of mean weight without known errors.
     na : tuple of str, default=None
         Texts that mean a missing cell, as for `read_table`, unless they are known categories.
+    baseline : tuple of (float, float), default=()
+        Mean and standard deviation of each target over the training rows, in target units: the
+        prediction without features that scores are compared with. It is empty for classes, and if
+        it is not known. `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -76,6 +80,7 @@ class TableModel:
     target: str | list[str]
     counting: Counting = NOTHING
     na: tuple[str, ...] | None = None
+    baseline: tuple[tuple[float, float], ...] = ()
 
     def __repr__(self) -> str:
         """Return a line: what predicts which columns from which."""

@@ -88,7 +88,8 @@ def test_predictions_are_the_mixture_of_the_members() -> None:
     model = small().fit(X, y)
     new, _ = blobs(9, seed=1)
     root = np.sqrt(model.calibration_.temperature)
-    each = [member.predict_distribution(new) for member in model.estimators_]
+    bounded = model.bounds_.apply(new)
+    each = [member.predict_distribution(bounded) for member in model.estimators_]
     yes = np.mean([norm.cdf(p.mean / np.hypot(1.0, p.std) / root) for p in each], axis=0)
     assert_allclose(model.predict_proba(new), np.stack([1.0 - yes, yes], axis=1), rtol=1e-6)
     assert_allclose(np.exp(model.predict_log_proba(new)), model.predict_proba(new))

@@ -68,9 +68,9 @@ def test_it_learns_as_passes_one_by_one(made: Any, judged: Judged) -> None:
     assert_allclose(found.variance, v_h, rtol=1e-6)
     own = fold != 1
     part = OutOfFold(*(a[own] for a in list(vars(oof).values())[:4]), unit=oof.unit)
-    m_h, v_h = slowly(A[own], part)(A[~own])
-    assert_allclose(judged.held_out.mean[~own], m_h, atol=1e-6)
-    assert_allclose(judged.held_out.variance[~own], v_h, rtol=1e-6)
+    h = LogScale(*slowly(A[own], part)(A[~own])).bounded(*judged.network.levels)
+    assert_allclose(judged.held_out.mean[~own], h.mean, atol=1e-6)
+    assert_allclose(judged.held_out.variance[~own], h.variance, rtol=1e-6)
 
 
 def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:

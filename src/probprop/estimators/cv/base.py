@@ -18,9 +18,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
+from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import publish
+from probprop.estimators.base import plan_of, publish
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv.candidates import (
     MANY_CLASSES,
@@ -32,16 +33,18 @@ from probprop.estimators.cv.candidates import (
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
+from probprop.estimators.cv.joint import Joint, complete, learn_joint
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.large import is_large, shown_as_often, two_ends
+from probprop.estimators.cv.masked import calibrated_joint
 from probprop.estimators.cv.progress import Share, progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.sharing import is_elsewhere
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.trainings import Contest, outputs_of
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.progress import say
@@ -49,7 +52,11 @@ from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.noise import LogScale, Noise
 from probprop.inference.posterior import Epoch
+from probprop.inference.prediction import predictive_of
+
+_BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -61,9 +68,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     _member: ClassVar[type[Member]]
 
     estimators_: list[Any]
+    bounds_: InputBounds
     encoding_: PiecewiseLinear | None
     choice_: CVChoice
     calibration_: Any
+    joint_: Joint | None
     oof_predictive_: Any
     oof_rows_: Array
     likelihood_: Likelihood
@@ -195,12 +204,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             members, n = self.estimators_, len(data.y)
             n_folds = len(members) // self.n_partitions_
             folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
-            A = encoded(data.X.X, self.encoding_, np.dtype(members[0].dtype))
-            seen = replace(data, X=Inputs(A))
-            oof = predicted_before(members, seen, folds, self._judge(data.likelihood))
+            self.bounds_ = self.bounds_.grown(data.X.X)
+            X, encode = self.bounds_.apply(data.X.X), self._encode
+            rows = complete(X, self.joint_)
+            seen = replace(data, X=rows.inputs(encode(X), encode))
+            judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
+            oof = predicted_before(members, seen, rows, encode, a2, folds, judge)
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
-            self.calibration_ = self.calibration_.after(oof, data.X.X)
+            self.calibration_ = self.calibration_.after(oof, rows)
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
@@ -217,6 +229,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
+        bounds = fit_bounds(data.X.X)
+        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
         large, order = is_large(len(data.y)), None
         if large and self._can_be_drawn_again and groups is None:
             order = rng.permutation(len(data.y))
@@ -252,7 +266,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 n_threads=effective_n_jobs(self.n_jobs),
                 report=report,
             ).best_of(candidates)
-        publish_race(self, found, calibrated, contest.encodings, data.likelihood, data.mean_weight)
+        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+        self.bounds_ = bounds
         counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -296,8 +311,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Contest:
         folds = partition()
         n_first = 1 if alone else n_first_folds(len(data.y), judge.usual)
+        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
         return Contest(
-            Encodings(data.X.X, np.dtype(self.dtype)),
+            Encodings(data.X.X, np.dtype(self.dtype), joint),
             data.y,
             folds,
             judge,
@@ -310,12 +326,41 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- Prediction
 
-    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], Array]:
-        """Return what every member predicts, not calibrated, and the rows, checked."""
+    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], LogScale | None, Array]:
+        """Return what every member predicts, not calibrated, and the rows, checked and bounded.
+
+        With missing values also the output of the noise network, if there is one.
+        """
         check_is_fitted(self)
-        rows = read_inputs(self, X, None).X
-        A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
-        return [member.predict_distribution(A) for member in self.estimators_], rows
+        rows = self.bounds_.apply(read_inputs(self, X, None).X)
+        if self.joint_ is not None and np.isnan(rows).any():
+            return *self._each_completes(rows), rows
+        A = self._encode(rows)
+        return [member.predict_distribution(A) for member in self.estimators_], None, rows
+
+    def _each_completes(self, X: Array) -> tuple[list[Any], LogScale | None]:
+        """Return predictions and noise of rows with missing values, which are taken in blocks."""
+        plan, a2 = plan_of(self.estimators_[0], self.likelihood_), float(self.calibration_.factor)
+        networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
+        moments, h = list[list[tuple[FloatArray, FloatArray]]](), list[LogScale]()
+        for start in range(0, len(X), _BLOCK):
+            rows = complete(X[start : start + _BLOCK], self.joint_)
+            A, outputs = self._encode(rows.X), (outputs_of(plan, *own) for own in networks)
+            moments.append([rows.moments(A, self._encode, of, a2) for of in outputs])
+            if (noise := self.calibration_.log_scale(rows)) is not None:
+                h.append(noise)
+        predictions = []
+        for own, blocks in zip(networks, zip(*moments, strict=True), strict=True):
+            mean, variance = map(np.concatenate, zip(*blocks, strict=True))
+            predictions.append(predictive_of(plan, *own, mean, variance, Noise.everywhere(own[0])))
+        if not h:
+            return predictions, None
+        joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
+        return predictions, LogScale(*joined)
+
+    def _encode(self, X: Array) -> Array:
+        """Return rows as the members take them."""
+        return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
 
     # ---- Saving
 
@@ -374,11 +419,12 @@ def publish_race(
     model: PBPEstimatorCV,
     found: Race,
     calibrated: Any,
-    encodings: Encodings,
+    contest: Contest,
     likelihood: Any,
     mean_weight: float,
 ) -> None:
     """Give a model the networks that a race has left, their encoding and their calibration."""
+    encodings = contest.encodings
     n_bins = found.choice.candidate.n_bins
     model.estimators_ = [
         _new_member(model, found.choice, likelihood, check, fold, i, mean_weight)
@@ -389,6 +435,7 @@ def publish_race(
     model.n_partitions_ = len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = calibrated
+    model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
 
 

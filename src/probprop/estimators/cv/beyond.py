@@ -3,7 +3,8 @@
 Inside of it rows held out say how wrong the networks are; beyond it there are none. A network
 trained to the end goes on along a line there, and is sure of its slope. Here the slope beyond
 the range is a Gaussian more: with d_j the distance of feature j from its range, in standard
-deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2.
+deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2. Rows are
+bounded before (`probprop.encoding.bounds`), so d_j is limited too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import fit_standardizer
 
-_SLOPE = 0.1  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
+_SLOPE = 0.2  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Range:
     Examples
     --------
     >>> import numpy as np
-    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=5.0)
+    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=2.5)
     >>> box.std(np.array([[0.5], [3.0], [-5.0]])), box.nearest(np.array([[3.0]]))
     (array([0., 1., 2.]), array([[1.]]))
     """

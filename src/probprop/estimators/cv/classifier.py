@@ -75,6 +75,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
         well where Ctrl-C left no time for the second, or its networks did not make finite
         predictions.
+    bounds_ : InputBounds
+        Range of each feature. Values inside it are used as they are; values beyond it grow ever
+        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -220,7 +223,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         ClassMixture
             Of the members, each at the temperature of `calibration_`.
         """
-        predictions, _ = self._each_predicts(X)
+        predictions, *_ = self._each_predicts(X)
         return self.calibration_.mixture(predictions, self.likelihood_)
 
     # ---- Fitted attributes that follow from others

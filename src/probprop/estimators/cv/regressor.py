@@ -84,6 +84,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
         well where Ctrl-C left no time for the second, or its networks did not make finite
         predictions.
+    bounds_ : InputBounds
+        Range of each feature. Values inside it are used as they are; values beyond it grow ever
+        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -213,8 +216,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
-        the noise variance of a row is log-normal. Far from the data, where nothing is known about
-        the noise, the variance of its logarithm is taken to be at most 4 and its mean within 20.
+        the noise variance of a sample is log-normal; the moments of its logarithm stay within the
+        levels that the network gives to out-of-fold training samples, whatever the features are.
 
         Parameters
         ----------
@@ -231,10 +234,10 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             a power of the target: ``calibration_.transformation`` is not None. It is in target
             units too.
         """
-        predictions, rows = self._each_predicts(X)
+        predictions, h, rows = self._each_predicts(X)
         factor = noise_factor(self, sample_weight, rows)
         predictions = [with_noise(predicted, factor) for predicted in predictions]
-        return self.calibration_.mixture(predictions, rows)
+        return self.calibration_.mixture(predictions, rows, h)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
@@ -253,7 +256,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = read_inputs(self, X, None).X
-        return sensitivity_of_mixture(self.estimators_, self.encoding_, self.calibration_, rows)
+        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
+        return sensitivity_of_mixture(*parts, rows)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -273,8 +277,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_int("n", n, 1)
-        rng, parts = check_random_state(random_state), (self.encoding_, self.calibration_)
-        return [draw_function(self.estimators_, *parts, rng) for _ in range(n)]
+        rng = check_random_state(random_state)
+        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
+        return [draw_function(*parts, rng) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 

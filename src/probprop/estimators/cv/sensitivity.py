@@ -1,7 +1,7 @@
 """Calibrated mixtures as functions of the features: their gradients, and functions drawn from them.
 
-The networks see encoded rows, A(X). Derivatives by X follow by the chain rule: a ramp rises with
-1/(width * scale) between its ends, and is flat elsewhere.
+The networks see encoded rows, A(B(X)), of bounded values, B(X). Derivatives by X follow by the
+chain rule: a ramp rises with 1/(width * scale) between its ends, and is flat elsewhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from probprop._types import Array, FloatArray
+from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
@@ -24,7 +25,7 @@ from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
-from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, LogScale
+from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at
 from probprop.predictive.box_cox import BoxCox
@@ -92,6 +93,7 @@ class _Members(NamedTuple):
 
 def sensitivity_of_mixture(
     estimators: Sequence[PBPRegressor],
+    bounds: InputBounds,
     encoding: PiecewiseLinear | None,
     calibration: Calibration,
     X: Array,
@@ -102,16 +104,18 @@ def sensitivity_of_mixture(
     ----------
     estimators : sequence of PBPRegressor
         Members, on encoded rows.
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     calibration : Calibration
     X : ndarray of shape (n, n_features)
         Checked.
     """
-    z = _calibrated(estimators, encoding, calibration, X)
+    z = _calibrated(estimators, encoding, calibration, bounds.apply(X))
     mixture, g = _mixed(z), calibration.transformation
     if g is not None:
         mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
-    return Sensitivity(*mixture.values, *mixture[1:])
+    slope = bounds.slope(X)
+    return Sensitivity(*mixture.values, *(slope * gradient for gradient in mixture[1:]))
 
 
 def _mixed(m: _Members) -> _Members:
@@ -175,7 +179,8 @@ def _of_end(z: _Members, at: Array, c: float, g: BoxCox) -> FloatArray:
     dz = dm + c * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
     slope = g.slope(m + c * s)
     # Beyond floats the end is constant.
-    return np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    return gradient
 
 
 def _of_root_mean_square(
@@ -239,17 +244,18 @@ def _outside(box: Range, X: Array) -> FloatArray:
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
     """Return E[exp(h)] of every row, and the gradient of its logarithm.
 
-    Beyond the range, and beyond the bounds of its moments, h is constant.
+    Beyond the range, and beyond the levels seen in training, h is constant.
     """
     nearest = box.nearest(X)
     plan = Plan(Scale(), dtype=network.posterior.dtype)
     A = encoded(nearest, network.encoding, plan.dtype)
     h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
-    v = h.std_model**2
-    dm_dA = np.where(np.abs(h.mean) < LARGEST_LOG, h.dmean_dX.T, 0.0).T
-    half_dv_dA = np.where(v < LARGEST_VARIANCE, h.std_model * h.dstd_model_dX.T, 0.0).T
+    v, levels = h.std_model**2, network.levels
+    inside = (levels.low < h.mean) & (h.mean < levels.high)
+    dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
+    half_dv_dA = np.where(v < levels.variance, h.std_model * h.dstd_model_dX.T, 0.0).T
     dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
-    factor = LogScale(h.mean, v).bounded().factor
+    factor = LogScale(h.mean, v).bounded(*levels).factor
     return factor, np.where(nearest == X, dlog_dX, 0.0)
 
 
@@ -272,6 +278,8 @@ class SampledFunction:
         f, on encoded rows.
     member : PBPRegressor
         Whose mean is m.
+    bounds : InputBounds
+        Applied to x before all else.
     encoding : PiecewiseLinear or None
     calibration : Calibration
     slopes : ndarray of shape (n_features,)
@@ -290,6 +298,7 @@ class SampledFunction:
 
     network: SampledNetwork
     member: PBPRegressor
+    bounds: InputBounds
     encoding: PiecewiseLinear | None
     calibration: Calibration
     slopes: FloatArray
@@ -306,7 +315,7 @@ class SampledFunction:
         ----------
         X : array-like of shape (n, n_features)
         """
-        rows, g = self._rows(X), self.calibration.transformation
+        rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
         A = self._encoded(rows)
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
@@ -320,14 +329,16 @@ class SampledFunction:
         ----------
         X : array-like of shape (n, n_features)
         """
-        rows = self._rows(X)
+        given = self._rows(X)
+        rows = self.bounds.apply(given)
         A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
         outside = _outside(box, rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
         dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
-        gradient, g = pull_back(dA, rows, self.encoding) + beyond, self.calibration.transformation
+        gradient = (pull_back(dA, rows, self.encoding) + beyond) * self.bounds.slope(given)
+        g = self.calibration.transformation
         if g is None:
             return value, gradient
         return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
@@ -347,6 +358,7 @@ class SampledFunction:
 
 def draw_function(
     estimators: Sequence[PBPRegressor],
+    bounds: InputBounds,
     encoding: PiecewiseLinear | None,
     calibration: Calibration,
     random_state: RandomState,
@@ -357,6 +369,7 @@ def draw_function(
     ----------
     estimators : sequence of PBPRegressor
         Members, on encoded rows.
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     calibration : Calibration
     random_state : RandomState
@@ -365,4 +378,4 @@ def draw_function(
     [network] = member.sample_functions(1, random_state)
     box = calibration.range
     slopes = box.slope * random_state.standard_normal(len(box.low))
-    return SampledFunction(network, member, encoding, calibration, slopes)
+    return SampledFunction(network, member, bounds, encoding, calibration, slopes)

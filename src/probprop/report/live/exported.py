@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
+from probprop.encoding import bounds
 from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
@@ -41,6 +42,7 @@ def exported(model: TableModel) -> Tree:
         "x_mean": x_mean,
         "x_scale": x_scale,
         "largest": LARGEST[first_network(estimator).posterior_.dtype],
+        "bounds": bounds.to_arrays(estimator.bounds_) if is_cross_validated(estimator) else None,
         "encoding": _encoding(getattr(estimator, "encoding_", None)),
         "members": [_network(network) for network in networks],
         "calibration": _calibration(estimator.calibration_)
@@ -109,6 +111,7 @@ def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
         else {
             **_layers(noise.posterior, noise.standardizer),
             "encoding": _encoding(noise.encoding),
+            "levels": noise.levels._asdict(),
         },
         "transformation": None if g is None else {"power": g.power, "unit": g.unit},
     }

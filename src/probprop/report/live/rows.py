@@ -119,11 +119,11 @@ class _Column:
     @property
     def range(self) -> tuple[float, float] | None:
         """That of the training rows, where the model knows it."""
-        box = getattr(getattr(self.model.estimator, "calibration_", None), "range", None)
-        if box is None:
+        bounds = getattr(self.model.estimator, "bounds_", None)
+        if bounds is None:
             return None
         at = _place(self.model, self.name).start
-        return float(box.low[at]), float(box.high[at])
+        return float(bounds.low[at]), float(bounds.high[at])
 
 
 def _number(column: _Column) -> Tree:

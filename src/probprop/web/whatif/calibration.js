@@ -30,10 +30,16 @@ export function calibrated(values, calibration, rows, h) {
   };
 }
 
-// What the noise network of a calibration says of rows; null where there is none.
+// What the noise network of a calibration says of rows, within the levels seen in training; null
+// where there is none.
 export function noiseOf(kernel, calibration, rows) {
   const { noise, range } = calibration;
   if (!noise) return null;
   const inside = rows.map((row) => encodeRamps(nearest(row, range), noise.encoding));
-  return logScale(kernel, noise, inside);
+  const { mean, variance } = logScale(kernel, noise, inside);
+  const { low, high, variance: largest } = noise.levels;
+  return {
+    mean: mean.map((m) => Math.min(Math.max(m, low), high)),
+    variance: variance.map((v) => Math.min(v, largest)),
+  };
 }

@@ -1,6 +1,7 @@
 // A fitted model of a table: cells in, predictive distributions out.
 
 import { BoxCox, Transformed } from "./box_cox.js";
+import { bounded } from "./bounds.js";
 import { calibrated, noiseOf } from "./calibration.js";
 import { ClassMixture } from "./classes.js";
 import { Mixture } from "./mixture.js";
@@ -20,17 +21,22 @@ export class Model {
 
   // Whether the numbers of a row are too far from the training rows to compute with.
   tooFar(cells) {
-    const x = encodeCells(cells, this.columns, this.n_features, this.takes_gaps);
-    return x.some(
+    return this.#numbers(cells).some(
       (value, j) => Math.abs((value - this.x_mean[j]) / this.x_scale[j]) > this.largest,
     );
   }
 
   // For each row of cells, a list of distributions: one of a class, or one for each target.
   predict(rows) {
-    const X = rows.map((row) => encodeCells(row, this.columns, this.n_features, this.takes_gaps));
+    const X = rows.map((row) => this.#numbers(row));
     const A = X.map((x) => encodeRamps(x, this.encoding));
     return this.classes ? this.#predictClasses(A) : this.#predictValues(X, A);
+  }
+
+  // The numbers of a row, within the bounds of the model.
+  #numbers(cells) {
+    const x = encodeCells(cells, this.columns, this.n_features, this.takes_gaps);
+    return bounded(x, this.bounds);
   }
 
   #predictValues(X, A) {

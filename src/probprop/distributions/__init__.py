@@ -1,0 +1,1 @@
+"""Predictive distributions: of targets, of transformed targets, of class labels, of functions."""

@@ -1,0 +1,413 @@
+"""The predictive distribution of targets: a mixture of Gaussians with uncertain noise variance.
+
+    p(y) = sum_s w_s E[N(y | means[s], epistemic_stds[s]^2 + V)],    E[V] = aleatoric_stds[s]^2.
+
+Each of the S members is a network whose output is Gaussian under q. A noise rule says how the noise
+variance V is distributed: it is known (Gaussian noise), its logarithm is Gaussian (a noise network,
+heavy tails), or its inverse has a Gamma distribution (Student-t noise). [PBP15] Eq. (12) replaces
+the Student-t by the Gaussian of the same variance; section 3 of the supplement is about the error.
+
+cpp/mixture.hpp and cpp/student_t.hpp have the integrals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+from sklearn.utils import check_random_state
+
+from probprop import _kernel
+from probprop._types import FloatArray
+from probprop.distributions.base import (
+    Rows,
+    TargetDistribution,
+    as_rows,
+    average,
+    check_range,
+    moments_in_words,
+    root_mean_square,
+    short_repr,
+    span,
+)
+
+_LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of its mean
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Mixture(TargetDistribution):
+    """The predictive distribution of the targets of n samples: a mixture of S members.
+
+    ``p[10:20]`` is the distribution of some samples, chosen by a slice, a mask or integers.
+
+    Parameters
+    ----------
+    means : array-like of shape (S, n) or (S, n, K)
+        Mean of the target in each member, in target units. Where there are K targets, each has a
+        mixture of its own.
+    epistemic_stds : array-like of shape (S, n) or (S, n, K)
+        Standard deviation of the network output in each member, in target units; 0 or more.
+    aleatoric_stds : float, or array-like with as many axes as means
+        Standard deviation of the noise in each member, in target units; above 0. An array has the
+        shape of means, or 1 in place of any of its axes: (S, 1) is noise that does not depend on
+        the sample. The attribute has the shape of means.
+    weights : array-like of shape (S,), default=None
+        Weights of the members, 0 or more; None stands for equal weights. The attribute sums to 1.
+    tail : float or array-like as aleatoric_stds, default=None
+        Variance of the logarithm of the noise variance, 0 or more and below 1000: heavy tails, of
+        which most of the noise may come from a few large errors. None is Gaussian noise.
+    dof : float or array-like as aleatoric_stds, default=None
+        Degrees of freedom of Student-t noise, above 2. None is Gaussian noise.
+
+    Examples
+    --------
+    >>> p = Mixture([[-3.0, 10.0], [3.0, 10.0]], [[0.0, 0.0], [0.0, 0.0]], [[4.0], [4.0]])
+    >>> p
+    Mixture(n=2, mean from 0 to 10, std from 4 to 5, n_components=2)
+    >>> p.mean, p.epistemic_std, p.std
+    (array([ 0., 10.]), array([3., 0.]), array([5., 4.]))
+    >>> p.logpdf([0.0, 100.0]).round(2), p.cdf([0.0, 100.0])
+    (array([  -2.59, -255.43]), array([0.5, 1. ]))
+    >>> p.ppf([0.1, 0.5]).round(2)
+    array([[-6.49,  4.87],
+           [ 0.  , 10.  ]])
+    >>> lower, upper = p.interval([0.5, 0.9])
+    >>> upper.round(2)
+    array([[ 3.52, 12.7 ],
+           [ 8.19, 16.58]])
+    >>> p.crps([0.0, 100.0]).round(2), p.rvs(3, random_state=0).shape
+    (array([ 1.21, 87.74]), (3, 2))
+    >>> heavy = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, tail=2.0)
+    >>> heavy.logpdf([0.0, 100.0]).round(2)
+    array([ -2.33, -15.89])
+    >>> student = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, dof=12.0)
+    >>> student.logpdf([0.0, 100.0]).round(2)
+    array([ -2.5 , -27.87])
+    """
+
+    means: FloatArray
+    epistemic_stds: FloatArray
+    aleatoric_stds: FloatArray
+    weights: FloatArray
+    tail: FloatArray | None
+    dof: FloatArray | None
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        epistemic_stds: ArrayLike,
+        aleatoric_stds: ArrayLike,
+        weights: ArrayLike | None = None,
+        tail: ArrayLike | None = None,
+        dof: ArrayLike | None = None,
+    ) -> None:
+        means, epistemic_stds = _floats(means), _floats(epistemic_stds)
+        if means.ndim not in (2, 3) or epistemic_stds.shape != means.shape or not len(means):
+            raise ValueError(
+                "'means' and 'epistemic_stds' must be arrays of the same shape, (S, n) or "
+                "(S, n, K), with one member or more. "
+                f"Got shapes {means.shape} and {epistemic_stds.shape} instead."
+            )
+        if tail is not None and dof is not None:
+            raise ValueError("Give 'tail' or 'dof', not both: the noise has one distribution.")
+        check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
+        check_range("aleatoric_stds", "Mixture", aleatoric_stds, 0.0, np.inf)
+        if tail is not None:
+            check_range("tail", "Mixture", tail, 0.0, _LARGEST_TAIL, closed=True)
+        if dof is not None:
+            check_range("dof", "Mixture", dof, 2.0, np.inf)
+        vars(self).update(
+            means=means,
+            epistemic_stds=epistemic_stds,
+            aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means),
+            weights=_normalized(weights, len(means)),
+            tail=None if tail is None else _of_members("tail", tail, means),
+            dof=None if dof is None else _of_members("dof", dof, means),
+        )
+
+    @classmethod
+    def of_one(
+        cls,
+        mean: ArrayLike,
+        epistemic_std: ArrayLike,
+        aleatoric_std: ArrayLike,
+        *,
+        tail: ArrayLike | None = None,
+        dof: ArrayLike | None = None,
+    ) -> Self:
+        """Return the distribution of a single member.
+
+        The first two have the shape (n,) or (n, K), and the others broadcast to it: a float is for
+        all samples and targets, (K,) has one value per target.
+
+        Examples
+        --------
+        >>> both = Mixture.of_one([[0.0, 10.0]], [[3.0, 0.0]], [4.0, 1.0])
+        >>> [one.std for one in both.targets()]
+        [array([5.]), array([1.])]
+        """
+        mean, noise = _floats(mean), []
+        for name, value in (("aleatoric_std", aleatoric_std), ("tail", tail), ("dof", dof)):
+            try:
+                own = None if value is None else np.broadcast_to(value, mean.shape)[np.newaxis]
+            except ValueError as error:
+                raise ValueError(
+                    f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
+                    f"Got the shape {np.asarray(value).shape} instead."
+                ) from error
+            noise.append(own)
+        assert noise[0] is not None
+        return cls(mean[np.newaxis], _floats(epistemic_std)[np.newaxis], noise[0], None, *noise[1:])
+
+    @classmethod
+    def of(cls, members: Sequence[Mixture], weights: ArrayLike | None = None) -> Self:
+        """Return the mixture of mixtures of the same samples.
+
+        If the noise of one has a tail, Gaussian noise of others has a tail of 0; Student-t noise
+        must be the noise of all. None as `weights` stands for equal weights of the mixtures.
+
+        Examples
+        --------
+        >>> members = [Mixture.of_one([0.0, 1.0], [0.5, 0.5], noise) for noise in (1.0, 2.0)]
+        >>> Mixture.of(members).aleatoric_std.round(4)
+        array([1.5811, 1.5811])
+        """
+        shapes = [p.means.shape[1:] for p in members]
+        if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
+            raise ValueError(
+                "'members' must be one or more distributions of the same samples, all of them or "
+                f"none with Student-t noise. Got samples and targets {shapes} instead."
+            )
+        tails = [np.broadcast_to(0.0, p.means.shape) if p.tail is None else p.tail for p in members]
+        dofs = [p.dof for p in members if p.dof is not None]
+        share = np.repeat(_normalized(weights, len(members)), [p.n_components for p in members])
+        return cls(
+            np.concatenate([p.means for p in members]),
+            np.concatenate([p.epistemic_stds for p in members]),
+            _joined([p.aleatoric_stds for p in members]),
+            share * np.concatenate([p.weights for p in members]),
+            _joined(tails) if any(p.tail is not None for p in members) else None,
+            _joined(dofs) if dofs else None,
+        )
+
+    # ---- Moments
+
+    @property
+    def n_components(self) -> int:
+        """Number of members."""
+        return len(self.means)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of the target, in target units; (n,) or (n, K)."""
+        return average(self.means, self.weights)
+
+    @property
+    def epistemic_std(self) -> FloatArray:
+        """Standard deviation of the expected target, in target units; (n,) or (n, K).
+
+        The law of total variance: the mean of the members' variances plus the variance of their
+        means.
+        """
+        within = root_mean_square(self.epistemic_stds, self.weights)
+        if len(self.means) == 1:
+            return within
+        std: FloatArray = np.hypot(within, root_mean_square(self.means - self.mean, self.weights))
+        return std
+
+    @property
+    def aleatoric_std(self) -> FloatArray:
+        """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
+        return root_mean_square(self.aleatoric_stds, self.weights)
+
+    # ---- Rows and targets
+
+    def __repr__(self) -> str:
+        words = [*moments_in_words(self.mean, self.std), f"n_components={len(self.means)}"]
+        if self.means.size:
+            words += [span(k, v) for k in ("tail", "dof") if (v := getattr(self, k)) is not None]
+        return short_repr(self, *words)
+
+    def __len__(self) -> int:
+        return len(self.means[0])
+
+    def __getitem__(self, rows: Rows) -> Self:
+        return self._at(as_rows(rows))
+
+    def targets(self) -> list[Self]:
+        if self.means.ndim == 2:
+            return [self]
+        return [self._at(slice(None), k) for k in range(self.means.shape[2])]
+
+    def _at(self, *index: Any) -> Self:
+        """Return the mixture of some entries of (n,) or (n, K), which need no further check."""
+        part, at = object.__new__(type(self)), (slice(None), *index)
+        for name, value in vars(self).items():
+            vars(part)[name] = value if name == "weights" or value is None else value[at]
+        return part
+
+    # ---- Distribution
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        if self._is_gaussian:
+            with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
+                z = (np.asarray(y, np.float64) - self.means[0]) / self.std
+                log_p: FloatArray = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - np.log(self.std)
+            return log_p
+        return self._of_targets("logpdf", y)
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        if self._is_gaussian:
+            with np.errstate(over="ignore"):
+                cdf: FloatArray = ndtr((np.asarray(y, np.float64) - self.means[0]) / self.std)
+            return cdf
+        return self._of_targets("cdf", y)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        return self._of_targets("crps", y)
+
+    def crps_behind(self, z: ArrayLike, power: float) -> FloatArray:
+        """Return the CRPS of targets whose Box-Cox transform, with that power, is distributed so.
+
+        z are transformed targets; the score is in the unit of the transformation.
+        """
+        return self._of_targets("crps", z, power)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        q = np.asarray(q, np.float64)
+        check_range("q", "Mixture.ppf", q, 0.0, 1.0)
+        return self._quantiles(np.minimum(q, 1.0 - q), ndtri(q))
+
+    def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
+        coverage = np.asarray(coverage, np.float64)
+        check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
+        tail = 0.5 * (1.0 - coverage)
+        z = ndtri(tail)
+        lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
+        return lower, upper
+
+    def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:
+        rng = check_random_state(random_state)
+        n = len(self)
+        at: Any = 0
+        if len(self.means) > 1:
+            at = rng.choice(len(self.means), size=(size, n), p=self.weights), np.arange(n)
+        mean, std_model, std_noise = (
+            a[at] for a in (self.means, self.epistemic_stds, self.aleatoric_stds)
+        )
+        shape = (size, *self.means.shape[1:])
+        draws: FloatArray
+        if self.dof is not None:
+            dof = self.dof[at]
+            # A Student-t has the variance dof/(dof - 2).
+            noise = np.sqrt((dof - 2.0) / dof) * rng.standard_t(dof, shape)
+            draws = mean + std_model * rng.standard_normal(shape) + std_noise * noise
+        elif self.tail is not None:
+            model, noise, u = (rng.standard_normal(shape) for _ in range(3))
+            scale = np.exp(0.5 * np.sqrt(self.tail[at]) * u - 0.25 * self.tail[at])
+            draws = mean + std_model * model + std_noise * scale * noise
+        else:
+            draws = mean + np.hypot(std_model, std_noise) * rng.standard_normal(shape)
+        return draws
+
+    # ---- The kernel
+
+    @property
+    def _is_gaussian(self) -> bool:
+        return len(self.means) == 1 and self.tail is None and self.dof is None
+
+    def _members(self, samples: tuple[int, ...]) -> dict[str, Any]:
+        """Return the arguments of the kernel: arrays (S, n, K), without copies of float64.
+
+        They are broadcast to `samples`, (n,) or (n, K).
+        """
+        noise: Literal["gaussian", "log_normal", "student_t"] = "gaussian"
+        shape: FloatArray = np.broadcast_to(0.0, self.means.shape)
+        if self.tail is not None:
+            noise, shape = "log_normal", self.tail
+        elif self.dof is not None:
+            noise, shape = "student_t", 0.5 * self.dof
+        stacks = {
+            "mean": self.means,
+            "std_model": self.epistemic_stds,
+            "std_noise": self.aleatoric_stds,
+            "shape": shape,
+        }
+        full, last = (len(self.means), *samples), np.s_[..., *(np.newaxis,) * (2 - len(samples))]
+        return {"noise": noise, "weights": self.weights} | {
+            name: np.broadcast_to(np.asarray(stack, np.float64), full)[last]
+            for name, stack in stacks.items()
+        }
+
+    def _of_targets(self, query: str, y: ArrayLike, power: float | None = None) -> FloatArray:
+        """Ask the kernel for something of each of the targets, which broadcast."""
+        y = np.asarray(y, np.float64)
+        shape = np.broadcast_shapes(y.shape, self.means.shape[1:])
+        samples = shape[len(shape) - self.means.ndim + 1 :]
+        at = np.ascontiguousarray(np.broadcast_to(y, shape))
+        at = at.reshape(math.prod(shape[: -len(samples)]), *samples, *(1,) * (2 - len(samples)))
+        members = self._members(samples)
+        return _kernel.mixture(query, at=at, power=power, **members).reshape(shape)
+
+    def _quantiles(self, tail: FloatArray, z: FloatArray) -> FloatArray:
+        """Return the targets beyond which there is probability `tail`, at most 1/2.
+
+        z, of the same shape, is the quantile of the standard normal; above 0 for upper tails.
+        """
+        shape = (*tail.shape, *self.means.shape[1:])
+        if self._is_gaussian:
+            normal: FloatArray = np.reshape(z, z.shape + (1,) * (self.means.ndim - 1))
+            quantiles: FloatArray = self.means[0] + self.std * normal
+            return quantiles
+        found = _kernel.mixture(
+            "quantile",
+            at=np.ravel(tail),
+            normal_at=np.ravel(z),
+            **self._members(shape[tail.ndim :]),
+        )
+        return found.reshape(shape)
+
+
+def _floats(values: ArrayLike) -> FloatArray:
+    """Return an array of floats, the same object where it is one; single precision stays."""
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def _normalized(weights: ArrayLike | None, n_members: int) -> FloatArray:
+    """Return weights that sum to 1, or raise a ValueError."""
+    if weights is None:
+        return np.full(n_members, 1.0 / n_members)
+    w = np.asarray(weights, np.float64)
+    if w.shape != (n_members,) or not (np.isfinite(w) & (w >= 0.0)).all() or not w.any():
+        raise ValueError(
+            f"'weights' must have one value in the range [0.0, inf) per member, {n_members}, not "
+            f"all of them 0. Got {weights!r} instead."
+        )
+    normalized: FloatArray = w / w.sum()
+    return normalized
+
+
+def _joined(arrays: list[FloatArray]) -> FloatArray:
+    """Concatenate members; what is the same for all samples has one sample."""
+    same = all(a.strides[1] == 0 for a in arrays)
+    return np.concatenate([a[:, :1] if same else a for a in arrays])
+
+
+def _of_members(name: str, value: ArrayLike, means: FloatArray) -> FloatArray:
+    """Return a quantity of the members in the shape of their means, or raise a ValueError."""
+    array = np.asarray(value, np.float64)
+    same = all(a in (1, b) for a, b in zip(array.shape, means.shape, strict=False))
+    if array.ndim not in (0, means.ndim) or not same:
+        raise ValueError(
+            f"{name!r} must be a float, or an array with the axes of 'means', of which any may be "
+            "1, so that there is one per member and target of 'means'. "
+            f"Got shapes {array.shape} and {means.shape} instead."
+        )
+    return np.broadcast_to(array, means.shape)

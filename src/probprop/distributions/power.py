@@ -1,0 +1,300 @@
+"""Positive targets behind a Box-Cox transformation: the transformation, distribution, moments.
+
+    z = g(y) = ((y/unit)^power - 1) / power,    log(y/unit) for power 0.
+
+Powers lie between 0, the logarithm, and 1, which is a shift and a unit. Powers below 0 are left
+out: they map all targets below a finite z, and a Gaussian above it would be a target at infinity.
+
+Density, probabilities, quantiles and draws follow from the distribution of z exactly. Moments are
+integrals over z; cpp/power.hpp has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import boxcox, inv_boxcox, ndtri
+
+from probprop import _kernel
+from probprop._types import Array, FloatArray
+from probprop.distributions.base import (
+    Moments,
+    Rows,
+    TargetDistribution,
+    average,
+    check_range,
+    moments_in_words,
+    root_mean_square,
+    short_repr,
+)
+from probprop.distributions.mixture import Mixture
+
+_NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
+_CAPPED_TAIL = 5e-5  # probability beyond either end of the interval that caps moments
+
+
+@dataclass(frozen=True)
+class BoxCox:
+    """A transformation of positive targets.
+
+    Parameters
+    ----------
+    power : float
+        Between 0, the logarithm, and 1.
+    unit : float, default=1.0
+        The target that becomes 0, in target units; above 0.
+
+    Examples
+    --------
+    >>> g = BoxCox(power=0.5, unit=100.0)
+    >>> g.forward([100.0, 400.0]), g.inverse([0.0, 2.0]), g.inverse(-3.0)
+    (array([0., 2.]), array([100., 400.]), np.float64(0.0))
+    """
+
+    power: float
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.power <= 1.0:
+            raise ValueError(
+                "The 'power' parameter of BoxCox must be a float in the range [0.0, 1.0]. "
+                f"Got {self.power} instead."
+            )
+        check_range("unit", "BoxCox", self.unit, 0.0, np.inf)
+
+    @property
+    def lowest(self) -> float:
+        """The z of a target of 0: -1/power, or minus infinity."""
+        return -1.0 / self.power if self.power else -np.inf
+
+    def forward(self, y: ArrayLike) -> FloatArray:
+        """Return z = g(y) of targets, 0 or more, in target units."""
+        z: FloatArray = boxcox(np.asarray(y, np.float64) / self.unit, self.power)
+        return z
+
+    def inverse(self, z: ArrayLike) -> FloatArray:
+        """Return targets, in target units. What lies below `lowest` is a target of 0."""
+        z = np.maximum(np.asarray(z, np.float64), self.lowest)
+        y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
+        return self.unit * y
+
+    def slope(self, z: ArrayLike) -> FloatArray:
+        """Return dy/dz, in target units; 0 below `lowest`, where the target stays 0."""
+        y = self.inverse(z)
+        slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
+        return np.where(y > 0.0, slope, 0.0)
+
+    def log_jacobian(self, y: ArrayLike) -> FloatArray:
+        """Return log(dz/dy) of targets above 0, per target unit."""
+        log_y: FloatArray = np.log(np.asarray(y, np.float64) / self.unit)
+        log_slope: FloatArray = (self.power - 1.0) * log_y - np.log(self.unit)
+        return log_slope
+
+
+def box_cox_of(y: Array, power: float) -> BoxCox:
+    """Return the transformation with that power whose unit is the geometric mean of targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(box_cox_of(np.array([1.0, 100.0]), power=0.5).unit, 9)
+    10.0
+    """
+    bad = y[~(y > 0.0)]
+    if bad.size:
+        raise ValueError(
+            "A Box-Cox transformation takes targets above 0. "
+            f"Got {float(bad[0])}, and {bad.size} of {y.size} such targets. Leave the targets as "
+            "they are, or shift them."
+        )
+    return BoxCox(float(power), float(np.exp(np.log(y).mean())))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransformedMixture(TargetDistribution):
+    """The predictive distribution of positive targets whose Box-Cox transforms were predicted.
+
+    Above 0 there is a density; the probability that z lies below all transformed targets, if there
+    is any, is the probability of a target of exactly 0. Thus a `cdf` may be above 0 at 0, lower
+    ends of intervals are never below 0, and nothing is lost. ``p[10:20]`` is the distribution of
+    some samples.
+
+    `mean` and the standard deviations are moments with Gaussian noise of the same variance of z:
+    with heavy tails the logarithm of a target has noise under which the target has no finite mean.
+    They are capped by the 99.99 % interval of that mixture of Gaussians: the mean by its upper end,
+    `std` by its width. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
+    above the quantile 0.99995 count as that quantile; without them it is exact.
+
+    Parameters
+    ----------
+    transformed : Mixture
+        Distribution of z = g(y).
+    transformation : BoxCox
+        The g of all targets.
+
+    Examples
+    --------
+    >>> log_y = Mixture.of_one([0.0, 2.0], [0.3, 0.3], 0.4)
+    >>> p = TransformedMixture(log_y, BoxCox(power=0.0, unit=100.0))
+    >>> p
+    TransformedMixture(n=2, mean from 113 to 837, std from 60.4 to 446, power=0)
+    >>> lower, upper = p.interval(0.95)
+    >>> lower.round(1), upper.round(1)
+    (array([ 37.5, 277.3]), array([ 266.4, 1968.7]))
+    >>> p.logpdf([100.0, -1.0]).round(3), p.crps([100.0, 1000.0]).round(2)
+    (array([-4.831,   -inf]), array([ 12.08, 153.44]))
+    """
+
+    transformed: Mixture
+    transformation: BoxCox
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean of the target, in target units; (n,) or (n, K)."""
+        return self._moments.mean
+
+    @property
+    def epistemic_std(self) -> FloatArray:
+        """Standard deviation of the mean of the target, given the network, in target units."""
+        return self._moments.epistemic_std
+
+    @property
+    def aleatoric_std(self) -> FloatArray:
+        """Root of the mean variance of the target, given the network, in target units."""
+        return self._moments.aleatoric_std
+
+    @cached_property
+    def _moments(self) -> Moments:
+        z = self.transformed
+        each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
+        found = mixed(moments(each, self.transformation), z.weights)
+        return capped(found, each, z.weights, self.transformation)
+
+    def __repr__(self) -> str:
+        words = moments_in_words(self.mean, self.std)
+        return short_repr(self, *words, f"power={self.transformation.power:.3g}")
+
+    def __len__(self) -> int:
+        return len(self.transformed)
+
+    def __getitem__(self, rows: Rows) -> Self:
+        return type(self)(self.transformed[rows], self.transformation)
+
+    def targets(self) -> list[Self]:
+        each = self.transformed.targets()
+        alone = each[0] is self.transformed
+        return [self] if alone else [type(self)(one, self.transformation) for one in each]
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        y, outside = self._inside(np.asarray(y, np.float64))
+        g = self.transformation
+        log_p = self.transformed.logpdf(g.forward(y)) + g.log_jacobian(y)
+        return np.where(outside, -np.inf, log_p)
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        given = np.asarray(y, np.float64)
+        y, outside = self._inside(given)
+        at_zero: FloatArray | float = 0.0
+        if self.transformation.power > 0.0 and outside.any():
+            at_zero = self.transformed.cdf(np.full_like(given, self.transformation.lowest))
+        below = np.where(given < 0.0, 0.0, at_zero)
+        return np.where(outside, below, self.transformed.cdf(self.transformation.forward(y)))
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        return self.transformation.inverse(self.transformed.ppf(q))
+
+    def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
+        lower, upper = map(self.transformation.inverse, self.transformed.interval(coverage))
+        return lower, upper
+
+    def rvs(self, size: int, random_state: int | RandomState | None = None) -> FloatArray:
+        return self.transformation.inverse(self.transformed.rvs(size, random_state))
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        g, y = self.transformation, np.asarray(y, np.float64)
+        z = g.forward(np.maximum(y, 0.0))
+        score: FloatArray = g.unit * self.transformed.crps_behind(z, g.power) + np.maximum(-y, 0.0)
+        return score
+
+    def _inside(self, y: FloatArray) -> tuple[FloatArray, Array]:
+        """Return y with the unit in place of what is not above 0, and where that is."""
+        outside = y <= 0.0
+        return np.where(outside, self.transformation.unit, y), outside
+
+
+# ---- Moments
+
+
+def mixed(each: Moments, weights: FloatArray) -> Moments:
+    """Return the moments of a mixture of the components along the first axis."""
+    mean = average(each.mean, weights)
+    # An infinite mean has no deviations from it.
+    deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
+    within, noise = (root_mean_square(std, weights) for std in each[1:])
+    return Moments(mean, np.hypot(within, root_mean_square(deviations, weights)), noise)
+
+
+def capped(found: Moments, z: Moments, weights: FloatArray, g: BoxCox) -> Moments:
+    """Return the moments of a mixture, (n,) or (n, K), within its 99.99 % interval.
+
+    The mean is at most the upper end of the interval, the standard deviation at most its width;
+    its two parts are scaled together. z has the moments of the transformed components, (S, n) or
+    (S, n, K): a component of weight w ends where it has probability 5e-5/w beyond.
+    """
+    heavy = weights > 2.0 * _CAPPED_TAIL
+    c = -ndtri(_CAPPED_TAIL / weights[heavy]).reshape(-1, *(1,) * found.mean.ndim)
+    m, s = z.mean[heavy], np.hypot(z.epistemic_std[heavy], z.aleatoric_std[heavy])
+    high, low = g.inverse((m + c * s).max(axis=0)), g.inverse((m - c * s).min(axis=0))
+    std = np.hypot(found.epistemic_std, found.aleatoric_std)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = np.where(std > high - low, (high - low) / std, 1.0)
+        parts = [factor * part for part in found[1:]]
+        # Both parts are infinite, or one is: they share the variance as they do in z.
+        share = root_mean_square(z.epistemic_std / np.hypot(*z[1:]), weights)
+        of_z = [(high - low) * share, (high - low) * np.sqrt(np.maximum(0.0, 1.0 - share**2))]
+    finite = np.isfinite(std)
+    parts = [np.where(finite, part, other) for part, other in zip(parts, of_z, strict=True)]
+    return Moments(np.minimum(found.mean, high), *parts)
+
+
+def moments(z: Moments, g: BoxCox) -> Moments:
+    """Return the moments of targets whose z has a Gaussian model error and Gaussian noise.
+
+    They have the shape of the moments of z and are in target units; those that exceed the range of
+    floats are infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.full(1, 0.5)
+    >>> moments(Moments(np.zeros(1), s, s), BoxCox(power=0.0)).mean, np.exp([0.25])
+    (array([1.28402542]), array([1.28402542]))
+    """
+    found = _by_kernel(z, g, with_slopes=False)
+    return Moments(*found.reshape(3, *z.mean.shape))
+
+
+def slopes(z: Moments, g: BoxCox) -> FloatArray:
+    """Return how these moments change with the moments of z, an array of shape (3, 3, ...).
+
+    The entry [i, j] is the derivative of moment j by moment i of z, in target units per unit of z.
+    A standard deviation of 0 has slope 0, and infinite moments have none: NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.full(1, 0.5)
+    >>> slopes(Moments(np.zeros(1), s, s), BoxCox(power=0.0))[0, 0], np.exp([0.25])
+    (array([1.28402542]), array([1.28402542]))
+    """
+    return _by_kernel(z, g, with_slopes=True)[3:].reshape(3, 3, *z.mean.shape)
+
+
+def _by_kernel(z: Moments, g: BoxCox, with_slopes: bool) -> FloatArray:
+    m, a, b = (np.ascontiguousarray(part, np.float64).ravel() for part in z)
+    return g.unit * _kernel.power_moments(m, a, b, g.power, with_slopes)

@@ -1,0 +1,233 @@
+"""Box-Cox transformations and the targets behind them: SciPy, quadrature, and draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.integrate import quad
+
+from probprop.distributions.base import Moments
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of, moments, slopes
+
+POWERS = [0.0, 0.01, 0.25, 0.5, 1.0]
+
+
+TWO = Mixture([[0.2, -0.5], [0.8, 0.1]], [[0.1, 0.4], [0.2, 0.0]], [[0.3], [0.5]])
+SCALED: dict[str, Mixture] = {
+    "Gaussian": Mixture.of_one([0.2, -0.5], [0.1, 0.4], 0.3),
+    "Student-t": Mixture.of_one([0.2, -0.5], [0.1, 0.4], 0.3, dof=12.0),
+    "mixture": TWO,
+    "weighted": Mixture(TWO.means, TWO.epistemic_stds, TWO.aleatoric_stds, [0.8, 0.2]),
+    "heavy": Mixture.of_one([0.2, 0.5], [0.1, 0.4], 0.3, tail=1.0),
+    "heavy mixture": Mixture([[0.2, 0.5], [0.6, 0.5]], [[0.1, 0.4]] * 2, 0.3, tail=[[1.0], [2.0]]),
+}
+of_scaled = pytest.mark.parametrize("z", SCALED.values(), ids=list(SCALED))
+
+
+class TestBoxCox:
+    @settings(max_examples=60, deadline=None)
+    @given(power=st.floats(0.0, 1.0), unit=st.floats(1e-100, 1e100), log_ratio=st.floats(-5.0, 5.0))
+    def test_the_inverse_inverts_and_the_jacobian_is_the_slope(
+        self, power: float, unit: float, log_ratio: float
+    ) -> None:
+        g, y = BoxCox(power, unit), unit * np.exp(log_ratio)
+        assert_allclose(g.inverse(g.forward(y)), y, rtol=1e-10)
+        step = 1e-5 * y
+        slope = (g.forward(y + step) - g.forward(y - step)) / (2.0 * step)
+        assert_allclose(np.log(slope), g.log_jacobian(y), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("power", POWERS)
+    def test_the_slope_is_that_of_the_inverse(self, power: float) -> None:
+        g, z, step = BoxCox(power, 3.0), np.linspace(-3.0, 3.0, 8), 1e-6
+        expected = (g.inverse(z + step) - g.inverse(z - step)) / (2.0 * step)
+        assert_allclose(g.slope(z), expected, rtol=1e-8)
+        assert (g.slope(z)[:2] > 0.0).all() == (power < 0.3)  # else these lie below a target of 0
+
+    def test_a_target_of_zero_and_what_lies_below(self) -> None:
+        assert BoxCox(0.25).lowest == BoxCox(0.25).forward(0.0) == -4.0
+        assert BoxCox(0.0).lowest == BoxCox(0.0).forward(0.0) == -np.inf
+        assert_array_equal(BoxCox(0.25).inverse([-4.0, -9.0]), [0.0, 0.0])
+
+    def test_the_geometric_mean_becomes_zero(self) -> None:
+        y = 1e100 * np.array([1.0, 2.0, 7.0])
+        g = box_cox_of(y, 0.0)
+        assert_allclose(g.unit, stats.gmean(y))
+        assert_allclose(g.forward(y).mean(), 0.0, atol=1e-13)
+
+    @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])
+    def test_targets_must_be_positive(self, bad: float) -> None:
+        with pytest.raises(ValueError, match=f"targets above 0. Got {bad}, and 1 of 2"):
+            box_cox_of(np.array([1.0, bad]), 0.5)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"power": -0.1}, r"'power' parameter of BoxCox .* \[0.0, 1.0\]. Got -0.1"),
+            ({"power": np.nan}, "Got nan"),
+            ({"power": 0.5, "unit": 0.0}, r"'unit' parameter of BoxCox .* Got 0.0"),
+        ],
+    )
+    def test_what_it_refuses(self, given: dict[str, float], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            BoxCox(**given)
+
+
+def by_quadrature(
+    m: float, epistemic_std: float, aleatoric_std: float, g: BoxCox
+) -> np.ndarray[Any, Any]:
+    """Mean and standard deviations by two fine sums, one inside the other."""
+    u, step = np.linspace(-9.0, 12.0, 400, retstep=True)
+    v, fine = np.linspace(-9.0, 12.0, 4000, retstep=True)
+    w, w_noise = step * stats.norm.pdf(u), fine * stats.norm.pdf(v)
+    y = g.inverse(m + epistemic_std * u[:, np.newaxis] + aleatoric_std * v)
+    first, second = y @ w_noise, y**2 @ w_noise
+    mean = w @ first
+    return np.array([mean, np.sqrt(w @ (first - mean) ** 2), np.sqrt(w @ (second - first**2))])
+
+
+class TestMoments:
+    @pytest.mark.parametrize("power", POWERS)
+    @pytest.mark.parametrize(
+        ("m", "epistemic_std", "aleatoric_std"),
+        [(0.3, 0.2, 0.5), (-1.0, 0.7, 0.2), (-1.5, 0.5, 0.6)],
+    )
+    def test_against_nested_quadrature(
+        self, power: float, m: float, epistemic_std: float, aleatoric_std: float
+    ) -> None:
+        g = BoxCox(power, 3.0)
+        found = moments(Moments(*(np.array([a]) for a in (m, epistemic_std, aleatoric_std))), g)
+        expected = by_quadrature(m, epistemic_std, aleatoric_std, g)
+        # With much mass at 0 there is a kink, which costs digits.
+        kinked = (g.lowest - m) / np.hypot(epistemic_std, aleatoric_std) > -4.0
+        rtol = 1e-3 if kinked else 1e-7
+        assert_allclose(np.ravel(found), expected, rtol=rtol)
+
+    def test_of_the_log_normal_in_closed_form(self) -> None:
+        m, a, b = np.array([[0.0, 5.0, -300.0], [0.2, 1.5, 3.0], [1e-4, 1.0, 2.0]])
+        mean, epistemic_std, aleatoric_std = moments(Moments(m, a, b), BoxCox(0.0, 7.0))
+        s2 = a**2 + b**2
+        assert_allclose(mean, 7.0 * np.exp(m + s2 / 2), rtol=1e-9)
+        assert_allclose(epistemic_std, mean * np.sqrt(np.expm1(a**2)), rtol=1e-5)
+        assert_allclose(epistemic_std**2 + aleatoric_std**2, mean**2 * np.expm1(s2), rtol=1e-7)
+
+    @pytest.mark.parametrize("power", POWERS)
+    def test_slopes_by_finite_differences(self, power: float) -> None:
+        g = BoxCox(power, 3.0)
+        at = np.array([[0.3, 1.0, -0.2, 4.0], [0.2, 0.01, 0.3, 0.5], [0.1, 0.02, 0.05, 0.1]])
+        for j, found in enumerate(slopes(Moments(*at), g)):
+            step = np.zeros_like(at)
+            step[j] = 1e-5
+            above, below = (
+                np.array(moments(Moments(*(at + sign * step)), g)) for sign in (1.0, -1.0)
+            )
+            scale = np.abs(np.array(moments(Moments(*at), g))).max(axis=0)
+            rtol = 1e-4 if power == 1.0 else 1e-6  # its kink costs digits
+            assert (np.abs(found - (above - below) / 2e-5) < rtol * scale).all()
+
+    def test_slopes_at_zero_and_beyond_floats(self) -> None:
+        m, one = np.array([-40.0, 1.0, 300.0]), np.array([1.0, 1.0, 40.0])
+        each = slopes(Moments(m, one, one), BoxCox(0.0))
+        assert np.isfinite(each[..., :2]).all()
+        assert np.isnan(each[..., 2]).all()
+        assert not np.any(slopes(Moments(10.0 * m[:1], one[:1], one[:1]), BoxCox(0.5)))
+
+    def test_what_is_beyond_floats_is_infinite_and_what_is_below_zero_is_zero(self) -> None:
+        one = np.ones(2)
+        for m, s in ((0.0, 30.0), (700.0, 10.0)):
+            of = moments(Moments(m * one, s * one, one), BoxCox(0.0))
+            assert_array_equal(of, np.full((3, 2), np.inf))
+        far = TransformedMixture(Mixture([[0.0], [0.0]], [[30.0], [0.1]], 0.1), BoxCox(0.0, 5.0))
+        lower, upper = far.interval(0.9999)
+        assert_allclose(far.mean, upper, rtol=1e-6)
+        assert_allclose(far.std, upper - lower, rtol=1e-6)
+        assert np.isfinite(far.crps(1.0)).all()
+        below = moments(Moments(-50.0 * one, one, one), BoxCox(0.5))
+        assert_allclose(below, np.zeros((3, 2)), atol=1e-100)
+
+    def test_many_rows_are_rows_alone(self) -> None:
+        rng = np.random.RandomState(0)
+        m, a, b = rng.uniform(0.01, 2.0, (3, 2, 1500))
+        of_all = moments(Moments(m, a, b), BoxCox(0.2))
+        few = np.s_[:, ::300]
+        for i, j in np.ndindex(m[few].shape):
+            alone = moments(Moments(*(x[few][i : i + 1, j] for x in (m, a, b))), BoxCox(0.2))
+            assert_allclose(np.ravel(alone), [x[few][i, j] for x in of_all], rtol=1e-6)
+
+
+class TestDistribution:
+    @of_scaled
+    @pytest.mark.parametrize("power", [0.0, 0.4])
+    def test_the_density_integrates_to_the_probability(self, z: Mixture, power: float) -> None:
+        p = TransformedMixture(z, BoxCox(power, 2.0))
+        for a, b in ((0.5, 1.0), (1.0, 6.0)):
+            between = [
+                quad(lambda y, i=i: np.exp(p.logpdf(y)[i]), a, b, epsabs=1e-9)[0] for i in (0, 1)
+            ]
+            assert_allclose(p.cdf(b) - p.cdf(a), between, rtol=1e-6)
+
+    @of_scaled
+    def test_quantiles_invert_the_distribution(self, z: Mixture) -> None:
+        p = TransformedMixture(z, BoxCox(0.3, 2.0))
+        q = np.array([0.01, 0.5, 0.9])
+        assert_allclose(p.cdf(p.ppf(q)), np.broadcast_to(q[:, np.newaxis], (3, 2)), rtol=1e-8)
+        assert_allclose(p.interval(0.8)[1], p.ppf(0.9))
+        assert (p.interval(0.999999)[0] >= 0.0).all()
+
+    @of_scaled
+    @pytest.mark.parametrize("power", [0.0, 0.4])
+    def test_draws(self, z: Mixture, power: float) -> None:
+        p = TransformedMixture(z, BoxCox(power, 2.0))
+        draws = p.rvs(200_000, random_state=0)
+        assert_allclose((draws < p.ppf(0.2)).mean(axis=0), 0.2, atol=0.005)
+        # With heavy tails the moments are those of Gaussians, to the second order.
+        is_heavy = z.tail is not None
+        assert_allclose(draws.mean(axis=0), p.mean, rtol=0.03 if is_heavy else 0.005)
+        if not is_heavy:
+            assert_allclose(draws.std(axis=0), p.std, rtol=0.08)
+
+    def test_the_parts_of_a_mixture_are_its_components_and_their_spread(self) -> None:
+        z, g = SCALED["mixture"], BoxCox(0.0, 2.0)
+        p = TransformedMixture(z, g)
+        rng, shape = np.random.RandomState(0), (400_000, 2)
+        which = rng.randint(2, size=shape), np.arange(2)
+        f = z.means[which] + z.epistemic_stds[which] * rng.standard_normal(shape)
+        given_f = 2.0 * np.exp(f + 0.5 * z.aleatoric_stds[which] ** 2)
+        assert_allclose(p.epistemic_std, given_f.std(axis=0), rtol=0.01)
+        assert_allclose(p.mean, given_f.mean(axis=0), rtol=0.01)
+
+    def test_probability_below_the_support_is_at_zero(self) -> None:
+        p = TransformedMixture(Mixture.of_one([-2.0], [0.6], 0.8), BoxCox(0.5))
+        assert_allclose(p.cdf([-1.0, 0.0]), [0.0, 0.5])
+        above = quad(lambda y: np.exp(p.logpdf(y)[0]), 0.0, 60.0, limit=200)[0]
+        assert_allclose(above + p.cdf(0.0)[0], 1.0, rtol=1e-6)
+        assert_array_equal(p.ppf([0.1, 0.45]), [[0.0], [0.0]])
+        assert_array_equal(p.logpdf([-1.0, 0.0]), [-np.inf, -np.inf])
+        assert_allclose((p.rvs(20_000, 0) == 0.0).mean(), 0.5, atol=0.02)
+        log_normal = TransformedMixture(p.transformed, BoxCox(0.0))
+        assert_array_equal(log_normal.cdf([-1.0, 0.0]), [0.0, 0.0])
+
+    def test_missing_targets_have_no_density(self) -> None:
+        p = TransformedMixture(SCALED["Gaussian"], BoxCox(0.5))
+        assert np.isnan(p.logpdf(np.nan)).all()
+        assert np.isnan(p.cdf(np.nan)).all()
+
+    def test_with_power_one_nothing_changes(self) -> None:
+        z = Mixture.of_one([5.0, 7.0], [0.1, 0.4], 0.3)
+        p = TransformedMixture(z, BoxCox(1.0))
+        for name in ("mean", "epistemic_std", "aleatoric_std"):
+            shift = 1.0 if name == "mean" else 0.0
+            assert_allclose(getattr(p, name), getattr(z, name) + shift, rtol=1e-7)
+        assert_allclose(p.logpdf([6.1, 7.0]), z.logpdf([5.1, 6.0]))
+
+    def test_words(self) -> None:
+        p = TransformedMixture(SCALED["heavy"], BoxCox(1 / 3, 2.0))
+        assert repr(p).startswith("TransformedMixture(n=2, mean from ")
+        assert repr(p).endswith(", power=0.333)")
+        assert repr(p[:0]) == "TransformedMixture(n=0, power=0.333)"
