@@ -214,7 +214,7 @@ def draw(seed: int, case: int, most_rows: int = MOST_ROWS) -> Case:
     if w is not None:
         w[:2] = np.maximum(w[:2], 1.0)  # two samples, of two classes, always count
     X, X_new = drawn[:n].copy(), drawn[n:].copy()
-    X_far = _far(rng, X, X_new)
+    X_far = _far(rng, X if w is None else X[w > 0.0], X_new)
     if _marginalizes(model):
         for rows, share in ((X, 0.1), (X_far, 0.25)):
             rows[rng.uniform(size=rows.shape) < share] = np.nan
