@@ -16,7 +16,7 @@ from probprop._types import Array
 from probprop.dask.shards import Loaded, Summary
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import encoded
-from probprop.inference.inputs import Inputs
+from probprop.estimators.cv.joint import Completed, Joint, complete
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import Part, shard_order
@@ -118,11 +118,14 @@ class View:
     encoding : PiecewiseLinear or None
     transformation : BoxCox or None
         Of the targets.
+    joint : Joint or None
+        Completes missing values.
     """
 
     plan: Plan
     encoding: PiecewiseLinear | None
     transformation: BoxCox | None
+    joint: Joint | None
 
     def X(self, rows: Array) -> Array:
         """Return encoded rows."""
@@ -165,17 +168,22 @@ class FoldShard:
     view : View
     standardizer : Standardizer
         Of all rows that this network learns.
+    completed : Completed
+        All rows of the shard, not encoded.
     """
 
     loaded: Loaded
     order: Array
     view: View
     standardizer: Standardizer
+    completed: Completed
 
     def part(self, part: Part) -> Rows:
         """Return the rows that are absorbed in one round."""
         rows, view = self.order[part.places(len(self.order))], self.view
-        entries, X_var = features(view.plan, self.standardizer, Inputs(view.X(self.loaded.X[rows])))
+        own = self.completed[rows]
+        inputs = own.inputs(view.X(own.X), view.X)
+        entries, X_var = features(view.plan, self.standardizer, inputs)
         weights = None if self.loaded.weights is None else self.loaded.weights[rows]
         return Rows(entries, X_var, view.y(self.loaded.y[rows]), weights)
 
@@ -186,4 +194,5 @@ def fold_shard(
     """Return what the network of a fold learns in a shard."""
     if view.plan.likelihood.standardises_target:
         standardizer.check_y(view.y(loaded.y), view.plan.dtype)
-    return FoldShard(loaded, dealt.learned(shard, len(loaded.y), fold), view, standardizer)
+    learned = dealt.learned(shard, len(loaded.y), fold)
+    return FoldShard(loaded, learned, view, standardizer, complete(loaded.X, view.joint))
