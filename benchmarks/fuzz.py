@@ -445,7 +445,7 @@ def check(case: Case) -> Findings:
     _check_predictions(case, model, found)
     _check_file(case, model, found)
     with found.catching("refit"):
-        _check_units(case, model, found)
+        check_units(case, model, found)
     if case.rng.uniform() < 0.2:
         with found.catching("partial_fit"):
             _check_stream(case, model, found)
@@ -600,7 +600,7 @@ def _factors(rng: Generator, exact: bool, n: int = 1) -> FloatArray:
     return factors
 
 
-def _check_units(case: Case, model: Any, found: Findings) -> None:
+def check_units(case: Case, model: Any, found: Findings) -> None:
     t, units = case.table, _drawn_units(case)
     X = _with_known_units(t)
     before = _summary(model, X)

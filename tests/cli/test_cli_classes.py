@@ -17,6 +17,7 @@ import probprop
 from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.holding_out import hold_out
+from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.baseline import class_baseline
 from probprop.metrics.class_verdict import class_verdict
@@ -95,6 +96,18 @@ def test_what_is_fitted_and_said(
     loaded = probprop.load("m.pbp")
     assert type(loaded.estimator) is kind
     assert loaded.estimator.memory == (10.0 if kind is PBPClassifier else None)
+
+
+def test_the_time_of_many_classes_is_said_first(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+    rows = flowers()[:80].assign(many=[f"class {i % 40}" for i in range(80)])
+    rows.to_csv("many.csv", index=False)
+    assert call("fit --fast many.csv --target many --features a,b,c,d --epochs 2 -o many.pbp") == 0
+    said = capfd.readouterr().err
+    assert said.index("note: 40 classes and ") < said.index("fitted on ")
+    assert "samples: the fit takes about 0 s of processor time" in said
 
 
 def test_a_memory_that_is_given_is_taken() -> None:

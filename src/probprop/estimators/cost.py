@@ -79,11 +79,11 @@ def _of_cv(
     evidence: float,
 ) -> float:
     """Return the seconds of a cross-validation in which no candidate is dropped before the end."""
-    n_folds = model.cv if n_folds is None else n_folds
-    n_train = n_samples * (n_folds - 1) / n_folds
     large, budget = is_large(n_samples), read_budget(model.budget)
     if budget.seconds is not None:
         return budget.seconds
+    n_folds = model.cv if n_folds is None else n_folds
+    n_train = n_samples * (n_folds - 1) / n_folds
     if large:
         budget = shown_as_often(budget, int(n_train))
     n_epochs = for_many_classes(budget, n_classes).checks[-1]
