@@ -130,7 +130,7 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
     frame["species"] = ["once", "twice", "twice", *frame["species"][3:]]
     frame.to_csv("rare.csv", index=False)
     for seed in range(20):
-        train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy())
+        train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy(), [])
         assert {"once", "twice"} < {*train["species"]}
         assert (len(train), len(test)) == (18, 42)
     line = "fit --fast rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
