@@ -155,7 +155,7 @@ def _rebuild_joint(
     """Undo `_describe_joint`, for a model with so many features."""
     if not arrays and not of_scores:
         return None
-    encoding, n = from_arrays(of_scores), np.size(arrays.get("column"))
+    encoding, n = from_arrays(of_scores), len(arrays.get("column", ()))
     kinds: dict[str, Any] = {k: ("float64", (n,)) for k in ("value", "score")}
     kinds |= {"column": ("int64", (n,)), "discrete": ("int64", (n_features,))}
     kinds["factor"] = ("float64", (n_features + 1,))

@@ -38,10 +38,11 @@ than this, they are taken as independent."""
 
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
 _N_QUANTILES = 32  # intervals between which a score is interpolated
-_N_BINS = 16
+_N_BINS = 32
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
+_MOST_DIMENSIONS = 1_024  # of quasi-random nodes
 _UNIFORM = 0.1  # share of the weight that all nodes have alike, so that no node is left alone
-_BLOCK = 1 << 15  # completed samples at a time
+_BLOCK = 1 << 13  # samples, completed or to be completed, at a time
 
 Encode = Callable[[Array], Array]
 Moments = tuple[FloatArray, FloatArray]
@@ -84,23 +85,28 @@ class Joint:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
         missing = np.isnan(X)
         gaps = np.flatnonzero(missing.any(axis=1))
-        missing, rows = missing[gaps], X[gaps]
+        missing = missing[gaps]
+        blocks = [slice(i, i + _BLOCK) for i in range(0, len(gaps), _BLOCK)]
+        found = [self._completed(X[gaps[own]], missing[own]) for own in blocks]
+        values, weights = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
+        several = missing.sum(axis=1) > 1
+        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
+        return Completed(X, gaps, missing, values, weights, factor)
+
+    def _completed(self, X: Array, missing: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the values and the weights of `Completed` for samples that all miss something."""
         ends = np.cumsum(missing.sum(axis=1))
-        values = np.empty((N_NODES, int(ends[-1]) if len(ends) else 0))
-        weights = np.empty((N_NODES, len(gaps)))
+        values, weights = np.empty((N_NODES, ends[-1])), np.empty((N_NODES, len(X)))
+        A = np.nan_to_num(encode(self.scores(X), self.encoding, np.dtype(np.float64)))
         patterns, which = np.unique(missing, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
-        A = np.nan_to_num(encode(self.scores(rows), self.encoding, np.dtype(np.float64)))
         for pattern, (start, end) in zip(patterns, pairwise(starts), strict=True):
             own = order[start:end]
             found, weights[:, own] = self._nodes(pattern, A[own])
             n_missing = found.shape[2]
-            places = (ends[own] - n_missing)[:, np.newaxis] + np.arange(n_missing)
-            values[:, places] = found
-        several = missing.sum(axis=1) > 1
-        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
-        return Completed(X, gaps, missing, values, weights, factor)
+            values[:, (ends[own] - n_missing)[:, np.newaxis] + np.arange(n_missing)] = found
+        return values, weights
 
     def _nodes(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values of the missing features at nodes, and weights, for samples of one pattern.
@@ -119,19 +125,20 @@ class Joint:
             They sum to 1 over the nodes.
         """
         j = np.flatnonzero(pattern)
-        mean, factor = self._given_present(pattern, A)
-        state = _of_columns(self.encoding, j)
-        nodes = normal_nodes(len(pattern), N_NODES)[:, : len(j)] @ factor[: len(j), : len(j)].T
+        nodes, state = nodes_of(len(pattern))[:, : len(j)], _of_columns(self.encoding, j)
+        mean, root = np.zeros((len(A), len(j))), np.eye(0)
+        if self.covariance is not None:
+            mean, root = self._given_present(pattern, A)
+            nodes = nodes @ root[: len(j), : len(j)].T
         u = (mean[:, : len(j)] + nodes[:, np.newaxis]) * state.scale + state.mean
         values = np.empty(u.shape)
         for k, table in enumerate(self._tables[i] for i in j):
             values[..., k], u[..., k] = _nearest(u[..., k], *table, discrete=self.discrete[j[k]])
-        if len(factor) == len(j):  # there are no ramps
+        if len(root) <= len(j):  # there are no ramps
             return values, np.full(u.shape[:2], 1.0 / N_NODES)
-        inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64)).reshape(
-            *u.shape[:2], -1
-        )
-        ramps = solve_triangular(factor, (inputs - mean).reshape(-1, len(factor)).T, lower=True)
+        inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
+        off = inputs.reshape(*u.shape[:2], -1) - mean
+        ramps = solve_triangular(root, off.reshape(-1, len(root)).T, lower=True)
         surprise = 0.5 * np.mean(ramps[len(j) :] ** 2, axis=0).reshape(u.shape[:2])
         likely = np.exp(surprise.min(axis=0) - surprise)
         weights = (1.0 - _UNIFORM) * likely / likely.sum(axis=0) + _UNIFORM / N_NODES
@@ -139,18 +146,14 @@ class Joint:
 
     def _given_present(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean of the missing inputs, (n, k), and a root of their covariance, (k, k)."""
-        m = np.flatnonzero(pattern[self._column_of_input])
-        if (P := self._precision) is None:
-            return np.zeros((len(A), len(m))), np.eye(len(m))
+        m, P = np.flatnonzero(pattern[self._column_of_input]), self._precision
         # In terms of the precision: then a few missing features take little time. A is 0 at m.
         covariance = np.linalg.inv(P[np.ix_(m, m)])
         return -A @ P[:, m] @ covariance, np.linalg.cholesky(covariance)
 
     @cached_property
-    def _precision(self) -> FloatArray | None:
-        if self.covariance is None:
-            return None
-        return np.linalg.inv(self.covariance.astype(np.float64))
+    def _precision(self) -> FloatArray:
+        return np.linalg.inv(np.asarray(self.covariance, np.float64))
 
     @cached_property
     def _column_of_input(self) -> Array:
@@ -161,6 +164,15 @@ class Joint:
         """Values and scores of the quantiles of each feature."""
         ends = np.searchsorted(self.column, np.arange(len(self.discrete) + 1))
         return [(self.value[a:b], self.score[a:b]) for a, b in pairwise(ends)]
+
+
+def nodes_of(n_features: int) -> FloatArray:
+    """Return the nodes of a standard Gaussian, (N_NODES, n_features); far dimensions are repeated.
+
+    The first columns stand for the missing features, whichever these are.
+    """
+    nodes = normal_nodes(min(n_features, _MOST_DIMENSIONS), N_NODES)
+    return nodes[:, np.arange(n_features) % _MOST_DIMENSIONS]
 
 
 def _scores(X: Array, tables: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:

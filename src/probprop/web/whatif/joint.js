@@ -80,10 +80,7 @@ export class Joint {
   #solved(missing) {
     const places = [...this.columnOfInput.keys()];
     const m = places.filter((i) => missing.has(this.columnOfInput[i]));
-    if (!this.covariance) {
-      const root = m.map((_, i) => Float64Array.from(m, (__, k) => (i === k ? 1 : 0)));
-      return { m, o: [], coefficients: m.map(() => []), root };
-    }
+    if (!this.covariance) return { m, o: [], coefficients: m.map(() => []), root: null };
     const o = places.filter((i) => !missing.has(this.columnOfInput[i]));
     const block = (rows, columns) =>
       rows.map((i) => Float64Array.from(columns, (k) => this.#entry(i, k)));
@@ -110,17 +107,18 @@ export class Joint {
     const surprises = this.nodes.map((node) => {
       const [row, u] = [Float64Array.from(x), Float64Array.from(scores)];
       missing.forEach((j, k) => {
-        const at = mean[k] + dot(root[k].subarray(0, k + 1), node);
+        const at = mean[k] + (root ? dot(root[k].subarray(0, k + 1), node) : node[k]);
         const wanted = at * this.encoding.scale[j] + this.encoding.mean[j];
         [row[j], u[j]] = nearest(wanted, this.tables[j]);
       });
       rows.push(row);
+      if (m.length === missing.length) return 0; // there are no ramps
       const completed = encodeRamps(u, this.encoding);
       const off = forward(
         root,
         m.map((i, k) => completed[i] - mean[k]),
       ).subarray(missing.length);
-      return off.length ? (0.5 * dot(off, off)) / off.length : 0;
+      return (0.5 * dot(off, off)) / off.length;
     });
     const least = Math.min(...surprises);
     const likely = surprises.map((surprise) => Math.exp(least - surprise));
