@@ -83,6 +83,7 @@ def _joint(joint: Joint | None) -> Tree | None:
         "discrete": joint.discrete.astype(np.int32),
         "encoding": _encoding(joint.encoding),
         "covariance": None if S is None else S[np.tril_indices(len(S))],
+        "spread": joint.spread,
         "factor": joint.factor,
         "nodes": nodes_of(len(joint.discrete)),
         "n_nodes": N_NODES,
