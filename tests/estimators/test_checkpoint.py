@@ -202,7 +202,7 @@ def test_other_data_and_other_versions_are_refused(tmp_path: Path, monkeypatch) 
     model = PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
     moved = X.copy()
     moved[199, 3] = np.nextafter(moved[199, 3], np.inf)
-    for other in ((moved, y), (X, -y), (X[:199], y[:199]), (X, y, np.ones(200))):
+    for other in ((moved, y), (X, -y), (X[:199], y[:199]), (X, y, 1.0 + np.arange(200))):
         with pytest.raises(CheckpointError, match="is of other data: remove the file"):
             model.fit(*other, checkpoint=tmp_path / "c")
     monkeypatch.setattr(module, "__version__", "99.0")

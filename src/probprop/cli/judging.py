@@ -81,7 +81,9 @@ def evaluate(
         of_targets = zip(table_model.targets, judged, strict=True)
         each = {target: in_json(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
-        terminal.result(json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False))
+        text = json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False)
+        for line in text.splitlines():
+            terminal.result(line)
     else:
         terminal.say(f"{model} on {plural(n_rows, 'row')} of {' '.join(data)}:")
         show_scores(terminal, table_model, judged)

@@ -335,7 +335,7 @@ def fit(
                 checkpoint=kept,
             )
 
-    train, test = hold_out(frame, test_fraction, seed, labels)
+    train, test = hold_out(frame, test_fraction, seed, labels, chosen)
     refit = len(test) > 0 and not no_refit and recipe.refits(len(train))
     # Of the two fits the one whose model is kept has the path that was given.
     judged = f"{checkpoint}.judged" if refit and checkpoint is not None else checkpoint

@@ -270,7 +270,9 @@ class Networks:
         n_bins, encodings = candidate.n_bins, contest.encodings
         encoding = None if n_bins is None else encodings.state(n_bins)
         transformation = getattr(self.contest.judge, "transformation", None)
-        self.view = View(self.contest.plan(candidate), bounds, encoding, transformation)
+        self.view = View(
+            self.contest.plan(candidate), bounds, encoding, transformation, encodings.joint
+        )
         if n_rounds is None:
             n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
         self.n_rounds = n_rounds

@@ -199,7 +199,7 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
 def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the root of the weighted mean of squares along the first axis, of any magnitude."""
     if len(stds) == 1:
-        return np.abs(stds[0])
+        return stds[0]
     # In units of the largest, for the sake of targets whose squares are outside of all floats.
     unit = np.abs(stds).max(axis=0)
     unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)

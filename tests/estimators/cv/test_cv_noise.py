@@ -16,6 +16,7 @@ from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.estimators.cv.noise import Judged, learn_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares
 from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
 from probprop.predictive.gaussian import Predictive
@@ -37,7 +38,7 @@ def made() -> tuple[Any, OutOfFold, Any]:
 def judged(made: Any) -> Judged:
     X, oof, fold = made
     state = fit_piecewise(X, 32)
-    return learn_noise(encode(X, state), state, oof, FACTOR, fold, 7, 2, FLOAT64)
+    return learn_noise(Inputs(encode(X, state)), state, oof, FACTOR, fold, 7, 2, FLOAT64)
 
 
 def slowly(A: Any, oof: OutOfFold) -> Any:

@@ -14,8 +14,8 @@ alone could say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -36,7 +36,7 @@ MOST_INPUTS = 512
 """Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
 than this, they are taken as independent."""
 
-_MOST_ROWS = 20_000  # samples that the distribution is learned from, drawn with a fixed seed
+_MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
 _N_QUANTILES = 32  # intervals between which a score is interpolated
 _N_BINS = 16
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
@@ -78,8 +78,7 @@ class Joint:
 
     def scores(self, X: Array) -> FloatArray:
         """Return the normal scores of samples, (n, n_features); NaN where a value is missing."""
-        u = [np.interp(x, *t) for x, t in zip(X.T, self._tables, strict=True)]
-        return np.where(np.isnan(X), np.nan, np.stack(u, axis=1))
+        return _scores(X, self._tables)
 
     def complete(self, X: Array) -> Completed:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
@@ -164,6 +163,11 @@ class Joint:
         return [(self.value[a:b], self.score[a:b]) for a, b in pairwise(ends)]
 
 
+def _scores(X: Array, tables: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    u = [np.interp(x, value, score) for x, (value, score) in zip(X.T, tables, strict=True)]
+    return np.where(np.isnan(X), np.nan, np.stack(u, axis=1))
+
+
 def _nearest(
     u: FloatArray, value: FloatArray, score: FloatArray, *, discrete: bool
 ) -> tuple[FloatArray, FloatArray]:
@@ -216,12 +220,13 @@ def learn_joint(X: Array) -> Joint:
     )
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
     discrete = np.array([t[2] for t in tables])
-    none = PiecewiseLinear(*np.empty((2, 0)), np.empty(0, np.intp), *np.empty((4, 0)))
     factor = np.ones(X.shape[1] + 1)
-    scores = Joint(column, value, score, discrete, none, None, factor).scores(X)
+    scores = _scores(X, [table[:2] for table in tables])
     n_bins = _N_BINS
     while (encoding := fit_piecewise(scores, n_bins)).n_outputs > MOST_INPUTS and n_bins > 1:
         n_bins //= 2
+    known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
+    encoding = replace(encoding, scale=np.where(known, encoding.scale, 1.0))
     covariance = None
     if encoding.n_outputs <= MOST_INPUTS:
         covariance = _covariance(encode(scores, encoding, np.dtype(np.float64)))
@@ -391,5 +396,6 @@ def complete(X: Array, joint: Joint | None) -> Completed:
     """Complete samples; without a joint distribution they are taken to have no missing values."""
     if joint is not None and np.isnan(X).any():
         return joint.complete(X)
-    gaps, missing, none = np.empty(0, np.intp), np.empty((0, X.shape[1]), bool), np.empty(0)
-    return Completed(X, gaps, missing, *[none.reshape(N_NODES, 0)] * 2, none)
+    gaps, missing, nothing = np.empty(0, np.intp), np.empty((0, X.shape[1]), bool), np.empty(0)
+    nodes = nothing.reshape(N_NODES, 0)
+    return Completed(X, gaps, missing, nodes, nodes, nothing)

@@ -37,6 +37,7 @@ _SHARE = 0.25
 _N_PATTERNS = 16  # different sets of features that are a quarter
 _N_FACTORS = 41
 _N_BEFORE = 16.0  # samples that the mean over all masked samples counts as, for each feature
+_WIDTH = 1.0  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
@@ -86,7 +87,8 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     with np.errstate(all="ignore"):  # a factor whose density is not finite is not taken
         each = np.array([log_p(float(factor)) for factor in factors])
     of_group = held_out.in_order(group) == np.arange(len(joint.factor))[:, np.newaxis]
-    total = each @ of_group.T + _N_BEFORE * each.mean(axis=1, keepdims=True)
+    prior = -0.5 * (np.log(factors) / _WIDTH) ** 2
+    total = each @ of_group.T + _N_BEFORE * each.mean(axis=1, keepdims=True) + prior[:, np.newaxis]
     best = np.argmax(np.where(np.isfinite(total), total, -np.inf), axis=0)
     return replace(joint, factor=factors[best])
 

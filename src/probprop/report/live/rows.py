@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
+from probprop.inference.standardize import fit_standardizer
 from probprop.report.live.exported import Tree, moments_of_columns
 from probprop.table.model import TableModel, UnknownCategoryWarning
 
@@ -135,13 +136,19 @@ def _number(column: _Column) -> Tree:
         low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
         return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}
     low, high = column.range or (float(x.min()), float(x.max()))
+    if fit_standardizer(np.array([[low], [high]]), None).spreads[0] == 0.0:
+        high = low  # constant, except for rounding
+        counts = np.zeros(N_BINS, np.int64)
+        counts[0] = len(x)
+    else:
+        counts = np.histogram(x, N_BINS, (low, high))[0]
     return {
         "scale": std,
         "low": low,
         "high": high,
         "typical": float(np.quantile(x, 0.5, method="inverted_cdf")),
         "whole": bool((x == np.rint(x)).all()),
-        "counts": np.histogram(x, N_BINS, (low, high if high > low else low + 1.0))[0],
+        "counts": counts,
     }
 
 
