@@ -52,8 +52,8 @@ class Predictive(TargetDistribution):
         False: the Gaussian of [PBP15] Eq. (12), with variance std_model^2 + std_noise^2.
         True: the exact sum of N(mean, std_model^2) and Student-t noise with 2 alpha_noise
         degrees of freedom. Mean and variance are the same; the tails are heavier. It takes a
-        quadrature for every distinct value of alpha_noise. Values above 1e12 count as 1e12,
-        where the noise is Gaussian: at four standard deviations the density differs by 3e-11.
+        quadrature for every distinct value of alpha_noise. Above 1e12 the noise is taken as
+        Gaussian, whose density at four standard deviations differs by less than 1e-10.
 
     Examples
     --------
@@ -170,11 +170,10 @@ class Predictive(TargetDistribution):
 
         z broadcasts against (n,) or (n, K).
         """
-        log_ratio, alpha = self._log_ratio(), np.minimum(self.alpha_noise, gauss_t.LARGEST_ALPHA)
-        alphas = np.unique(alpha)
+        log_ratio, alphas = self._log_ratio(), np.unique(self.alpha_noise)
         if len(alphas) == 1:
             return function(z, log_ratio, float(alphas[0]))
-        z, log_ratio, alpha = np.broadcast_arrays(z, log_ratio, alpha)
+        z, log_ratio, alpha = np.broadcast_arrays(z, log_ratio, self.alpha_noise)
         found = np.empty(z.shape)
         for value in alphas:
             own = alpha == value

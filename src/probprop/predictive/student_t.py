@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, log_expit, logit
+from scipy.special import erfcx, log_expit, log_ndtr, logit
 
 from probprop._types import FloatArray
 
@@ -43,7 +43,7 @@ IntArray = NDArray[np.intp]
 
 DEPTH = 45.0  # exp(-45) = 3e-20: the integrand below this fraction of its maximum is left out
 LOG_ERROR = 40.0  # exp(-40) = 4e-18: the error of the trapezoid rule
-LARGEST_ALPHA = 1e12  # the nodes where two modes merge grow with its root, and without a bound
+LARGEST_ALPHA = 1e12  # above, the noise is Gaussian: nodes where modes merge grow with its root
 CHUNK = 1 << 18  # nodes held at a time: 2 MB per temporary array
 
 
@@ -89,6 +89,9 @@ def logpdf(z: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     -79.841
     """
     z, log_ratio = _broadcast(z, log_ratio)
+    if alpha > LARGEST_ALPHA:
+        with np.errstate(over="ignore"):
+            return np.asarray(-0.5 * z * z - 0.5 * np.log(2.0 * np.pi))
     # log(w beta / alpha) to log w: var_noise (alpha - 1) / alpha in units of the whole variance.
     offset = np.logaddexp(0.0, 2.0 * log_ratio) + _log_excess(alpha) - np.log(2.0 * np.pi)
     log_p: FloatArray = _log_mean(_log_sqrt_w, z, log_ratio, alpha) + 0.5 * offset
@@ -104,6 +107,8 @@ def log_sf(z: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     0.5
     """
     z, log_ratio = _broadcast(z, log_ratio)
+    if alpha > LARGEST_ALPHA:
+        return np.asarray(log_ndtr(-z))
     log_tail = _log_mean(_log_half_erfcx, z, log_ratio, alpha)
     return np.where(z < 0.0, np.log1p(-np.exp(log_tail)), log_tail)
 

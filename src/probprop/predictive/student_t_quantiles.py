@@ -16,9 +16,10 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
+from scipy.special import ndtri
 
 from probprop._types import Array, FloatArray
-from probprop.predictive.student_t import log_sf
+from probprop.predictive.student_t import LARGEST_ALPHA, log_sf
 
 Solve = Callable[[FloatArray, FloatArray], FloatArray]
 N_NODES = 24
@@ -43,6 +44,9 @@ def isf(tail: ArrayLike, log_ratio: ArrayLike, alpha: float) -> FloatArray:
     >>> isf([0.5, 0.025], 0.0, 3.0).round(4)
     array([0.    , 1.9658])
     """
+    if alpha > LARGEST_ALPHA:
+        tail, _ = np.broadcast_arrays(tail, log_ratio)
+        return np.asarray(-ndtri(tail))
     return isf_by_series(tail, log_ratio, lambda t, x: solve(t, x, alpha))
 
 
