@@ -198,12 +198,13 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the root of the weighted mean of squares along the first axis, of any magnitude."""
+    root: FloatArray = stds[0]
     if len(stds) == 1:
-        return stds[0]
+        return root
     # In units of the largest, for the sake of targets whose squares are outside of all floats.
     unit = np.abs(stds).max(axis=0)
     unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)
-    root: FloatArray = unit * np.sqrt(average((stds / unit) ** 2, weights))
+    root = unit * np.sqrt(average((stds / unit) ** 2, weights))
     return root
 
 
