@@ -499,7 +499,7 @@ def _check_values(model: Any, X: FloatArray, found: Findings, when: str) -> None
             found.note(f"{when}std above its interval", text)
     if hasattr(model, "predict_gradient") and not np.isnan(X).any():
         gradient = model.predict_gradient(X)
-        for name in ("dmean_dX", "dstd_model_dX", "dstd_noise_dX"):
+        for name in ("dmean_dX", "depistemic_std_dX", "daleatoric_std_dX"):
             if not np.isfinite(getattr(gradient, name)).all():
                 found.note(f"{when}{name} not finite")
 

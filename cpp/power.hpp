@@ -100,15 +100,15 @@ static double place_nodes(double m, double s, double power, double last, bool wi
     return mean;
 }
 
-// Mean and standard deviations of model and noise, then their derivatives by m, std_model and
-// std_noise; `out` is n entries apart.
-static void power_moments_of(double m, double std_model, double std_noise, double power,
+// Mean and standard deviations of model and noise, then their derivatives by m, epistemic_std and
+// aleatoric_std; `out` is n entries apart.
+static void power_moments_of(double m, double epistemic_std, double aleatoric_std, double power,
                              bool with_slopes, PowerNodes& at, double* out, int64_t n) {
     constexpr int n_k = PowerRule::n_coefficients;
-    const double large = std_model > std_noise ? std_model : std_noise;
-    const double x = std_model / large, y = std_noise / large;
+    const double large = epistemic_std > aleatoric_std ? epistemic_std : aleatoric_std;
+    const double x = epistemic_std / large, y = aleatoric_std / large;
     const double s = large * __builtin_sqrt(x * x + y * y);
-    const double a = std_model / s, b = std_noise / s, rho = a * a;
+    const double a = epistemic_std / s, b = aleatoric_std / s, rho = a * a;
     // Where y^2 N(u | 0, 1) is largest: the root of 2 s = u (1 + power (m + s u)).
     const double base = 1.0 + power * m;
     const double pull = 4.0 * s / (base + __builtin_sqrt(base * base + 8.0 * power * s * s));
@@ -180,7 +180,7 @@ static Status power_moments(const PowerArgs& args) {
     for (double** array : arrays) *array = arena.take<double>(PowerRule::max_nodes);
     for (int64_t i = 0; i < args.n; ++i) {
         if (i % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
-        power_moments_of(args.m[i], args.std_model[i], args.std_noise[i], args.power,
+        power_moments_of(args.m[i], args.epistemic_std[i], args.aleatoric_std[i], args.power,
                          args.with_slopes, at, args.out + i, args.n);
     }
     return Status::ok;

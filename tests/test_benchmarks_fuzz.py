@@ -76,7 +76,7 @@ def test_findings_end_in_failure(
 
 def test_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds(regression()) == set()
-    of = probprop.Predictive
+    of = probprop.Mixture
     with monkeypatch.context() as patch:
         patch.setattr(of, "mean", property(lambda p: np.full(len(p), 1e300)), raising=False)
         patch.setattr(of, "__init__", _without_mean(of.__init__))

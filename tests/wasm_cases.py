@@ -22,7 +22,7 @@ from probprop.inference.noise import FIRST_TAIL, start_noise_network
 from probprop.inference.posterior import Memory, Posterior, flat, initial_posterior
 from probprop.inference.standardize import identity_standardizer
 from probprop.inference.task import Task, Watch
-from probprop.predictive.sampled import SampledNetwork
+from probprop.distributions.functions import SampledNetwork
 
 NATIVE = ENGINES["native"]
 Case = dict[str, Any]
@@ -276,9 +276,9 @@ def of_estimators() -> Iterator[tuple[Case, Answer]]:
             answer["probability"] = predicted.proba[:, 1]
         else:
             lower, upper = predicted.interval(0.95)
-            noise = np.broadcast_to(predicted.std_noise, len(X_new))
-            answer |= {"mean": predicted.mean, "std_model": predicted.std_model}
-            answer |= {"std_noise": noise, "lower": lower, "upper": upper}
+            noise = np.broadcast_to(predicted.aleatoric_std, len(X_new))
+            answer |= {"mean": predicted.mean, "epistemic_std": predicted.epistemic_std}
+            answer |= {"aleatoric_std": noise, "lower": lower, "upper": upper}
             if n_members == 1:
                 functions = model.sample_functions(2, random_state=5)
                 answer["drawn"] = [f(X_new) for f in functions]

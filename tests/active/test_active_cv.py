@@ -42,14 +42,14 @@ def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_mem
     members = fitted.calibration_.mixture(
         [m.predict_distribution(encoded(rows, fitted.encoding_)) for m in fitted.estimators_], rows
     ).members
-    within = np.mean([member.std_model**2 for member in members], axis=0)
+    within = np.mean([member.epistemic_std**2 for member in members], axis=0)
     between = np.var([member.mean for member in members], axis=0)
     variance = within + between
     assert learner.ask(pool)[0] == np.argmax(variance)
     ratio = predict_variances(fitted, pool).model / variance
     assert_allclose(ratio, ratio[0])
     assert between.max() > 0.1 * variance.max()
-    assert np.ptp(predictive.std_noise) > 0.0  # which does not count
+    assert np.ptp(predictive.aleatoric_std) > 0.0  # which does not count
 
 
 @pytest.mark.parametrize("strategy", ["variance", "information_gain", "thompson"])
@@ -102,7 +102,7 @@ def test_all_strategies(strategy: str) -> None:
 def test_acquisitions_and_their_gradients(model: PBPRegressorCV) -> None:
     predictive = model.predict_distribution(X[:20])
     bound = upper_confidence_bound(model, kappa=2.0, goal="maximize")
-    assert_allclose(bound(X[:20]), predictive.mean + 2.0 * predictive.std_model)
+    assert_allclose(bound(X[:20]), predictive.mean + 2.0 * predictive.epistemic_std)
     gain = expected_improvement(model, best=float(np.median(Y)), goal="minimize")
     inside = model.calibration_.range
     rows = X[:20][((X[:20] > inside.low) & (X[:20] < inside.high)).all(axis=1)]

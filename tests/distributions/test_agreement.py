@@ -30,20 +30,20 @@ def pairs() -> dict[str, tuple[TargetDistribution, Any]]:
     """New and old distributions."""
     m, a, b = members()
     tails = np.array([0.0, 0.1, 1.0, 4.0, 8.0])
-    heavies = tuple(heavy.HeavyPredictive(*x, t) for *x, t in zip(m, a, b, tails, strict=True))
+    heavies = tuple(heavy.Mixture(*x, t) for *x, t in zip(m, a, b, tails, strict=True))
     found: dict[str, tuple[TargetDistribution, Any]] = {
-        "Gaussian": (Mixture.of_one(m[0], a[0], b[0]), gaussian.Predictive(m[0], a[0], b[0], 6.0)),
+        "Gaussian": (Mixture.of_one(m[0], a[0], b[0]), gaussian.Mixture(m[0], a[0], b[0], 6.0)),
         "mixture": (Mixture(m, a, b), mixture.Mixture(m, a, b)),
-        "heavy": (Mixture(m, a, b, tail=tails[:, np.newaxis]), heavy.HeavyMixture(heavies)),
+        "heavy": (Mixture(m, a, b, tail=tails[:, np.newaxis]), heavy.Mixture(heavies)),
     }
     for alpha in (1.2, 6.0, 1e7):
         new = Mixture.of_one(m[0], a[0], b[0], dof=2.0 * alpha)
-        found[f"alpha {alpha:g}"] = new, gaussian.Predictive(m[0], a[0], b[0], alpha, True)
+        found[f"alpha {alpha:g}"] = new, gaussian.Mixture(m[0], a[0], b[0], alpha, True)
     small = members(0.1)
     behind = Mixture(*small), mixture.Mixture(*small)
     for power in (0.0, 0.3):
         g = BoxCox(power, 3.0), box_cox.BoxCox(power, 3.0)
-        old = transformed.TransformedPredictive(behind[1], g[1])
+        old = transformed.TransformedMixture(behind[1], g[1])
         found[f"power {power:g}"] = TransformedMixture(behind[0], g[0]), old
     return found
 
@@ -52,8 +52,8 @@ def pairs() -> dict[str, tuple[TargetDistribution, Any]]:
 def test_targets(name: str) -> None:
     new, old = pairs()[name]
     assert_allclose(new.mean, old.mean, rtol=1e-12)
-    assert_allclose(new.epistemic_std, old.std_model, rtol=1e-11)
-    assert_allclose(new.aleatoric_std, old.std_noise, rtol=1e-11)
+    assert_allclose(new.epistemic_std, old.epistemic_std, rtol=1e-11)
+    assert_allclose(new.aleatoric_std, old.aleatoric_std, rtol=1e-11)
     assert_allclose(new.std, old.std, rtol=1e-12)
     y = np.abs(old.mean + old.std * np.array([-30.0, -3.0, 0.1, 0.5, 12.0])[:, np.newaxis])
     assert_allclose(new.logpdf(y), old.logpdf(y), rtol=6e-11, atol=6e-11)
@@ -72,7 +72,7 @@ def test_classes(n_outputs: int, n_members: int) -> None:
     if n_outputs == 1:
         z = mean / np.hypot(1.0, std)
         log_p = np.log(0.5 * (1.0 + np.stack([-np.tanh(z), np.tanh(z)], axis=-1)))
-    each = [classes.ClassPredictive(*one) for one in zip(mean, std, log_p, strict=True)]
+    each = [classes.ClassMixture(*one) for one in zip(mean, std, log_p, strict=True)]
     old = each[0] if n_members == 1 else classes.ClassMixture(tuple(each))
     new = ClassMixture(mean, std, log_p)
     for name in ("mean", "std", "log_proba", "proba"):

@@ -17,7 +17,7 @@ from sklearn.metrics import r2_score
 from probprop import PBPEnsemble, PBPRegressor, load
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
-from probprop.predictive.gaussian import Predictive
+from probprop.distributions.mixture import Mixture
 from probprop.reference.adf import gradients
 from probprop_lab.datasets import store
 from probprop_lab.datasets.parse import read_sheet
@@ -121,10 +121,10 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
         assert quantiles.shape == (2, *y.shape)
         assert joint.sample(5, random_state=0).shape == (5, *y.shape)
         for k in range(3):
-            one = Predictive(
+            one = Mixture(
                 joint.mean[:, k],
-                joint.std_model[:, k],
-                joint.std_noise[:, k],
+                joint.epistemic_std[:, k],
+                joint.aleatoric_std[:, k],
                 joint.alpha_noise[:, k],
                 student_t,
             )

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn import metrics as sklearn_metrics
 
 from probprop.metrics import classes as class_metrics
-from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.distributions.classes import ClassMixture
 
 
 def drawn(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -65,12 +65,12 @@ def test_certainty_is_in_the_last_bin() -> None:
 
 def test_summary_of_a_predictive_and_of_a_mixture() -> None:
     y, proba = drawn(50, 2)
-    one = ClassPredictive(np.zeros(50), np.ones(50), np.log(proba))
+    one = ClassMixture(np.zeros(50), np.ones(50), np.log(proba))
     found = class_metrics.class_summary(y, one)
     assert list(found) == ["accuracy", "log_loss", "brier", "calibration_error"]
     assert found["brier"] == pytest.approx(class_metrics.brier_score(y, proba))
     assert class_metrics.class_summary(y, ClassMixture((one, one))) == pytest.approx(found)
-    labels = ClassPredictive(np.zeros((50, 2)), np.ones((50, 2)), np.log(proba), multilabel=True)
+    labels = ClassMixture(np.zeros((50, 2)), np.ones((50, 2)), np.log(proba), multilabel=True)
     with pytest.raises(ValueError, match="several labels"):
         class_metrics.class_summary(y, labels)
 

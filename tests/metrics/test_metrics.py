@@ -22,9 +22,9 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from probprop import BoxCox, PBPRegressor, TransformedPredictive, metrics
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
+from probprop import BoxCox, PBPRegressor, TransformedMixture, metrics
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.mixture import Mixture
 
 RNG = np.random.RandomState(7)
 Y, MEAN = RNG.standard_normal((2, 200)) * 10.0
@@ -44,10 +44,10 @@ columns = st.integers(1, 30).flatmap(
 Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
-def predictive(student_t: bool = False, n: int = 300) -> Predictive:
+def predictive(student_t: bool = False, n: int = 300) -> Mixture:
     rng = np.random.RandomState(1)
-    mean, std_model = rng.standard_normal(n), rng.uniform(0.0, 1.0, n)
-    return Predictive(mean, std_model, 0.8, 2.5, student_t)
+    mean, epistemic_std = rng.standard_normal(n), rng.uniform(0.0, 1.0, n)
+    return Mixture(mean, epistemic_std, 0.8, 2.5, student_t)
 
 
 def mixture(n: int = 300) -> Mixture:
@@ -224,7 +224,7 @@ class TestCalibration:
             metrics.calibration_curve(Y, MEAN, STD, levels=levels)
 
     @pytest.mark.parametrize("p", DISTRIBUTIONS)
-    def test_of_a_predictive_against_its_own_intervals(self, p: Predictive | Mixture) -> None:
+    def test_of_a_predictive_against_its_own_intervals(self, p: Mixture) -> None:
         y = 1.3 * p.sample(1, random_state=3)[0]
         expected, observed = metrics.predictive_coverage(y, p)
         assert_array_equal(expected, LEVELS)
@@ -243,7 +243,7 @@ def test_sharpness_is_the_mean_std() -> None:
 
 class TestSummary:
     @pytest.mark.parametrize("p", DISTRIBUTIONS)
-    def test_has_every_metric_of_the_distribution_itself(self, p: Predictive | Mixture) -> None:
+    def test_has_every_metric_of_the_distribution_itself(self, p: Mixture) -> None:
         y = p.sample(1, random_state=3)[0]
         summary = metrics.summary(y, p)
         assert list(summary) == [
@@ -273,7 +273,7 @@ class TestSummary:
         )
 
     def test_targets_without_density_are_named_and_left_out_of_the_log_likelihood(self) -> None:
-        p = TransformedPredictive(predictive(), BoxCox(0.5, 2.0))
+        p = TransformedMixture(predictive(), BoxCox(0.5, 2.0))
         y = p.sample(1, random_state=0)[0]
         y[[3, 7]] = 0.0, -1.0
         rest = np.delete(np.arange(300), [3, 7])
@@ -289,12 +289,12 @@ class TestSummary:
             assert np.isnan(metrics.summary(np.zeros(300), p)["log_likelihood"])
 
     def test_a_standard_deviation_of_zero_and_huge_moments_have_scores(self) -> None:
-        z = Predictive([-9.0, 500.0, 500.0], [0.1, 9.0, 9.0], 0.8, 6.0)
-        p = TransformedPredictive(z, BoxCox(0.5))
+        z = Mixture([-9.0, 500.0, 500.0], [0.1, 9.0, 9.0], 0.8, 6.0)
+        p = TransformedMixture(z, BoxCox(0.5))
         assert p.std[0] == 0.0
         found = metrics.summary([0.5, 1.0, 2.0], p)
         assert np.isfinite(list(found.values())).all()
-        huge = TransformedPredictive(Predictive([900.0] * 3, [9.0] * 3, 1.0, 6.0), BoxCox(0.0))
+        huge = TransformedMixture(Mixture([900.0] * 3, [9.0] * 3, 1.0, 6.0), BoxCox(0.0))
         found = metrics.summary([0.5, 1.0, 2.0], huge)
         assert np.isfinite([found[k] for k in ("rmse", "mae", "crps", "sharpness")]).all()
 

@@ -15,7 +15,7 @@ from probprop import _kernel
 from probprop._types import Array
 from probprop.inference.standardize import Standardizer
 from probprop.predictive import sampled
-from probprop.predictive.sampled import SampledNetwork
+from probprop.distributions.functions import SampledNetwork
 from probprop.reference import sampled as oracle
 
 

@@ -61,18 +61,18 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
     """
     if hasattr(estimator, "predict_distribution"):
         predicted = estimator.predict_distribution(X)
-        std_model, std_noise = predicted.std_model, predicted.std_noise
+        epistemic_std, aleatoric_std = predicted.epistemic_std, predicted.aleatoric_std
     else:
-        _, std_model = estimator.predict(X, return_std=True)
-        std_noise = np.zeros(len(X))
-    largest = np.hypot(std_model, std_noise).max()
+        _, epistemic_std = estimator.predict(X, return_std=True)
+        aleatoric_std = np.zeros(len(X))
+    largest = np.hypot(epistemic_std, aleatoric_std).max()
     if not np.isfinite(largest):
         raise ValueError(
             f"{type(estimator).__name__} predicts standard deviations for X_pool that are not "
             "finite: nothing can be chosen by them."
         )
     unit = largest if largest > 0.0 else 1.0  # squares of targets near 1e-200 would vanish
-    return Variances((std_model / unit) ** 2, (std_noise / unit) ** 2)
+    return Variances((epistemic_std / unit) ** 2, (aleatoric_std / unit) ** 2)
 
 
 def variance(var: Variances, left: FloatArray) -> FloatArray:

@@ -306,7 +306,7 @@ class Mixture(TargetDistribution):
         at: Any = 0
         if len(self.means) > 1:
             at = rng.choice(len(self.means), size=(size, n), p=self.weights), np.arange(n)
-        mean, std_model, std_noise = (
+        mean, epistemic_std, aleatoric_std = (
             a[at] for a in (self.means, self.epistemic_stds, self.aleatoric_stds)
         )
         shape = (size, *self.means.shape[1:])
@@ -315,13 +315,13 @@ class Mixture(TargetDistribution):
             dof = self.dof[at]
             # A Student-t has the variance dof/(dof - 2).
             noise = np.sqrt((dof - 2.0) / dof) * rng.standard_t(dof, shape)
-            draws = mean + std_model * rng.standard_normal(shape) + std_noise * noise
+            draws = mean + epistemic_std * rng.standard_normal(shape) + aleatoric_std * noise
         elif self.tail is not None:
             model, noise, u = (rng.standard_normal(shape) for _ in range(3))
             scale = np.exp(0.5 * np.sqrt(self.tail[at]) * u - 0.25 * self.tail[at])
-            draws = mean + std_model * model + std_noise * scale * noise
+            draws = mean + epistemic_std * model + aleatoric_std * scale * noise
         else:
-            draws = mean + np.hypot(std_model, std_noise) * rng.standard_normal(shape)
+            draws = mean + np.hypot(epistemic_std, aleatoric_std) * rng.standard_normal(shape)
         return draws
 
     # ---- The kernel
@@ -343,8 +343,8 @@ class Mixture(TargetDistribution):
             noise, shape = "student_t", 0.5 * self.dof
         stacks = {
             "mean": self.means,
-            "std_model": self.epistemic_stds,
-            "std_noise": self.aleatoric_stds,
+            "epistemic_std": self.epistemic_stds,
+            "aleatoric_std": self.aleatoric_stds,
             "shape": shape,
         }
         full, last = (len(self.means), *samples), np.s_[..., *(np.newaxis,) * (2 - len(samples))]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -36,6 +36,8 @@ from probprop.distributions.mixture import Mixture
 
 _NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
 _CAPPED_TAIL = 5e-5  # probability beyond either end of the interval that caps moments
+_LIGHT = 0.01  # weight below which a component does not set an end of that interval alone
+_LARGEST = 0.5 * float(np.finfo(np.float64).max)  # half: the hypot of two parts must not overflow
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ class TransformedMixture(TargetDistribution):
         z = self.transformed
         each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
         found = mixed(moments(each, self.transformation), z.weights)
-        return capped(found, each, z.weights, self.transformation)
+        ends = ends_of(each, z.weights, self.transformation)
+        return capped(found, mixed(each, z.weights), ends)
 
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)
@@ -239,27 +242,71 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     return Moments(mean, np.hypot(within, root_sum_square(deviations, weights)), noise)
 
 
-def capped(found: Moments, z: Moments, weights: FloatArray, g: BoxCox) -> Moments:
-    """Return the moments of a mixture, (n,) or (n, K), within its 99.99 % interval.
+class Ends(NamedTuple):
+    """Two points inside the 99.99 % interval of a mixture of transformed Gaussians.
 
-    The mean is at most the upper end of the interval, the standard deviation at most its width;
-    its two parts are scaled together. z has the moments of the transformed components, (S, n) or
-    (S, n, K): a component of weight w ends where it has probability 5e-5/w beyond.
+    A component of weight w ends at g^-1(m + c s), beyond which it has probability 5e-5/w; for
+    weights below 0.01 that is 0.005. `high` is the largest end above which components with a total
+    weight of 0.01 end, or one that is heavier: the mixture has probability 5e-5 or more beyond it.
+    `low` is its mirror image.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n,) or (n, K)
+        In target units; at most half of the largest float.
+    low_at, high_at : ndarray of int, shape (1, n) or (1, n, K)
+        The components that attain them, as `numpy.take_along_axis` takes them.
+    c : ndarray of shape (S,)
+        In standard deviations of the components.
     """
-    heavy = weights > 2.0 * _CAPPED_TAIL
-    c = -ndtri(_CAPPED_TAIL / weights[heavy]).reshape(-1, *(1,) * found.mean.ndim)
-    m, s = z.mean[heavy], np.hypot(z.epistemic_std[heavy], z.aleatoric_std[heavy])
-    high, low = g.inverse((m + c * s).max(axis=0)), g.inverse((m - c * s).min(axis=0))
-    std = np.hypot(found.epistemic_std, found.aleatoric_std)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        factor = np.where(std > high - low, (high - low) / std, 1.0)
-        parts = [factor * part for part in found[1:]]
-        # Both parts are infinite, or one is: they share the variance as they do in z.
-        share = root_sum_square(z.epistemic_std / np.hypot(*z[1:]), weights)
-        of_z = [(high - low) * share, (high - low) * np.sqrt(np.maximum(0.0, 1.0 - share**2))]
-    finite = np.isfinite(std)
-    parts = [np.where(finite, part, other) for part, other in zip(parts, of_z, strict=True)]
-    return Moments(np.minimum(found.mean, high), *parts)
+
+    low: FloatArray
+    high: FloatArray
+    low_at: Array
+    high_at: Array
+    c: FloatArray
+
+
+def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> Ends:
+    """Return the ends of the mixture of components of z, (S, n) or (S, n, K), with weights (S,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.array([[3.0], [0.1]])
+    >>> found = ends_of(Moments(np.zeros((2, 1)), 0.0 * s, s), np.full(2, 0.5), BoxCox(power=0.0))
+    >>> found.high.round(), found.high_at
+    (array([70056.]), array([[0]]))
+    """
+    c = -ndtri(_CAPPED_TAIL / np.maximum(weights, _LIGHT))
+    reach = c.reshape(-1, *(1,) * (z.mean.ndim - 1)) * np.hypot(z.epistemic_std, z.aleatoric_std)
+
+    def end(z: FloatArray, sign: float) -> tuple[FloatArray, Array]:
+        order = np.argsort(-sign * z, axis=0, kind="stable")
+        enough = np.cumsum(weights[order], axis=0) >= min(_LIGHT, float(weights.max()))
+        at = np.take_along_axis(order, enough.argmax(axis=0)[np.newaxis], axis=0)
+        y = g.inverse(np.take_along_axis(z, at, axis=0)[0])
+        return np.minimum(y, _LARGEST), at
+
+    low, low_at = end(z.mean - reach, -1.0)
+    high, high_at = end(z.mean + reach, 1.0)
+    return Ends(low, high, low_at, high_at, c)
+
+
+def capped(exact: Moments, mixture_z: Moments, ends: Ends) -> Moments:
+    """Return the moments of a mixture with the mean at most `high` and the std `high - low`.
+
+    `exact` has the moments of targets, which may be infinite, `mixture_z` the moments of z, (n,) or
+    (n, K) each. If the standard deviation is capped its two parts keep their ratio; if they are
+    infinite, they have the ratio of the parts of z.
+    """
+    std, most = np.hypot(*exact[1:]), ends.high - ends.low
+    parts = [
+        np.where(np.isfinite(std), *pair) for pair in zip(exact[1:], mixture_z[1:], strict=True)
+    ]
+    total = np.hypot(*parts)
+    factor = np.divide(most, total, out=np.ones_like(total), where=(std > most) & (total > 0.0))
+    return Moments(np.minimum(exact.mean, ends.high), *(factor * part for part in parts))
 
 
 def moments(z: Moments, g: BoxCox) -> Moments:

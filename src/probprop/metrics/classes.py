@@ -2,7 +2,7 @@
 
 Plain functions of arrays that return a float. ``y`` holds the index of the class of each row, its
 place in the columns of the probabilities: ``np.searchsorted(model.classes_, labels)``.
-`class_summary` puts them together for a `ClassPredictive` or a `ClassMixture`.
+`class_summary` puts them together for a `ClassMixture` or a `ClassMixture`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
-from probprop.predictive.protocol import ClassDistribution
+from probprop.distributions.classes import ClassMixture
 
 N_BINS = 10
 """Bins of the confidence, of equal width, in which calibration is measured."""
@@ -159,14 +159,14 @@ def calibration_error(y: ArrayLike, proba: ArrayLike) -> float:
     return float(np.average(np.abs(confidence - right), weights=count))
 
 
-def class_summary(y: ArrayLike, predictive: ClassDistribution) -> dict[str, float]:
+def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
     """Every metric of a predictive distribution of classes.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Index of the class of each row.
-    predictive : ClassDistribution, such as ClassPredictive or ClassMixture
+    predictive : ClassMixture, such as ClassMixture
         Predictions for the same n rows; of classes, not of several labels.
 
     Returns
@@ -177,9 +177,9 @@ def class_summary(y: ArrayLike, predictive: ClassDistribution) -> dict[str, floa
     Examples
     --------
     >>> import numpy as np
-    >>> from probprop import ClassPredictive
+    >>> from probprop import ClassMixture
     >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])
-    >>> p = ClassPredictive(np.array([-0.8, -0.3]), np.array([0.3, 0.3]), log_proba)
+    >>> p = ClassMixture(np.array([-0.8, -0.3]), np.array([0.3, 0.3]), log_proba)
     >>> found = class_summary([0, 1], p)
     >>> found["accuracy"], round(found["log_loss"], 4)
     (0.5, 0.5697)

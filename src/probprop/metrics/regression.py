@@ -1,7 +1,7 @@
 """How good predictions with error bars are: accuracy, density, calibration, sharpness.
 
 Plain functions of arrays, one value per target, that return a float. `summary` puts them
-together for a `Predictive` or a `Mixture`. `log_likelihood_scorer` and `crps_scorer` are for
+together for a `Mixture` or a `Mixture`. `log_likelihood_scorer` and `crps_scorer` are for
 scikit-learn::
 
     GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
 from probprop.metrics.columns import check_columns
-from probprop.predictive.protocol import TargetDistribution
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
@@ -256,7 +256,7 @@ def predictive_coverage(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same n rows.
 
     Returns
@@ -267,8 +267,8 @@ def predictive_coverage(
 
     Examples
     --------
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 0.0], [0.0, 0.0], 1.0, 6.0, student_t=True)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 0.0], [0.0, 0.0], 1.0, dof=12.0)
     >>> expected, observed = predictive_coverage([0.0, 1.0], p)
     >>> observed[expected >= 0.7]
     array([0.5, 1. , 1. , 1. , 1. , 1. ])
@@ -352,13 +352,13 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same n rows.
 
     Examples
     --------
-    >>> from probprop import BoxCox, Predictive, TransformedPredictive
-    >>> p = TransformedPredictive(Predictive([0.0, 0.0], [0.1, 0.1], 1.0, 6.0), BoxCox(power=0.0))
+    >>> from probprop import BoxCox, Mixture, TransformedMixture
+    >>> p = TransformedMixture(Mixture.of_one([0.0, 0.0], [0.1, 0.1], 1.0), BoxCox(power=0.0))
     >>> scores([1.0, -1.0], p).without_density
     array([1])
     """
@@ -391,7 +391,7 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same n rows.
 
     Returns
@@ -408,8 +408,8 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
 
     Examples
     --------
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 10.0], [3.0, 0.0], 4.0, 6.0)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0)
     >>> metrics = summary([4.0, 11.0], p)
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)

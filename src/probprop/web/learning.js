@@ -4,7 +4,7 @@
  *
  *   learning = ProbpropLearning(kernel)
  *   model = learning.fit(X, y, settings)     X: rows, flat; y: values, or +1 and -1 for classes
- *   model.predict(X)                         -> {mean, std_model, std_noise, lower, upper}, the last
+ *   model.predict(X)                         -> {mean, epistemic_std, aleatoric_std, lower, upper}, the last
  *                                               the ends of 95 % intervals, in target units; of
  *                                               classes {probability}, that of +1
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
@@ -237,8 +237,8 @@ const ProbpropLearning = (kernel) => {
       const upper = mixtures.quantiles(components, 0.5 + LEVEL / 2);
       return {
         mean,
-        std_model: v_model.map(Math.sqrt),
-        std_noise: v_noise.map(Math.sqrt),
+        epistemic_std: v_model.map(Math.sqrt),
+        aleatoric_std: v_noise.map(Math.sqrt),
         // The mixture of one member is symmetric.
         lower:
           members.length === 1

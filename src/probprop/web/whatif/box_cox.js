@@ -46,22 +46,22 @@ export class Transformed {
     this.g = g;
     const n = mixture.n;
     const each = Array.from({ length: n }, (_, s) =>
-      moments(mixture.means[s], mixture.stdsModel[s], mixture.stdsNoise[s], g),
+      moments(mixture.means[s], mixture.epistemicStds[s], mixture.aleatoricStds[s], g),
     );
     const mean = each.reduce((sum, m) => sum + m.mean, 0) / n;
     const finite = Number.isFinite(mean);
     const deviations = each.map((m) => (finite ? m.mean - mean : 0));
-    let stdModel = Math.hypot(...each.map((m) => m.stdModel), ...deviations) / Math.sqrt(n);
-    let stdNoise = Math.hypot(...each.map((m) => m.stdNoise)) / Math.sqrt(n);
-    const std = Math.hypot(stdModel, stdNoise);
+    let epistemicStd = Math.hypot(...each.map((m) => m.epistemicStd), ...deviations) / Math.sqrt(n);
+    let aleatoricStd = Math.hypot(...each.map((m) => m.aleatoricStd)) / Math.sqrt(n);
+    const std = Math.hypot(epistemicStd, aleatoricStd);
     const [low, high] = ends(mixture, g);
     if (std > high - low) {
-      if (!Number.isFinite(std)) ({ stdModel, stdNoise } = mixture);
-      const factor = (high - low) / Math.hypot(stdModel, stdNoise);
-      [stdModel, stdNoise] = [factor * stdModel, factor * stdNoise];
+      if (!Number.isFinite(std)) ({ epistemicStd, aleatoricStd } = mixture);
+      const factor = (high - low) / Math.hypot(epistemicStd, aleatoricStd);
+      [epistemicStd, aleatoricStd] = [factor * epistemicStd, factor * aleatoricStd];
     }
-    Object.assign(this, { mean: Math.min(mean, high), stdModel, stdNoise });
-    this.std = Math.hypot(stdModel, stdNoise);
+    Object.assign(this, { mean: Math.min(mean, high), epistemicStd, aleatoricStd });
+    this.std = Math.hypot(epistemicStd, aleatoricStd);
   }
 
   pdf(y) {
@@ -80,23 +80,23 @@ export class Transformed {
 }
 
 // Two points inside the 99.99 % interval, which cap the moments: `Ends` of transformed_moments.py.
-function ends({ n, means, stdsModel, stdsNoise }, g) {
+function ends({ n, means, epistemicStds, aleatoricStds }, g) {
   const j = Math.ceil(n / 100);
   const c = -ndtri((OUTSIDE * n) / j);
   const sorted = (sign) =>
-    Float64Array.from(means, (m, s) => m + sign * c * Math.hypot(stdsModel[s], stdsNoise[s])).sort();
+    Float64Array.from(means, (m, s) => m + sign * c * Math.hypot(epistemicStds[s], aleatoricStds[s])).sort();
   return [sorted(-1)[j - 1], sorted(1)[n - j]].map((z) => Math.min(g.inverse(z), LARGEST));
 }
 
 // Of a target whose z = m + s u, u ~ N(0, 1), with the share rho of s^2 the model's.
-function moments(m, stdModel, stdNoise, g) {
-  const s = Math.hypot(stdModel, stdNoise);
-  const rho = (stdModel / s) ** 2;
+function moments(m, epistemicStd, aleatoricStd, g) {
+  const s = Math.hypot(epistemicStd, aleatoricStd);
+  const rho = (epistemicStd / s) ** 2;
   const b = 1 + g.power * m;
   const pull = (4 * s) / (b + Math.sqrt(b * b + 8 * g.power * s * s));
   const tooFar = !(pull <= FARTHEST - REACH) && b > 0;
   if (tooFar || g.logOf(m + FARTHEST * s) > LARGEST_LOG)
-    return { mean: Infinity, stdModel: Infinity, stdNoise: Infinity };
+    return { mean: Infinity, epistemicStd: Infinity, aleatoricStd: Infinity };
   const far = Math.min(pull, FARTHEST - REACH) + REACH;
   const { u, weights } = nodes(Math.ceil(far));
   const y = u.map((at) => Math.exp(g.logOf(m + s * at))); // in units
@@ -117,7 +117,7 @@ function moments(m, stdModel, stdNoise, g) {
   ofModel += Math.max(0, rest) * rho ** (N_COEFFICIENTS + 1);
   ofModel = Math.min(variance, ofModel);
   const stds = [ofModel, variance - ofModel].map((part) => g.unit * Math.sqrt(part));
-  return { mean: g.unit * mean, stdModel: stds[0], stdNoise: stds[1] };
+  return { mean: g.unit * mean, epistemicStd: stds[0], aleatoricStd: stds[1] };
 }
 
 const tables = new Map(); // of nodes, by where they end

@@ -11,14 +11,14 @@ const FAR = 8; // of the distribution
 
 export class Mixture {
   // Each a Float64Array with one number for each network, in target units.
-  constructor(means, stdsModel, stdsNoise, tails) {
-    Object.assign(this, { means, stdsModel, stdsNoise, tails });
+  constructor(means, epistemicStds, aleatoricStds, tails) {
+    Object.assign(this, { means, epistemicStds, aleatoricStds, tails });
     this.n = means.length;
     this.mean = means.reduce((sum, m) => sum + m, 0) / this.n;
     const root = Math.sqrt(this.n);
-    this.stdModel = Math.hypot(...stdsModel, ...means.map((m) => m - this.mean)) / root;
-    this.stdNoise = Math.hypot(...stdsNoise) / root;
-    this.std = Math.hypot(this.stdModel, this.stdNoise);
+    this.epistemicStd = Math.hypot(...epistemicStds, ...means.map((m) => m - this.mean)) / root;
+    this.aleatoricStd = Math.hypot(...aleatoricStds) / root;
+    this.std = Math.hypot(this.epistemicStd, this.aleatoricStd);
   }
 
   // Standard deviations and weights of the Gaussians that each component is a sum of.
@@ -28,7 +28,7 @@ export class Mixture {
   }
 
   #parts(s) {
-    const [model, noise, tail] = [this.stdsModel[s], this.stdsNoise[s], this.tails[s]];
+    const [model, noise, tail] = [this.epistemicStds[s], this.aleatoricStds[s], this.tails[s]];
     if (tail === 0) return { stds: [Math.hypot(model, noise)], weights: [1] };
     const level = noise * Math.exp(-0.25 * tail); // root of the median of the noise variance
     const farthest = Math.abs(this.means[s] - this.mean) + FAR * this.std;

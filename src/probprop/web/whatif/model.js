@@ -57,7 +57,7 @@ export class Model {
       return calibration ? calibrated(values, calibration, X, h, completed) : values;
     });
     const K = this.targets.length;
-    const names = ["means", "stdsModel", "stdsNoise", "tails"];
+    const names = ["means", "epistemicStds", "aleatoricStds", "tails"];
     return X.map((_, i) =>
       this.targets.map((__, k) => {
         const of = (name) => Float64Array.from(members, (values) => values[name][i * K + k]);

@@ -162,7 +162,7 @@ export class Profile {
         mean: p.mean,
         lower,
         upper,
-        in2: [p.mean - 2 * p.stdModel, p.mean + 2 * p.stdModel],
+        in2: [p.mean - 2 * p.epistemicStd, p.mean + 2 * p.epistemicStd],
       };
     });
   }

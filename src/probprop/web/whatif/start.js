@@ -23,7 +23,7 @@ function answer(model, given) {
       };
     }
     const [lower, upper] = p.interval(0.95);
-    return { mean: p.mean, std: p.std, std_model: p.stdModel, std_noise: p.stdNoise, lower, upper };
+    return { mean: p.mean, std: p.std, epistemic_std: p.epistemicStd, aleatoric_std: p.aleatoricStd, lower, upper };
   });
 }
 
