@@ -26,7 +26,7 @@ struct PowerRule {
     static constexpr double reach = 9.0;      // standard deviations of u on either side of the mass
     static constexpr double farthest = 38.0;  // the density of u is 0 beyond
     static constexpr double step = 0.25;      // of u
-    static constexpr double fine = 0.05;      // where the kink at a target of 0 is within reach
+    static constexpr double fine = 0.05;      // where the kink at a target of 0 is seen
     static constexpr int n_coefficients = 30;
     static constexpr int max_nodes = 960;
 };
@@ -74,7 +74,9 @@ static void power_sums(const PowerNodes& at, const double* f, const double* othe
 static double place_nodes(double m, double s, double power, double last, bool with_slopes,
                           PowerNodes& at) {
     constexpr int lanes = Simd<double>::lanes;
-    const bool kink = !(1.0 + power * (m - PowerRule::reach * s) > 0.0);
+    // Below, the probability of the kink is less than 1e-9, of a sharp one less than 1e-11.
+    const double seen = power > 0.5 ? 7.0 : 6.0;
+    const bool kink = !(1.0 + power * (m - seen * s) > 0.0);
     const double widest = kink ? PowerRule::fine : PowerRule::step;
     at.n = int(ceil((last + PowerRule::reach) / widest)) + 1;
     const double step = (last + PowerRule::reach) / (at.n - 1);

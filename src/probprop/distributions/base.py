@@ -115,13 +115,8 @@ class TargetDistribution(ABC):
         """Return the continuous ranked probability score of targets; lower is better.
 
         It is the integral over t of (F(t) - 1[t >= y])^2, where F is the predicted distribution
-        function: the absolute error if the distribution is a point. It is in target units, in the
-        shape of `logpdf`.
-
-        References
-        ----------
-        T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and
-        Estimation", JASA 2007, section 4.2.
+        function (Gneiting and Raftery, JASA 2007, section 4.2): the absolute error if the
+        distribution is a point. It is in target units, in the shape of `logpdf`.
         """
 
     @abstractmethod
@@ -196,14 +191,12 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     return mean
 
 
-def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the root of the weighted mean of squares along the first axis, of any magnitude."""
-    if len(stds) == 1:
-        return np.abs(stds[0])
+def root_sum_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the root of the weighted sum of squares along the first axis, of any magnitude."""
     # In units of the largest, for the sake of targets whose squares are outside of all floats.
     unit = np.abs(stds).max(axis=0)
     unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)
-    root: FloatArray = unit * np.sqrt(average((stds / unit) ** 2, weights))
+    root: FloatArray = unit * np.sqrt(np.tensordot(weights, (stds / unit) ** 2, axes=1))
     return root
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_mean_square,
+    root_sum_square,
     short_repr,
     span,
 )
@@ -210,21 +211,25 @@ class Mixture(TargetDistribution):
 
     @property
     def epistemic_std(self) -> FloatArray:
-        """Standard deviation of the expected target, in target units; (n,) or (n, K).
-
-        The law of total variance: the mean of the members' variances plus the variance of their
-        means.
-        """
-        within = root_mean_square(self.epistemic_stds, self.weights)
-        if len(self.means) == 1:
-            return within
-        std: FloatArray = np.hypot(within, root_mean_square(self.means - self.mean, self.weights))
-        return std
+        """Standard deviation of the expected target, by the law of total variance."""
+        return self._root(self.epistemic_stds, spread=True)
 
     @property
     def aleatoric_std(self) -> FloatArray:
         """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
-        return root_mean_square(self.aleatoric_stds, self.weights)
+        return self._root(self.aleatoric_stds, spread=False)
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the target, noise included, in target units; (n,) or (n, K)."""
+        return self._root(self.epistemic_stds, self.aleatoric_stds, spread=True)
+
+    def _root(self, *stds: FloatArray, spread: bool) -> FloatArray:
+        """Return the root of mean variances, with the variance of the means if `spread`."""
+        if len(self.means) == 1:
+            return reduce(np.hypot, [each[0] for each in stds])
+        parts = [*stds, self.means - self.mean] if spread else list(stds)
+        return root_sum_square(np.concatenate(parts), np.tile(self.weights, len(parts)))
 
     # ---- Rows and targets
 
@@ -289,6 +294,9 @@ class Mixture(TargetDistribution):
         check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
         tail = 0.5 * (1.0 - coverage)
         z = ndtri(tail)
+        if self._is_gaussian:
+            half = self.std * z.reshape(z.shape + (1,) * (self.means.ndim - 1))
+            return self.means[0] + half, self.means[0] - half
         lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
         return lower, upper
 

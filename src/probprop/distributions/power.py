@@ -29,7 +29,7 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_mean_square,
+    root_sum_square,
     short_repr,
 )
 from probprop.distributions.mixture import Mixture
@@ -235,8 +235,8 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    within, noise = (root_mean_square(std, weights) for std in each[1:])
-    return Moments(mean, np.hypot(within, root_mean_square(deviations, weights)), noise)
+    within, noise = (root_sum_square(std, weights) for std in each[1:])
+    return Moments(mean, np.hypot(within, root_sum_square(deviations, weights)), noise)
 
 
 def capped(found: Moments, z: Moments, weights: FloatArray, g: BoxCox) -> Moments:
@@ -255,7 +255,7 @@ def capped(found: Moments, z: Moments, weights: FloatArray, g: BoxCox) -> Moment
         factor = np.where(std > high - low, (high - low) / std, 1.0)
         parts = [factor * part for part in found[1:]]
         # Both parts are infinite, or one is: they share the variance as they do in z.
-        share = root_mean_square(z.epistemic_std / np.hypot(*z[1:]), weights)
+        share = root_sum_square(z.epistemic_std / np.hypot(*z[1:]), weights)
         of_z = [(high - low) * share, (high - low) * np.sqrt(np.maximum(0.0, 1.0 - share**2))]
     finite = np.isfinite(std)
     parts = [np.where(finite, part, other) for part, other in zip(parts, of_z, strict=True)]
