@@ -1,8 +1,12 @@
 // nanobind: arrays in, GIL released, status out; no mathematics.
 #include "bindings.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <optional>
+#include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "prior.hpp"
@@ -99,6 +103,103 @@ std::tuple<Out1<double>, Out1<double>, Out2<double>, Out2<double>> predict_gradi
     return {m, v, dm_dx, dv_dx};
 }
 
+// ---- The networks of an ensemble, which see the same rows: one call for all of them.
+
+// Layers, means and variances of the weights, and what standardises the rows.
+template <typename T>
+using Member = std::tuple<std::vector<int>, In1<T>, In1<T>, std::optional<Standardizer>>;
+template <typename T>
+using Out3 = nb::ndarray<nb::numpy, T, nb::shape<-1, -1, -1>, nb::c_contig>;
+
+template <typename T>
+class Members {
+  public:
+    explicit Members(std::vector<Member<T>> members_) : members(std::move(members_)) {
+        check(!members.empty(), "an ensemble needs a member");
+        const std::vector<int>& first = std::get<0>(members[0]);
+        for (const auto& [sizes, m_w, v_w, scaling] : members) {
+            const size_t n_weights = check_sizes(sizes);
+            check(m_w.shape(0) == n_weights && v_w.shape(0) == n_weights,
+                  "weights do not fit sizes");
+            check(sizes.front() == first.front() && sizes.back() == first.back(),
+                  "members differ in their inputs or outputs");
+            scaling_of(scaling, static_cast<size_t>(sizes.front()));
+        }
+    }
+
+    // Mean and variance of the outputs, (members, rows, outputs) each.
+    std::tuple<Out3<double>, Out3<double>> moments(const AnyMatrix& X, int n_threads) const {
+        const size_t n_members = members.size(), n = X.shape(0);
+        const size_t n_outputs = static_cast<size_t>(std::get<0>(members[0]).back());
+        Out3<double> m = new_array3(n_members, n, n_outputs);
+        Out3<double> v = new_array3(n_members, n, n_outputs);
+        std::vector<PredictArgs<T>> calls;
+        for (size_t s = 0; s < n_members; ++s) {
+            const auto& [sizes, m_w, v_w, scaling] = members[s];
+            const size_t at = s * n * n_outputs;
+            calls.push_back(predict_args<T>(sizes, m_w, v_w, X, scaling, nullptr, m.data() + at,
+                                            v.data() + at));
+        }
+        Status status;
+        {
+            nb::gil_scoped_release no_gil;
+            status = each(calls, n_threads);
+        }
+        raise_unless_ok(status);
+        return {m, v};
+    }
+
+  private:
+    static Out3<double> new_array3(size_t a, size_t b, size_t c) {
+        double* data = new double[a * b * c + 1];
+        nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
+        return Out3<double>(data, {a, b, c}, owner);
+    }
+
+    // Only the first thread looks for Ctrl-C: the exception that is set must be raised there.
+    static Status each(std::vector<PredictArgs<T>>& calls, int n_threads) {
+        const size_t n = calls.size();
+        const size_t n_used = n_threads < 2 ? 1 : std::min(n, static_cast<size_t>(n_threads));
+        std::vector<Status> status(n, Status::ok);
+        std::atomic<bool> stopped{false};
+        const auto predict = kernels<T>().predict;
+        const auto work = [&](size_t first) {
+            for (size_t s = first; s < n && !stopped; s += n_used) {
+                calls[s].context = &stopped;
+                calls[s].keep_going = first == 0 ? keep_going : not_stopped;
+                status[s] = predict(calls[s]);
+                if (status[s] != Status::ok) stopped = true;
+            }
+        };
+        std::vector<std::thread> threads;
+        for (size_t first = 1; first < n_used; ++first) threads.emplace_back(work, first);
+        work(0);
+        for (std::thread& thread : threads) thread.join();
+        Status worst = Status::ok;  // of the first thread, or else of any other that did not stop
+        for (size_t s = 0; s < n; ++s) {
+            if (status[s] == Status::ok) continue;
+            if (s % n_used == 0) return status[s];
+            if (status[s] != Status::interrupted) worst = status[s];
+        }
+        return worst;
+    }
+
+    static bool not_stopped(void* stopped) {
+        return !static_cast<std::atomic<bool>*>(stopped)->load();
+    }
+
+    std::vector<Member<T>> members;
+};
+
+template <typename T>
+void define_members(nb::module_& m, const char* name) {
+    nb::class_<Members<T>>(m, name, "The networks of an ensemble, which see the same rows.")
+        .def(nb::init<std::vector<Member<T>>>(), "members"_a,
+             "Each is (sizes, m_w, v_w, scaling or None).")
+        .def("moments", &Members<T>::moments, "X"_a, "n_threads"_a = 1,
+             "Mean and variance of the outputs, (members, rows, outputs) each, without noise.");
+}
+
 using SweepReturn = std::tuple<double, double, int64_t, int64_t>;
 
 template <typename T>
@@ -134,7 +235,29 @@ Out2<double> class_log_probabilities(In2<double> m, In2<double> v) {
                             log_p.data(),
                             poll_every(300 * n_classes * n_classes),  // in weights of a network
                             keep_going,
+                            nullptr,
                             nullptr};
+    run(active->class_log_probabilities, args);
+    return log_p;
+}
+
+Out1<double> class_log_probability(In2<double> m, In2<double> v, In1<int64_t> c) {
+    const size_t n = m.shape(0), n_classes = m.shape(1);
+    check(v.shape(0) == n && v.shape(1) == n_classes, "m and v differ in shape");
+    check(c.shape(0) == n, "there must be one class per row");
+    for (size_t i = 0; i < n; ++i)
+        check(c.data()[i] >= 0 && c.data()[i] < static_cast<int64_t>(n_classes),
+              "a class is not one of the outputs");
+    Out1<double> log_p = new_array<double>(n);
+    const ClassArgs args = {m.data(),
+                            v.data(),
+                            static_cast<int64_t>(n),
+                            static_cast<int>(n_classes),
+                            log_p.data(),
+                            poll_every(300 * n_classes),  // in weights of a network
+                            keep_going,
+                            nullptr,
+                            c.data()};
     run(active->class_log_probabilities, args);
     return log_p;
 }
@@ -178,8 +301,12 @@ NB_MODULE(_kernel, m) {
     m.def("cpu_levels", [names] { return names; }, "Those this machine can run, fastest first.");
     define_for<double>(m);
     define_for<float>(m);
+    define_members<double>(m, "Members64");
+    define_members<float>(m, "Members32");
     m.def("class_log_probabilities", &class_log_probabilities, "m"_a, "v"_a,
           "The log of the probability of every class, (n, K), from the outputs' moments.");
+    m.def("class_log_probability", &class_log_probability, "m"_a, "v"_a, "c"_a,
+          "The log of the probability of one class per row, (n,), from the outputs' moments.");
     define_sampled(m);
     define_mixture(m);
     define_training(m);

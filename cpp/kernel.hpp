@@ -131,10 +131,11 @@ struct ClassArgs {
     const double *m, *v;  // of the outputs, (n_rows, n_classes)
     int64_t n_rows;
     int n_classes;
-    double* log_p;  // (n_rows, n_classes)
+    double* log_p;  // (n_rows, n_classes), or (n_rows,) of the classes `only`
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;
+    const int64_t* only;  // (n_rows,), the class that is wanted of every row; null: all classes
 };
 
 // One point's log Z and its derivatives, for the tests.

@@ -133,8 +133,8 @@ EXPORT(int, sampled)(const int* sizes, int n_layers, const double* w, const doub
 
 EXPORT(int, class_log_probabilities)(const double* m, const double* v, int n_rows, int n_classes,
                                      double* log_p) {
-    return int(
-        level.class_log_probabilities({m, v, n_rows, n_classes, log_p, never, go_on, nullptr}));
+    return int(level.class_log_probabilities(
+        {m, v, n_rows, n_classes, log_p, never, go_on, nullptr, nullptr}));
 }
 
 // log Z of residuals d with a log-normal noise variance, and its derivatives, (5, n).

@@ -104,7 +104,10 @@ def test_a_posterior_by_hand() -> None:
 
 def test_weights() -> None:
     left = run_page("weights.md")
-    assert left["noise_std"] == pytest.approx(0.5, rel=0.15)
+    assert_allclose(left["of_one"], 0.5, rtol=0.15)
+    assert left["n_measured"].mean() == pytest.approx(7.3, abs=0.05)  # as the page says
+    assert_allclose(left["at_mean"], left["of_one"] / np.sqrt(7.3), rtol=0.01)
+    assert left["log_model"].noise_variance_ == pytest.approx(left["known"].noise_variance_)
     assert left["known"].noise_variance_ == pytest.approx(left["model"].noise_variance_, rel=0.3)
     assert left["classifier"].classes_.tolist() == ["rare", "usual"]
     assert len(left["ensemble"].estimators_) == 3

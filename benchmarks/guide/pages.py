@@ -39,8 +39,15 @@ def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
         print(text)
 
 
+def _say_case(case: Mapping[str, Any]) -> None:
+    say(", ".join(f"{name} {value}" for name, value in case.items()))
+
+
 def rows_of(
-    path: Path, cases: Iterable[Mapping[str, Any]], measure: Callable[..., Mapping[str, Any]]
+    path: Path,
+    cases: Iterable[Mapping[str, Any]],
+    measure: Callable[..., Mapping[str, Any]],
+    tell: Callable[[Mapping[str, Any]], None] = _say_case,
 ) -> list[Figures]:
     """Return a row per case: the case, and what was measured in it.
 
@@ -54,6 +61,8 @@ def rows_of(
         The keyword arguments of `measure`, values that JSON can hold.
     measure : callable
         Returns a mapping without the names of its arguments.
+    tell : callable
+        Called with every case before it is measured; by default the case is printed.
     """
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     whole = [line for line in lines if line.endswith("\n")]  # a kill may leave half a line
@@ -65,7 +74,7 @@ def rows_of(
         for case in cases:
             known = [row for row in kept if case.items() <= row.items()]
             if not known:
-                say(", ".join(f"{name} {value}" for name, value in case.items()))
+                tell(case)
                 known = [{**case, **measure(**case)}]
                 file.write(json.dumps(known[0]) + "\n")
                 file.flush()

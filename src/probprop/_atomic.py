@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
 _Path = str | os.PathLike[str]
 
+# Systems that cannot flush a folder, and folders that may be written but not read.
+_CANNOT = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EISDIR}
 _TEMPORARY = re.compile(r"\.probprop-[0-9a-f]{16}\.tmp")
 
 
@@ -18,7 +22,9 @@ _TEMPORARY = re.compile(r"\.probprop-[0-9a-f]{16}\.tmp")
 def replacing(path: _Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that takes the place of `path` once it is safely on the disk.
 
-    Temporary files beside it that killed processes left are removed.
+    Temporary files beside it that killed processes left are removed. If the folder cannot be
+    flushed to the disk afterwards, there is a RuntimeWarning: the file is in place and complete,
+    but a power failure may undo that.
     """
     target = os.path.realpath(path)
     old: os.stat_result | None = None
@@ -49,10 +55,25 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename, error.filename2 = os.fspath(path), None
         raise
-    with suppress(OSError):  # the model is in place; not every system can do more
-        descriptor = os.open(folder, os.O_RDONLY)
-        with suppress(OSError):
-            os.fsync(descriptor)
+    try:
+        _flush(folder)
+    except OSError as error:
+        if error.errno not in _CANNOT:
+            warnings.warn(
+                f"{os.fspath(path)} is written, but its folder could not be flushed to the disk "
+                f"({error.strerror}): after a power failure the old file may be there instead, or "
+                "none. Check the disk, and write it again.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _flush(folder: str) -> None:
+    """Write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
         os.close(descriptor)
 
 

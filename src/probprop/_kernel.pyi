@@ -49,9 +49,36 @@ def refine_prior(m_w: Annotated[NDArray[numpy.float32], dict(shape=(None,), orde
     One sweep over the prior factors; returns (m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat, (alpha, beta, n_skipped, n_uninformative)).
     """
 
+class Members64:
+    """The networks of an ensemble, which see the same rows."""
+
+    def __init__(self, members: Sequence[tuple[Sequence[int], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None]]) -> None:
+        """Each is (sizes, m_w, v_w, scaling or None)."""
+
+    def moments(self, X: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], n_threads: int = 1) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')]]:
+        """
+        Mean and variance of the outputs, (members, rows, outputs) each, without noise.
+        """
+
+class Members32:
+    """The networks of an ensemble, which see the same rows."""
+
+    def __init__(self, members: Sequence[tuple[Sequence[int], Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], float] | None]]) -> None:
+        """Each is (sizes, m_w, v_w, scaling or None)."""
+
+    def moments(self, X: Annotated[NDArray, dict(shape=(None, None), device='cpu', writable=False)], n_threads: int = 1) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')], Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')]]:
+        """
+        Mean and variance of the outputs, (members, rows, outputs) each, without noise.
+        """
+
 def class_log_probabilities(m: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]:
     """
     The log of the probability of every class, (n, K), from the outputs' moments.
+    """
+
+def class_log_probability(m: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], v: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], c: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C')]:
+    """
+    The log of the probability of one class per row, (n,), from the outputs' moments.
     """
 
 @overload

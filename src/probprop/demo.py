@@ -16,7 +16,8 @@ from probprop import metrics, plot
 from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
-from probprop.metrics.alone import mean_alone
+from probprop.inference.standardize import marginal, measure
+from probprop.metrics.baseline import baseline_summary
 from probprop.report import Section, figure, write_report
 from probprop.report.facts import number
 from probprop.report.live.page import live_page
@@ -45,8 +46,8 @@ class Result:
         Processor time of the fit.
     scores : dict
         `metrics.summary` on the rows to test.
-    alone : dict
-        The same of one prediction for all of them: their mean and standard deviation.
+    baseline : dict
+        The same of one prediction for all of them: mean and standard deviation of the rows to fit.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Result:
     n_test: int
     seconds: float
     scores: dict[str, float]
-    alone: dict[str, float]
+    baseline: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +113,8 @@ def fit_penguins(*, fast: bool = False) -> Penguins:
     start = time.process_time()
     model = fit_table_model(train, TARGET, estimator=estimator)
     seconds = time.process_time() - start
-    y = test[TARGET].to_numpy(np.float64)
-    result = _result("penguins", len(train), y, model.predict_distribution(test), seconds)
+    y_train, y = (frame[TARGET].to_numpy(np.float64) for frame in (train, test))
+    result = _result("penguins", y_train, y, model.predict_distribution(test), seconds)
     return Penguins(model, train, test, result)
 
 
@@ -124,13 +125,14 @@ def fit_toy() -> Toy:
     model = PBPRegressor(100, n_epochs=40, random_state=0).fit(X, y)
     seconds = time.process_time() - start
     X_test, y_test = toy_cubic(1_000, random_state=0)
-    result = _result("toy, y = x³", len(y), y_test, model.predict_distribution(X_test), seconds)
+    result = _result("toy, y = x³", y, y_test, model.predict_distribution(X_test), seconds)
     return Toy(model, X, y, result)
 
 
-def _result(name: str, n_train: int, y: Array, predicted: Any, seconds: float) -> Result:
-    alone = cast(dict[str, float], mean_alone(y))  # the targets are not all the same
-    return Result(name, n_train, len(y), seconds, metrics.summary(y, predicted), alone)
+def _result(name: str, y_train: Array, y: Array, predicted: Any, seconds: float) -> Result:
+    [pair] = marginal(measure(y_train[:, np.newaxis]))
+    baseline = cast(dict[str, float], baseline_summary(y, *pair))  # the targets differ
+    return Result(name, len(y_train), len(y), seconds, metrics.summary(y, predicted), baseline)
 
 
 def write_demo_report(path: str | os.PathLike[str], penguins: Penguins, toy: Toy) -> None:
@@ -164,16 +166,16 @@ def _overview(results: list[Result]) -> Section:
                 result.scores,
                 f"{1000 * result.seconds:.0f} ms",
             ),
-            ([f"{result.name}: mean alone", "–", str(result.n_test)], result.alone, "–"),
+            ([f"{result.name}: baseline", "–", str(result.n_test)], result.baseline, "–"),
         )
     ]
     header = ["Data", "Rows to fit", "Rows to test", "RMSE", "Log-likelihood", "CRPS"]
     header += ["Inside 95 %", "Processor time to fit"]
     return Section(
         "Two data sets, no tuning",
-        "Both models were fitted without any tuning and judged on rows they had not seen. Mean "
-        "alone is one prediction for all of these rows: their mean and standard deviation. The "
-        "table of penguins has columns of text and empty cells; it is used as it is.",
+        "Both models were fitted without any tuning and judged on rows they had not seen. The "
+        "baseline is one prediction for all rows: mean and standard deviation of the rows to fit. "
+        "The table of penguins has columns of text and empty cells; it is used as it is.",
         (header, rows),
     )
 

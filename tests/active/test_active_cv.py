@@ -38,9 +38,9 @@ def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_mem
     learner = ActiveLearner(small(), "variance", random_state=0).tell(X[:60], Y[:60])
     fitted = learner.estimator_
     pool = X[60:]
-    predictive = fitted.predict_distribution(pool)
+    predictive, rows = fitted.predict_distribution(pool), fitted.bounds_.apply(pool)
     members = fitted.calibration_.mixture(
-        [m.predict_distribution(encoded(pool, fitted.encoding_)) for m in fitted.estimators_], pool
+        [m.predict_distribution(encoded(rows, fitted.encoding_)) for m in fitted.estimators_], rows
     ).members
     within = np.mean([member.std_model**2 for member in members], axis=0)
     between = np.var([member.mean for member in members], axis=0)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 from sklearn.datasets import load_diabetes
 
 import probprop
@@ -288,7 +289,16 @@ def test_evaluate_prints_json_and_writes_a_report(
     assert scores["log_likelihood"] == pytest.approx(predicted.logpdf(sold["price"]).mean())
     assert {"mae", "crps", "calibration_error"} < set(scores)
     assert {f"coverage_{level}" for level in (50, 80, 90, 95)} < set(scores)
-    assert scores["alone"]["rmse"] == pytest.approx(sold["price"].std(ddof=0))
+    assert scores["left_out"] == {}
+    [(mean, std)] = table_model(folder / "homes.pbp").baseline
+    price = homes()[:500]["price"]
+    assert (mean, std) == pytest.approx((price.mean(), price.std(ddof=0)))
+    error = sold["price"] - mean
+    assert scores["baseline"]["rmse"] == pytest.approx(np.sqrt((error**2).mean()))
+    assert scores["baseline"]["log_likelihood"] == pytest.approx(
+        norm.logpdf(sold["price"], mean, std).mean()
+    )
+    assert scores["baseline"].keys() == scores.keys() - {"rows", "baseline", "left_out", "verdict"}
     found = verdict(sold["price"], predicted)
     assert scores["verdict"] == json.loads(json.dumps(found.as_dict()))
     assert scores["verdict"]["words"] == str(found)
@@ -314,7 +324,7 @@ def test_demo_prints_its_scores_and_leaves_a_report(
     monkeypatch.chdir(tmp_path)
     assert run(["demo", "--fast"]) == 0
     out = capfd.readouterr().out
-    for word in ("penguins", "toy", "mean alone", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
+    for word in ("penguins", "toy", "baseline", "RMSE", "log-likelihood", "CRPS", "95 %", " s\n"):
         assert word in out
     assert str(tmp_path / "probprop-demo.html") in out
     report = (tmp_path / "probprop-demo.html").read_text()
@@ -328,7 +338,7 @@ def test_the_demo_beats_the_mean_on_a_table_with_text_and_gaps() -> None:
     found = fit_penguins(fast=True)
     assert set(found.model.kinds.values()) == {"number", "text"}
     assert found.train.isna().any(axis=None)
-    assert found.result.scores["rmse"] < 0.6 * found.result.alone["rmse"]
+    assert found.result.scores["rmse"] < 0.6 * found.result.baseline["rmse"]
 
 
 def test_bench_measures_every_shape(

@@ -317,7 +317,7 @@ def test_a_failure_while_writing_leaves_the_table(
 
     monkeypatch.setattr("os.fsync", full)  # after all was written, before the rename
     line = f"active --fast pool.{suffix} {OPTIONS} -o pool.{suffix}"
-    fails(capfd, 1, line, f"pool.{suffix}: no space left on device", "nothing was changed")
+    fails(capfd, 1, line, f"pool.{suffix}: no space left on device", "that file was not changed")
     assert Path(f"pool.{suffix}").read_bytes() == before
     assert not list(Path().glob(".probprop-*"))
 

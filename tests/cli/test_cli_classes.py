@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ import probprop
 from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.holding_out import hold_out
+from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
-from probprop.metrics.alone import shares_alone
+from probprop.metrics.baseline import class_baseline
 from probprop.metrics.class_verdict import class_verdict
 from probprop.table import read_table
 
@@ -97,6 +99,18 @@ def test_what_is_fitted_and_said(
     assert loaded.estimator.memory == (10.0 if kind is PBPClassifier else None)
 
 
+def test_the_time_of_many_classes_is_said_first(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+    rows = flowers()[:80].assign(many=[f"class {i % 40}" for i in range(80)])
+    rows.to_csv("many.csv", index=False)
+    assert call("fit --fast many.csv --target many --features a,b,c,d --epochs 2 -o many.pbp") == 0
+    said = capfd.readouterr().err
+    assert said.index("note: 40 classes and ") < said.index("fitted on ")
+    assert "samples: the fit takes about 0 s of processor time" in said
+
+
 def test_a_memory_that_is_given_is_taken() -> None:
     assert fit("--target species --memory none -q") == 0
     assert probprop.load("m.pbp").estimator.memory is None
@@ -117,7 +131,7 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
     frame["species"] = ["once", "twice", "twice", *frame["species"][3:]]
     frame.to_csv("rare.csv", index=False)
     for seed in range(20):
-        train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy())
+        train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy(), [])
         assert {"once", "twice"} < {*train["species"]}
         assert (len(train), len(test)) == (18, 42)
     line = "fit --fast rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
@@ -164,8 +178,9 @@ def test_evaluate_is_the_summary_of_the_metrics(model: Path, capfd: Captured) ->
     index = np.searchsorted(table_model.classes, y)
     n_right = int((predicted.proba.argmax(axis=1) == index).sum())
     verdict = class_verdict(n_right, predicted.proba.max(axis=1)).as_dict()
-    alone = shares_alone(index, len(table_model.classes))
-    assert found == {"rows": 30, **expected, "alone": alone, "verdict": verdict}
+    baseline = class_baseline(index, len(table_model.classes))
+    beside = {"baseline": baseline, "left_out": {}, "verdict": verdict}
+    assert found == {"rows": 30, **expected, **beside}
     assert found["accuracy"] > 0.8
     assert call(f"evaluate {model} new.csv") == 0
     shown = capfd.readouterr().out
@@ -210,7 +225,7 @@ def test_ensembles(target: str, capfd: Captured) -> None:
     line = f"fit --fast flowers.csv --target {target} --features {features} --hidden 8 --epochs 3"
     report = " --report m.html" if target == "species" else ""
     assert call(f"{line} --ensemble 3 --no-refit -o m.pbp{report}") == 0
-    assert last_line(capfd).endswith("3 networks")
+    assert re.search(r"^wrote m\.pbp: .*, 3 networks$", capfd.readouterr().err, re.MULTILINE)
     loaded = probprop.load("m.pbp")
     assert isinstance(loaded.estimator, PBPEnsemble)
     assert len(loaded.estimator.estimators_) == 3

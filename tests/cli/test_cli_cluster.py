@@ -36,6 +36,9 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
         fitted = load(model)
         assert fitted.features == ["a", "c", "kind"]
         assert fitted.estimator.n_samples_seen_ == 3600
+        [(mean, std)] = fitted.baseline
+        y = table(4000)["y"]  # a tenth of which is held out
+        assert (mean, std) == pytest.approx((y.mean(), y.std()), rel=0.1)
         for name in ("out.csv", "out.parquet"):
             out = tmp_path / name
             assert run("predict", model, pattern, "--dask", address, "-o", str(out)) == 0
@@ -64,7 +67,8 @@ def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
     said = capfd.readouterr()
     assert "chosen: " in said.err
     assert "calibrated: " in said.err
-    assert "fitted on 900 rows; on the 100 rows held out:" in said.err
+    judged = said.err.index("fitted on 900 rows; on the 100 rows held out:")
+    assert said.err.index(f"wrote {model}") < judged < said.err.index(f"wrote {page}")
     assert "accuracy" in said.out
     estimator = load(model).estimator
     assert isinstance(estimator, PBPClassifierCV)

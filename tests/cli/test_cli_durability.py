@@ -122,7 +122,7 @@ def test_a_file_that_may_not_grow(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith(f"error: {written}: file too large"), err
-    assert err.endswith("nothing was changed\n")
+    assert err.endswith("that file was not changed\n")
     assert err.count("\n") == 1
     assert Path(written).read_bytes() == before
     assert not list(folder.glob(".probprop-*"))

@@ -15,6 +15,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call, homes
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
+from probprop.cli.holding_out import hold_out
 from probprop.table import TableError, chunks, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
@@ -133,7 +134,7 @@ def test_evaluate_update_and_info(capfd: Captured) -> None:
     found = json.loads(capfd.readouterr().out)
     expected = metrics.summary(y, old.estimator.predict_distribution(X))
     assert {k: found[k] for k in expected} == expected
-    assert set(found) - set(expected) == {"rows", "alone", "verdict"}
+    assert set(found) - set(expected) == {"rows", "baseline", "left_out", "verdict"}
     Path("u.pbp").write_bytes(Path("g.pbp").read_bytes())
     assert call("update u.pbp new.csv -q") == 0
     again = probprop.load("u.pbp").estimator
@@ -247,3 +248,14 @@ def test_what_is_no_gap_is_still_refused(capfd: Captured) -> None:
     table = read_table("gaps.csv")
     with pytest.raises(TableError, match="Missing values in columns"):
         fit_table_model(table, "price", estimator=regressor("error"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_only_value_of_a_column_is_not_held_out(seed: int) -> None:
+    frame = pd.DataFrame({"a": np.arange(40.0), "rare": np.nan, "pair": np.nan})
+    frame.loc[7, ["rare", "pair"]] = 1.0
+    frame.loc[11, "pair"] = 2.0
+    train, test = hold_out(frame, 0.9, seed, None, list(frame))
+    assert train.notna().any().all()
+    assert sorted([*train.index, *test.index]) == list(range(40))
+    assert 34 <= len(test) <= 36

@@ -92,3 +92,79 @@ class TestInABrowser:
         found = browser.evaluate(f"{rows}.map((row) => whatIf.predict(row)[0].mean)")
         np.testing.assert_allclose(found, predicted["mean"], rtol=1e-9)
         assert browser.said() == []
+
+
+# ---- A report that fails leaves the model
+
+
+def fail_to_write(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("probprop.report.write_report", fails)
+
+
+@pytest.mark.parametrize("options", ["", "--no-refit", "--test-fraction 0", "--static"])
+def test_a_report_that_fails_leaves_the_model(
+    options: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fail_to_write(monkeypatch, ValueError("this report cannot be written"))
+    line = FIT.replace(" -q", "")
+    assert call(f"{line} {options} --report live.html") == 1
+    err = capfd.readouterr().err
+    assert err.index("wrote m.pbp: ") < err.index("error: this report cannot be written")
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
+    rows = 450 if options == "--no-refit" else 500
+    assert f"wrote m.pbp: {rows} rows" in err
+
+
+def test_ctrl_c_in_the_report_leaves_the_model(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fail_to_write(monkeypatch, KeyboardInterrupt())
+    assert call(f"{FIT} --report live.html") == 130
+    assert capfd.readouterr().err == "error: interrupted; every file is complete or as it was\n"
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
+    assert not Path("live.html").exists()
+
+
+def test_scores_that_fail_leave_the_model(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no scores")
+
+    monkeypatch.setattr("probprop.cli.training.judge", fails)
+    assert call(f"{FIT.replace(' -q', '')} --no-refit") == 1
+    assert "no scores" in capfd.readouterr().err
+    assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
+
+
+def test_columns_that_hardly_say_anything_do_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
+    """Constant except for rounding, a replaced sensor, a single value: a model and its report."""
+    rng = np.random.RandomState(0)
+    x, shares = rng.standard_normal(120), rng.dirichlet([1.0, 1.0, 1.0], 120)
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "total": shares.sum(axis=1),
+            "third": np.where(rng.uniform(size=120) < 0.5, 0.3, 0.1 + 0.2),
+            "large": 1e17,
+            "old": np.where(np.arange(120) < 60, x, np.nan),
+            "rare": np.where(np.arange(120) == 7, 3.0, np.nan),
+            "y": x + 0.1 * rng.standard_normal(120),
+        }
+    )
+    frame.to_csv("rows.csv", index=False)
+    other = frame.assign(total=2.5, third=1e9, large=-1.0).drop(columns="y")
+    other.to_csv("other.csv", index=False)
+    frame.drop(columns="y").to_csv("same.csv", index=False)
+    for options in ("--budget fast", "--fast --epochs 3"):
+        line = f"fit rows.csv --target y {options} --report r.html -q -o own.pbp"
+        assert call(line) == 0, capfd.readouterr().err
+        assert PAGE in Path("r.html").read_text()
+        assert call("predict own.pbp same.csv -q -o same_out.csv") == 0
+        if "budget" in options:  # one network takes such a column as the paper does
+            assert call("predict own.pbp other.csv -q -o other_out.csv") == 0
+            means = [pd.read_csv(f"{k}_out.csv")["mean"] for k in ("same", "other")]
+            np.testing.assert_allclose(*means, rtol=1e-3, atol=1e-3)

@@ -23,6 +23,7 @@ from cli_tables import call
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
+from probprop.metrics import interval_coverage
 from probprop.predictive.gaussian import Predictive
 from probprop.report import regression_sections
 from probprop.table import TableError, TableModel, chunks, fit_table_model, read_table
@@ -102,7 +103,7 @@ def test_targets_with_commas_and_repeated(given: list[str], capfd: Captured) -> 
     out, err = capfd.readouterr()
     assert "wrote m.pbp: 50 rows, 2 columns, 3 epochs, 2 targets" in err
     assert probprop.load("m.pbp").targets == (["a", "cost"] if "=" in given[0] else ["cost", "a"])
-    header = re.split(r"  +| (?=a$|cost$)", re.sub(r"(\w+): mean alone", "", out.splitlines()[0]))
+    header = re.split(r"  +| (?=a$|cost$)", re.sub(r"(\w+): baseline", "", out.splitlines()[0]))
     assert sorted(name.strip() for name in header if name.strip()) == ["a", "cost", "measure"]
 
 
@@ -167,8 +168,8 @@ def test_evaluate_judges_each_target(capfd: Captured) -> None:
         assert scores["log_likelihood"] == pytest.approx(log_p, rel=1e-9)
     assert call("evaluate two.pbp new.csv") == 0
     first, *rows = capfd.readouterr().out.splitlines()
-    assert re.fullmatch(rf"measure +{COMMA} +{COMMA}: mean alone +cost +cost: mean alone", first)
-    assert len(rows) == 10
+    assert re.fullmatch(rf"measure +{COMMA} +{COMMA}: baseline +cost +cost: baseline", first)
+    assert len(rows) == 11
     rmse = re.fullmatch(r"RMSE +(\S+) +\S+ +(\S+) +\S+", rows[0])
     assert rmse is not None
     assert float(rmse[1]) == pytest.approx(found["targets"][COMMA]["rmse"], rel=1e-3)
@@ -208,10 +209,11 @@ def test_the_report_has_sections_of_each_target() -> None:
     titles = [f"{name}: {title}" for name in (COMMA, "cost") for title in per_target]
     assert [s.title for s in made] == [*titles, "Training", "Weights", "More measures", "The model"]
     header, rows = made[-2].table or ([], [])
-    names = [COMMA, f"{COMMA}: mean alone", "cost", "cost: mean alone"]
+    names = [COMMA, f"{COMMA}: baseline", "cost", "cost: baseline"]
     assert header == ["Measure", *names, "How to read it"]
-    error = frame["cost"] - model.estimator.predict(X)[:, 1]
-    assert float(rows[0][3].replace(",", "")) == pytest.approx(np.abs(error).mean(), rel=1e-3)
+    each = model.estimator.predict_distribution(X).targets()
+    inside = [interval_coverage(y[:, k], *p.interval(0.8)) for k, p in enumerate(each)]
+    assert [rows[0][1], rows[0][3]] == [f"{100 * share:.1f} %" for share in inside]
     with pytest.raises(ValueError, match=r"y of shape \(20,\)"):
         regression_sections(model.estimator, X, y[:, 0], target=model.target, **options)
     with pytest.raises(ValueError, match="target must name each target of the model, 2 in num"):

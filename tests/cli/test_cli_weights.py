@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -122,6 +123,59 @@ def test_predictions_do_not_need_the_columns(capsys: Captured) -> None:
     said = capsys.readouterr().out
     assert "light_error" in said
     assert "Weights" in said
+
+
+def measured(n: int, factor: float = 1.0, seed: int = 0) -> pd.DataFrame:
+    """Return means of 1 or of 100 measurements with the noise std 6."""
+    rng = RandomState(seed)
+    frame = pd.DataFrame({"x": rng.uniform(-2.0, 2.0, n), "n": rng.choice([1, 100], n)})
+    frame["y"] = 3.0 * frame["x"] + 6.0 * rng.standard_normal(n) / np.sqrt(frame["n"])
+    return frame.assign(n=factor * frame["n"])
+
+
+def test_rows_are_judged_at_their_weights(capsys: Captured) -> None:
+    measured(400).to_csv("few.csv", index=False)
+    test = measured(300, seed=1)
+    test.loc[len(test)] = [0.0, 0.0, 1e6]  # of weight 0
+    test.to_csv("test.csv", index=False)
+    test[:-1].drop(columns="n").to_csv("bare.csv", index=False)
+    line = "fit --fast few.csv --target y --weight n --hidden 8 --test-fraction 0 -o m.pbp"
+    assert call(line) == 0
+    capsys.readouterr()
+    assert call("evaluate m.pbp test.csv --json --report page.html") == 0
+    captured = capsys.readouterr()
+    assert "1 row of weight 0 left out" in captured.err
+    scores = json.loads(captured.out)
+    assert scores["rows"] == 300
+    assert abs(scores["coverage_90"] - 0.9) < 0.05
+    X, y, w = (test[:-1][k].to_numpy() for k in ("x", "y", "n"))
+    predicted = loaded().estimator.predict_distribution(X[:, None], sample_weight=w)
+    assert scores["log_likelihood"] == pytest.approx(predicted.logpdf(y).mean(), rel=1e-6)
+    assert f"{scores['log_likelihood']:.4g}".replace("-", "") in Path("page.html").read_text()
+    assert call("report m.pbp test.csv -o again.html --static") == 0
+    assert "300 rows" in capsys.readouterr().err
+    assert call("evaluate m.pbp bare.csv --json") == 0
+    assert abs(json.loads(capsys.readouterr().out)["coverage_90"] - 0.9) > 0.1  # at the mean weight
+    test[-1:].to_csv("none.csv", index=False)
+    assert call("evaluate m.pbp none.csv") != 0
+    assert "no row of a weight above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["y", "kind"])
+def test_a_constant_factor_of_the_weights_changes_nothing(target: str, capsys: Captured) -> None:
+    said = []
+    for factor in (1.0, 1e6):
+        frame = measured(200, factor)
+        frame["kind"] = np.where(frame["y"] > 0.0, "high", "low")
+        frame.to_csv("m.csv", index=False)
+        line = f"fit --fast m.csv --target {target} --features x --weight n --hidden 8 -o m.pbp"
+        assert call(line) == 0
+        capsys.readouterr()
+        assert call("predict m.pbp m.csv -o out.csv") == 0
+        assert call("evaluate m.pbp m.csv --json") == 0
+        said.append((capsys.readouterr().out, read_table("out.csv").drop(columns="n")))
+    assert said[0][0] == said[1][0]
+    pd.testing.assert_frame_equal(said[0][1], said[1][1])
 
 
 def test_update_takes_the_columns(capsys: Captured) -> None:

@@ -123,12 +123,26 @@ def test_choice_on_a_sample_networks_on_all_rows(
     assert of_new.mean() > there.mean() - 0.1
     np.testing.assert_array_equal(model.calibration_.range.low, frame[FEATURES].min())
     np.testing.assert_array_equal(model.calibration_.range.high, frame[FEATURES].max())
+    np.testing.assert_array_equal(model.bounds_.low, frame[FEATURES].min())
+    np.testing.assert_array_equal(model.bounds_.high, frame[FEATURES].max())
 
     model.save(tmp_path / "model.pbp")
     again = load(tmp_path / "model.pbp")
     assert again.predict(new[FEATURES]).tobytes() == model.predict(new[FEATURES]).tobytes()
     assert again.choice_.n_epochs == model.choice_.n_epochs
     assert again.partial_fit(new[FEATURES], new["y"]).n_samples_seen_ == 7000
+
+
+@pytest.mark.slow
+def test_a_far_value_is_bounded_in_the_shards(client: Client, tmp_path: Path) -> None:
+    frame, new = table(800), table(200, seed=1)
+    clean = fit(small(), in_files(frame, tmp_path / "clean"), target="y", client=client, n_shards=2)
+    frame.loc[7, FEATURES[0]] = 1e9
+    model = fit(small(), in_files(frame, tmp_path / "far"), target="y", client=client, n_shards=2)
+    rest = frame[FEATURES].drop(index=7)
+    np.testing.assert_array_equal(model.bounds_.high, rest.max())
+    rmse, expected = (np.std(m.predict(new[FEATURES]) - new["y"]) for m in (model, clean))
+    assert rmse < 1.1 * expected
 
 
 def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
@@ -161,8 +175,30 @@ def test_weights_count_in_networks_and_in_calibration(client: Client, tmp_path: 
     model = fit(small(candidates=only), pattern, weight="w", **options)
     kept = frame[frame["w"] > 0]
     assert model.n_samples_seen_ == len(kept)
-    assert model.calibration_.n_rows == kept["w"].sum()
+    assert model.calibration_.n_rows == pytest.approx(len(kept), rel=1e-6)
+    assert model.mean_sample_weight_ == pytest.approx(kept["w"].mean(), rel=1e-12)
+    frame["w"] *= 1e6
+    scaled = fit(
+        small(candidates=only), in_files(frame, tmp_path / "scaled", 2), weight="w", **options
+    )
+    rows = frame[["a", "b", "c"]]
+    np.testing.assert_array_equal(scaled.predict(rows), model.predict(rows))
     assert model.n_features_in_ == 3
+
+
+@pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
+def test_folds_of_one_value_have_the_scale_of_all_rows(client: Client, tmp_path: Path) -> None:
+    only = [Candidate(hidden=(8,), noise="constant")]
+    stds = []
+    for factor in (1.0, 1000.0):
+        frame = table(200).assign(y=0.0)
+        frame.loc[frame.index[17], "y"] = factor
+        pattern = in_files(frame, tmp_path / f"{factor}", n_files=2)
+        model = fit(
+            small(candidates=only), pattern, target="y", client=client, n_shards=2, rounds=2
+        )
+        stds.append(model.predict(frame[["a", "b", "c"]], return_std=True)[1] / factor)
+    np.testing.assert_allclose(stds[1], stds[0], rtol=1e-6)
 
 
 def test_classes_text_and_gaps_become_a_table_model(client: Client, tmp_path: Path) -> None:

@@ -249,6 +249,12 @@ def test_weights_and_known_errors_are_columns(client: Client, tmp_path: Path) ->
 
     assert abs(noise(model) / noise(alone) - 1.0) < 0.2
     assert noise(plain) > 1.5 * noise(model)
+    for factor in (1e-6, 1e6):  # two shards: the mean is over all of them
+        scaled = in_files(frame.assign(w=factor * frame["w"]), tmp_path / f"{factor}", 2)
+        both = [fit(small(), p, **options | {"n_shards": 2}) for p in (pattern, scaled)]
+        np.testing.assert_array_equal(both[1].posterior_.m_w[0], both[0].posterior_.m_w[0])
+        assert both[0].mean_sample_weight_ == pytest.approx(kept["w"].mean(), rel=1e-12)
+        assert both[1].mean_sample_weight_ == pytest.approx(factor * kept["w"].mean(), rel=1e-12)
     with pytest.raises(TableError, match=r"part-.\.parquet.*numbers of 0 or more"):
         fit(small(), pattern, target="y", weight="a", client=client)
     with pytest.raises(ValueError, match="PBPClassifier takes no known errors"):

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from probprop import PBPClassifier, PBPRegressor
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, blocks
+from probprop.blocks import dealing, scratch
 from probprop.estimators.base import PBPEstimator
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -141,12 +144,65 @@ def test_other_settings_are_refused(message: str, changed: dict, tmp_path: Path)
     assert not hasattr(other, "posterior_")
 
 
+# What the checkpoint was written with, then the same, then another: as Python and NumPy have them.
+AS_NUMPY = {
+    "n_epochs": (3, np.int64(3), np.int64(4)),
+    "memory": (np.float64(3.0), 3, np.int64(4)),
+    "hidden_layer_sizes": (np.array([5]), [np.int64(5)], np.array([6])),
+    "random_state": (np.int64(0), 0, np.int64(1)),
+    "refine_every": (np.float64(0.5), 0.5, np.float64(0.25)),
+    "standardize": (np.bool_(True), True, np.bool_(False)),
+    "noise_rate": (np.float32(6.0), 6, np.float32(5.0)),
+    "dtype": (np.str_("float32"), "float32", np.str_("float64")),
+}
+FITS: dict[str, Callable[..., Any]] = {
+    "network": lambda path, **own: PBPRegressor(**own).fit(*rows(60), checkpoint=path),
+    "ensemble": lambda path, **own: PBPEnsemble(
+        PBPRegressor(**own), 1, random_state=own["random_state"]
+    ).fit(*rows(60), checkpoint=path),
+    "blocks": lambda path, **own: blocks.fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
+    "blocks on disk": lambda path, **own: blocks.fit(
+        PBPRegressor(**own), [rows(60)], checkpoint=path
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AS_NUMPY)
+@pytest.mark.parametrize("kind", FITS)
+def test_settings_that_numpy_holds_are_compared_by_value(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "blocks on disk":
+        monkeypatch.setattr(dealing, "COPIES", 10**9)
+        monkeypatch.setattr(scratch, "PILE_BYTES", 500)
+    fit, path = FITS[kind], tmp_path / "c"
+    usual: dict[str, Any] = {"hidden_layer_sizes": 4, "n_epochs": 3, "random_state": 0}
+    first, same, other = ({**usual, name: value} for value in AS_NUMPY[name])
+    X = rows(60)[0]
+    expected = fit(path, **first).predict(X)
+    np.testing.assert_array_equal(fit(path, **same).predict(X), expected)
+    with pytest.raises(CheckpointError, match=rf"other settings .*{name} was .* and is .*remove"):
+        fit(path, **other)
+
+
+@pytest.mark.parametrize("kind", [np.random.MT19937, np.random.Philox, np.random.SFC64])
+def test_every_generator_goes_on(kind: Any, tmp_path: Path) -> None:
+    X, y = rows(60)
+
+    def new() -> PBPRegressor:
+        return PBPRegressor((4,), n_epochs=4, random_state=RandomState(kind(3)))
+
+    with pytest.raises(Stop):
+        new().fit(X, y, checkpoint=tmp_path / "c", callback=stopping_after(2))
+    assert state(new().fit(X, y, checkpoint=tmp_path / "c")) == state(new().fit(X, y))
+
+
 def test_other_data_and_other_versions_are_refused(tmp_path: Path, monkeypatch) -> None:
     X, y = rows(200)
     model = PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
     moved = X.copy()
     moved[199, 3] = np.nextafter(moved[199, 3], np.inf)
-    for other in ((moved, y), (X, -y), (X[:199], y[:199]), (X, y, np.ones(200))):
+    for other in ((moved, y), (X, -y), (X[:199], y[:199]), (X, y, 1.0 + np.arange(200))):
         with pytest.raises(CheckpointError, match="is of other data: remove the file"):
             model.fit(*other, checkpoint=tmp_path / "c")
     monkeypatch.setattr(module, "__version__", "99.0")

@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import (
+    Candidate,
+    PBPClassifier,
+    PBPEnsemble,
+    PBPRegressor,
+    PBPRegressorCV,
+    load,
+)
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((60, 3))
@@ -43,6 +51,29 @@ def test_single_precision_does_not_reach_target_units(engine: str) -> None:
     )
     assert far.dtype == np.float64
     assert_allclose(far, near, atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-305])
+@pytest.mark.parametrize(
+    "model",
+    [
+        PBPRegressor(4, n_epochs=1, random_state=0),
+        PBPRegressorCV(candidates=[Candidate(None, (4,))], budget="fast", random_state=0),
+        PBPRegressorCV(candidates=[Candidate(4, (4,))], budget="fast", random_state=0),
+    ],
+    ids=["regressor", "cv", "cv, encoded"],
+)
+def test_a_column_of_denormals_is_constant(model: Any, size: float) -> None:
+    """Derivatives per unit of the column would overflow."""
+    tiny = X * [1.0, size, 1.0]
+    beyond = np.concatenate([tiny[:5], tiny[:5] * [1.0, 9.0, 1.0]])
+    found = model.fit(tiny, Y).predict_gradient(beyond)
+    gradients = (found.dmean_dX, found.dstd_model_dX, found.dstd_noise_dX)
+    assert np.isfinite(gradients).all()
+    [function] = model.sample_functions(1, random_state=0)
+    assert np.isfinite(function.gradient(beyond)[1]).all()
+    one = clone(model).fit(X * [1.0, 0.0, 1.0], Y)
+    assert_allclose(model.predict(tiny), one.predict(X * [1.0, 0.0, 1.0]), rtol=1e-12)
 
 
 def test_several_targets_without_standardisation_are_saved(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
+import probprop
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.inference.likelihoods import Gaussian, Probit
 from probprop.inference.prediction import weighted_log_p
+from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.classes import ClassPredictive
 from probprop.predictive.gaussian import Predictive
 
@@ -141,12 +144,122 @@ def test_a_callback_sees_the_same_fit() -> None:
 # ---- What they mean
 
 
-def test_equal_weights_are_another_unit_of_the_noise() -> None:
-    weighted = regressor(noise_rate=6.0).fit(X, Y, np.full(N, 4.0))
-    scaled = regressor(noise_rate=1.5).fit(X, Y)
-    assert_allclose(weighted.predict(X), scaled.predict(X), rtol=1e-9)
-    assert weighted.noise_variance_ == pytest.approx(4.0 * scaled.noise_variance_, rel=1e-9)
-    assert weighted.log_evidence_ == pytest.approx(scaled.log_evidence_, rel=1e-9)
+FACTORS = [1e-300, 1e-6, 0.1, 7.3, 1e6, 1e300]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("factor", FACTORS)
+def test_a_constant_factor_of_the_weights_changes_nothing(kind: str, factor: float) -> None:
+    model, y = MODELS[kind]
+    for weights in (W, np.ones(N)):
+        fitted = outcome(model.fit(X, y, weights))
+        mean = model.mean_sample_weight_
+        streamed = outcome(model.partial_fit(X, y, sample_weight=W[::-1]))
+        assert all(map(np.array_equal, fitted, outcome(model.fit(X, y, factor * weights))))
+        assert_allclose(model.mean_sample_weight_, factor * mean, rtol=1e-14)
+        again = outcome(model.partial_fit(X, y, sample_weight=factor * W[::-1]))
+        assert all(map(np.array_equal, streamed, again))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_later_weights_are_in_the_units_of_the_first_fit(kind: str) -> None:
+    model, y = MODELS[kind]
+    mean = model.fit(X, y, W).mean_sample_weight_
+    assert_allclose(mean, W.mean(), rtol=1e-14)
+    plain = outcome(model.partial_fit(X, y))  # of mean weight
+    assert model.mean_sample_weight_ == mean
+    same_weight = outcome(model.fit(X, y, W).partial_fit(X, y, sample_weight=np.full(N, mean)))
+    other = outcome(model.fit(X, y, W).partial_fit(X, y, sample_weight=np.full(N, 2.0 * mean)))
+    assert all(map(np.array_equal, plain, same_weight))
+    assert not all(map(np.array_equal, plain, other))
+    assert model.mean_sample_weight_ == mean
+    assert model.fit(X, y).mean_sample_weight_ == 1.0
+
+
+def test_the_first_batch_of_a_stream_gives_the_unit() -> None:
+    a, b = regressor(), regressor()
+    for i in range(0, N, 20):
+        at = slice(i, i + 20)
+        a.partial_fit(X[at], Y[at], W[at])
+        b.partial_fit(X[at], Y[at], 1e6 * W[at])
+    assert same(a, b)
+    assert_allclose(a.mean_sample_weight_, W[:20].mean(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_mean_weight_is_saved(kind: str, tmp_path: Path) -> None:
+    model, y = MODELS[kind]
+    model.fit(X, y, 300.0 * W).save(tmp_path / "model.pbp")
+    loaded = probprop.load(tmp_path / "model.pbp")
+    assert loaded.mean_sample_weight_ == model.mean_sample_weight_
+    for m in (model, loaded):
+        m.partial_fit(X, y, sample_weight=300.0 * W)
+    assert same(model, loaded)
+
+
+def test_a_file_with_a_mean_weight_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    model = regressor().fit(X, Y, W)
+    model.mean_sample_weight_ = 0.0
+    with pytest.raises(ValueError, match=r"mean_sample_weight_ is 0\.0"):
+        model.save(tmp_path / "model.pbp")
+
+
+def test_weights_beyond_floats_in_the_units_of_the_first_fit_are_refused() -> None:
+    model = regressor().fit(X, Y, np.full(N, 1e-200))
+    with pytest.raises(ValueError, match=r"the value 1e\+200, but the mean weight .* was 1e-200"):
+        model.partial_fit(X, Y, np.full(N, 1e200))
+    with pytest.raises(ValueError, match=r"the value 1e\+200, but the mean weight"):
+        model.predict_distribution(X, sample_weight=1e200)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "two targets", "ensemble", "heavy", "input"])
+def test_a_prediction_may_have_a_weight(kind: str) -> None:
+    options = {"heavy": {"noise_tail": "heavy"}, "input": {"noise": "input"}}.get(kind)
+    model, y = MODELS[kind] if options is None else (regressor(**options), Y)
+    model.fit(X, y, 50.0 * W)
+    p = model.predict_distribution(X)
+    own = 50.0 * W
+    weighted = model.predict_distribution(X, sample_weight=own)
+    ratio = np.sqrt(own.mean() / own).reshape(-1, *[1] * (p.mean.ndim - 1))
+    assert_array_equal(weighted.mean, p.mean)
+    assert_array_equal(weighted.std_model, p.std_model)
+    assert_allclose(weighted.std_noise, ratio * p.std_noise, rtol=1e-6)
+    assert_allclose(weighted.std, np.hypot(weighted.std_model, weighted.std_noise), rtol=1e-12)
+    at_mean = model.predict_distribution(X, sample_weight=own.mean())
+    assert_array_equal(at_mean.std, p.std)
+    for bad, message in ((0.0, "at least one non-zero"), (np.arange(N), "must be above 0")):
+        with pytest.raises(ValueError, match=message):
+            model.predict_distribution(X, sample_weight=bad)
+
+
+def test_the_student_t_of_a_weight() -> None:
+    model = regressor().fit(X, Y, W)
+    p = model.predict_distribution(X, student_t=True, sample_weight=4.0 * W.mean())
+    usual = model.predict_distribution(X, student_t=True)
+    expected = Predictive(
+        usual.mean, usual.std_model, usual.std_noise / 2.0, usual.alpha_noise, True
+    )
+    assert_allclose(p.logpdf(Y), expected.logpdf(Y), rtol=1e-9)
+
+
+def test_probabilities_have_no_weight() -> None:
+    ensemble = PBPEnsemble(classifier(), 2).fit(X, LABELS, W)
+    with pytest.raises(ValueError, match="probabilities of a classifier do not depend on weights"):
+        ensemble.predict_distribution(X, sample_weight=W)
+    with pytest.raises(TypeError, match="sample_weight"):
+        classifier().fit(X, LABELS).predict_distribution(X, sample_weight=W)  # type: ignore[call-arg]
+
+
+def test_large_weights_do_not_make_a_classifier_too_sure() -> None:
+    train, test = np.arange(N) < 40, np.arange(N) >= 40
+    noisy = np.where(RandomState(5).uniform(size=N) < 0.2, "a", LABELS)
+
+    def log_loss_with(weight: float) -> float:
+        model = classifier(n_epochs=40).fit(X[train], noisy[train], np.full(40, weight))
+        log_p = model.predict_log_proba(X[test])
+        return -float(log_p[np.arange(20), np.searchsorted(model.classes_, noisy[test])].mean())
+
+    assert log_loss_with(10.0) == log_loss_with(1.0)
 
 
 def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
@@ -156,7 +269,10 @@ def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
     x = random.uniform(-2.0, 2.0, (n, 1))
     y = np.sin(2.0 * x[:, 0]) + 0.8 * random.standard_normal(n) / np.sqrt(n_measured)
     weighted = PBPRegressor((20,), random_state=0).fit(x, y, n_measured)
-    assert np.sqrt(weighted.noise_variance_) == pytest.approx(0.8, rel=0.05)
+    of_one = weighted.noise_variance_ * weighted.mean_sample_weight_
+    assert np.sqrt(of_one) == pytest.approx(0.8, rel=0.05)
+    alone = weighted.predict_distribution(x, sample_weight=1)
+    assert_allclose(alone.std_noise, np.sqrt(of_one), rtol=1e-6)
     plain = PBPRegressor((20,), random_state=0).fit(x, y)
     grid = np.linspace(-1.8, 1.8, 50)[:, None]
     errors = [
@@ -164,7 +280,7 @@ def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
         for m in (weighted, plain)
     ]
     assert errors[0] < 0.1
-    assert plain.noise_variance_ < 0.5 * weighted.noise_variance_
+    assert plain.noise_variance_ < 0.5 * of_one
 
 
 def test_known_errors_are_no_noise() -> None:
@@ -183,6 +299,25 @@ def test_known_errors_are_no_noise() -> None:
     assert known.predict_distribution(x[:3]).std_noise == pytest.approx(
         np.sqrt(known.noise_variance_)
     )
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_known_errors_of_a_transformed_target(power: float) -> None:
+    """`y_std` times the derivative y^(power - 1) is the error of a Box-Cox transformed target."""
+    random = RandomState(3)
+    n = 1500
+    x, share = random.uniform(-2.0, 2.0, (n, 1)), random.choice([0.0, 0.1, 0.25], n)
+    g = BoxCox(power, 1.0)
+    exact = g.inverse(6.0 + x[:, 0] + 0.1 * random.standard_normal(n))
+    y_std = share * exact ** (1.0 - power)
+    y = exact + y_std * random.standard_normal(n)
+    z = g.forward(y)
+    known = PBPRegressor((20,), random_state=0).fit(x, z, y_std=y_std * y ** (power - 1.0))
+    without = PBPRegressor((20,), random_state=0).fit(x, g.forward(exact))
+    unknown = PBPRegressor((20,), random_state=0).fit(x, z)
+    noise, expected, all_of_it = (m.noise_variance_**0.5 for m in (known, without, unknown))
+    assert noise == pytest.approx(expected, rel=0.15)
+    assert all_of_it > 1.4 * expected
 
 
 def test_errors_are_in_target_units_for_each_target() -> None:
@@ -210,9 +345,12 @@ def test_zero_errors_change_nothing() -> None:
     assert same(regressor().fit(X, Y, y_std=0.0), regressor().fit(X, Y))
 
 
-def test_small_powers_keep_a_classifier_near_its_prior() -> None:
-    sure, unsure = (classifier().fit(X, LABELS, w).predict_proba(X) for w in (None, 0.01))
-    assert unsure.max(axis=1).mean() < 0.6 < sure.max(axis=1).mean()
+def test_rows_of_small_weight_say_little() -> None:
+    of_a = LABELS == "a"
+    more, less = (
+        classifier().fit(X, LABELS, np.where(of_a, w, 1.0)).predict_proba(X) for w in (1.0, 0.01)
+    )
+    assert less[of_a, 0].mean() < 0.3 < 0.6 < more[of_a, 0].mean()
 
 
 # ---- Rows held out

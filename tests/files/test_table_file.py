@@ -262,3 +262,27 @@ def _row(model: TableModel) -> pd.DataFrame:
     return pd.DataFrame(
         {k: [{"text": "", "date": "2024-05-31"}.get(v, 0.0)] for k, v in model.kinds.items()}
     )
+
+
+def test_the_baseline_comes_back(path: Path) -> None:
+    [(mean, std)] = probprop.load(path).baseline
+    assert (mean, std) == pytest.approx((FRAME["y"].mean(), FRAME["y"].std(ddof=0)))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "reason"),
+    [
+        ([], "for each target"),
+        ([[0.0, 1.0], [0.0, 1.0]], "for each target"),
+        ([[0.0]], "for each target"),
+        ([None], "for each target"),
+        ([["0", 1.0]], "not finite"),
+        ([[float("nan"), 1.0]], "not finite"),
+        ([[0.0, -1.0]], "below 0"),
+    ],
+)
+def test_a_baseline_that_is_none_is_refused(path: Path, baseline: Any, reason: str) -> None:
+    with header_of(path) as header:
+        header["baseline"] = baseline
+    with pytest.raises(ModelFileError, match=reason):
+        probprop.load(path)

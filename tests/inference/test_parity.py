@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probprop import _kernel
+from probprop import PBPRegressor, _kernel
+from probprop.inference import native
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.reference.gamma import gamma_increments, gamma_moments_by_quadrature
@@ -337,3 +338,38 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(change: dict[str, object], me
     }
     with pytest.raises(ValueError, match=message):
         _kernel.adf_pass(**{**arguments, **change})
+
+
+# ---- The networks of an ensemble in one call
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_ensemble_predicts_as_its_networks(dtype: str, n_outputs: int, n_threads: int) -> None:
+    rng = np.random.RandomState(0)
+    X, y = rng.standard_normal((40, 4)), rng.standard_normal((40, n_outputs))
+    models = [
+        PBPRegressor(hidden, n_epochs=2, dtype=dtype, random_state=i).fit(
+            X[i:], y[i:, 0] if n_outputs == 1 else y[i:]
+        )
+        for i, hidden in enumerate([(7,), (20, 3), (50,)])
+    ]
+    networks = [(model.posterior_, model.standardizer_) for model in models]
+    for _ in range(2):  # the second call takes what the first one prepared
+        mean, variance = native.predict_members(networks, X, n_threads)
+        for i, (posterior, scales) in enumerate(networks):
+            expected = native.predict_moments(posterior, X, None, scales)
+            np.testing.assert_array_equal((mean[i], variance[i]), expected)
+    models[1].partial_fit(X[:1], y[:1, 0] if n_outputs == 1 else y[:1])
+    networks = [(model.posterior_, model.standardizer_) for model in models]
+    mean, _ = native.predict_members(networks, X, n_threads)
+    expected, _ = native.predict_moments(*networks[1][:1], X, None, networks[1][1])
+    np.testing.assert_array_equal(mean[1], expected)
+
+
+def test_an_ensemble_refuses_a_value_that_is_too_large() -> None:
+    X = np.arange(6.0)[:, np.newaxis]
+    model = PBPRegressor((3,), n_epochs=1, random_state=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="X contains a value too large"):
+        native.predict_members([(model.posterior_, model.standardizer_)] * 2, 1e40 * X)

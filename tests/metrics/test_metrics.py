@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge, LinearRegression
-from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from probprop import PBPRegressor, metrics
+from probprop import BoxCox, PBPRegressor, TransformedPredictive, metrics
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
 
@@ -247,12 +247,13 @@ class TestSummary:
         y = p.sample(1, random_state=3)[0]
         summary = metrics.summary(y, p)
         assert list(summary) == [
-            *("rmse", "mae", "log_likelihood", "crps", "coverage_50", "coverage_80"),
+            *("rmse", "mae", "r2", "log_likelihood", "crps", "coverage_50", "coverage_80"),
             *("coverage_90", "coverage_95", "calibration_error", "sharpness"),
         ]
         assert all(type(value) is float for value in summary.values())
         assert summary["rmse"] == metrics.rmse(y, p.mean)
         assert summary["mae"] == metrics.mae(y, p.mean)
+        assert summary["r2"] == pytest.approx(r2_score(y, p.mean))
         assert summary["log_likelihood"] == pytest.approx(p.logpdf(y).mean())
         assert summary["crps"] == metrics.crps_gaussian(y, p.mean, p.std)
         assert summary["sharpness"] == pytest.approx(p.std.mean())
@@ -270,6 +271,32 @@ class TestSummary:
         assert summary["calibration_error"] == pytest.approx(
             metrics.calibration_error(y, p.mean, p.std)
         )
+
+    def test_targets_without_density_are_named_and_left_out_of_the_log_likelihood(self) -> None:
+        p = TransformedPredictive(predictive(), BoxCox(0.5, 2.0))
+        y = p.sample(1, random_state=0)[0]
+        y[[3, 7]] = 0.0, -1.0
+        rest = np.delete(np.arange(300), [3, 7])
+        rest = rest[y[rest] > 0.0]
+        some = 300 - len(rest)
+        with pytest.warns(UserWarning, match=f"leaves out {some} rows .* density 0: "):
+            found = metrics.summary(y, p)
+        assert found["log_likelihood"] == pytest.approx(p.logpdf(y)[rest].mean())
+        assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - p.mean) ** 2)))
+        assert found["coverage_95"] == metrics.interval_coverage(y, *p.interval(0.95))
+        assert np.isfinite(list(found.values())).all()
+        with pytest.warns(UserWarning, match="leaves out 300 rows .*0, 1, 2, 3, 4 and 295 more"):
+            assert np.isnan(metrics.summary(np.zeros(300), p)["log_likelihood"])
+
+    def test_a_standard_deviation_of_zero_and_huge_moments_have_scores(self) -> None:
+        z = Predictive([-9.0, 500.0, 500.0], [0.1, 9.0, 9.0], 0.8, 6.0)
+        p = TransformedPredictive(z, BoxCox(0.5))
+        assert p.std[0] == 0.0
+        found = metrics.summary([0.5, 1.0, 2.0], p)
+        assert np.isfinite(list(found.values())).all()
+        huge = TransformedPredictive(Predictive([900.0] * 3, [9.0] * 3, 1.0, 6.0), BoxCox(0.0))
+        found = metrics.summary([0.5, 1.0, 2.0], huge)
+        assert np.isfinite([found[k] for k in ("rmse", "mae", "crps", "sharpness")]).all()
 
     def test_refuses_targets_of_other_rows(self) -> None:
         with pytest.raises(

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from probprop import metrics
 from probprop._types import FloatArray
-from probprop.metrics.alone import mean_alone, shares_alone
+from probprop.metrics.baseline import baseline_summary, class_baseline
 from probprop.metrics.verdict import largest_by_chance, verdict
 from probprop.predictive.gaussian import Predictive
 
@@ -139,22 +139,20 @@ def test_it_can_be_written_as_json() -> None:
 # ---- Without features
 
 
-def test_the_mean_alone() -> None:
+def test_the_baseline_is_the_marginal_mean_and_std() -> None:
     y = RandomState(0).gamma(2.0, 3.0, 200)
-    found = mean_alone(y)
+    found = baseline_summary(y, 5.0, 4.0)
     assert found is not None
-    assert found["rmse"] == pytest.approx(y.std())
-    expected = norm.logpdf(y, y.mean(), y.std()).mean()
-    assert found["log_likelihood"] == pytest.approx(expected)
-    assert found["crps"] == pytest.approx(
-        metrics.crps_gaussian(y, np.full(200, y.mean()), np.full(200, y.std()))
-    )
-    assert mean_alone([3.0, 3.0]) is None
-    assert mean_alone([3.0]) is None
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - 5.0) ** 2)))
+    assert found["r2"] == pytest.approx(1.0 - np.mean((y - 5.0) ** 2) / y.var())
+    assert found["log_likelihood"] == pytest.approx(norm.logpdf(y, 5.0, 4.0).mean())
+    expected = metrics.crps_gaussian(y, np.full(200, 5.0), np.full(200, 4.0))
+    assert found["crps"] == pytest.approx(expected)
+    assert baseline_summary(y, 5.0, 0.0) is None
 
 
-def test_the_shares_alone() -> None:
-    found = shares_alone([0, 0, 0, 2], 3)
+def test_the_baseline_of_classes_is_their_shares() -> None:
+    found = class_baseline([0, 0, 0, 2], 3)
     assert_allclose(
         [found[k] for k in ("accuracy", "log_loss", "brier", "calibration_error")],
         [0.75, -(0.75 * np.log(0.75) + 0.25 * np.log(0.25)), 1.0 - 0.75**2 - 0.25**2, 0.0],

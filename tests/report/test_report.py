@@ -32,7 +32,6 @@ from probprop.report import (
 )
 from probprop.report.facts import number
 from probprop.report.parts import axis_label
-from probprop.report.regression import _quality
 
 HOSTILE = '<script>alert("&amp;")</script>'
 
@@ -285,16 +284,30 @@ def test_headline_says_which_rows(
     fitted: tuple[PBPRegressor, Any, Any], held_out: bool | None, said: str
 ) -> None:
     model, X, y = fitted
-    p = model.predict_distribution(X)
-    assert _quality(y, p, "progression", held_out).text.count(said) == 1
+    made = sections_of((model, X[:60], y[:60]), held_out=held_out)
+    assert made[0].text.count(said) == 1
 
 
-def test_every_score_stands_beside_that_of_the_mean(sections: list[Section]) -> None:
+def test_the_baseline_is_that_of_the_training_targets(
+    fitted: tuple[PBPRegressor, Any, Any],
+) -> None:
+    model, X, y = fitted
+    [first, *_] = sections_of((model, X[:60], y[:60]), baseline=[(100.0, 50.0)])
+    assert "the mean and the standard deviation of the training targets" in first.text
+    assert first.table is not None
+    values = {name: value for name, _, value, *_ in first.table[1]}
+    names = ["RMSE", "MAE", "R²", "Log-likelihood", "CRPS", "Inside 50 %", "Inside 95 %"]
+    assert list(values) == names
+    assert values["RMSE"] == number(float(np.sqrt(np.mean((y[:60] - 100.0) ** 2))))
+    assert values["Log-likelihood"] == number(stats.norm.logpdf(y[:60], 100.0, 50.0).mean())
+
+
+def test_every_score_stands_beside_the_baseline(sections: list[Section]) -> None:
     for title in ("How good the predictions are", "More measures"):
         [table] = [s.table for s in sections if s.title == title]
         assert table is not None
         header, rows = table
-        assert header == ["Measure", "Value", "Mean alone", "How to read it"]
+        assert header == ["Measure", "Value", "Baseline", "How to read it"]
         assert all(row[2] not in ("", "–", row[1]) for row in rows if "Inside" not in row[0])
 
 

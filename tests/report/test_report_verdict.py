@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from probprop import PBPRegressor, metrics
+from probprop.metrics.verdict import verdict
 from probprop.predictive.gaussian import Predictive
 from probprop.report import regression_sections
-from probprop.report.regression import _coverage_sentence, _quality
+from probprop.report.regression import _coverage_sentence
 
 
 def test_the_verdict_does_not_contradict_the_chart() -> None:
@@ -19,11 +20,11 @@ def test_the_verdict_does_not_contradict_the_chart() -> None:
     rng = np.random.RandomState(0)
     y = np.exp(1.2 * rng.standard_normal(600))
     p = Predictive(np.full(600, y.mean()), np.zeros(600), y.std(), 6.0)
-    section = _quality(y, p, "price", True)
+    text = str(verdict(y, p))
     assert 0.94 < metrics.summary(y, p)["coverage_95"] < 0.97
-    assert "The error bars are not honest" in section.text
-    assert "too wide (" in section.text
-    assert "no reason to doubt" not in section.text
+    assert "The error bars are not honest" in text
+    assert "too wide (" in text
+    assert "no reason to doubt" not in text
 
 
 def test_a_skewed_table_is_told_where_its_error_bars_are_not_honest() -> None:

@@ -26,6 +26,7 @@ from probprop.inference.standardize import (
     Standardizer,
     check_target_scale,
     identity_standardizer,
+    marginal,
     measure,
     merged,
     standardizer_of,
@@ -146,6 +147,15 @@ class Deal:
     rows: Held | Dealt
     likelihood: Likelihood
     held_out: Held | None
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        if not self.likelihood.standardises_target:
+            return ()
+        if isinstance(self.rows, Held):
+            return marginal(measure(self.rows.y.reshape(self.rows.n, -1)))
+        return marginal(self.rows.moments[1])
 
 
 @contextmanager

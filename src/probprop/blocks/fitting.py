@@ -114,9 +114,10 @@ def fit(
         source = ArrayBlocks(network, blocks)
     with dealt(source, limit, seed_of(estimator)) as deal:
         model: Any = train(deal, estimator, checkpoint, callback)
+        baseline = deal.baseline
     columns = source.columns
     if columns is not None and {*columns.encoder.kinds.values()} != {"number"}:
-        return table_model(model, columns)
+        return table_model(model, columns, baseline)
     names = np.array(columns.encoder.names, object) if columns is not None else None
     names = getattr(network, "feature_names_in_", names)
     if names is not None:
@@ -149,7 +150,10 @@ def seed_of(estimator: Network | PBPEnsemble) -> int:
 
 
 def table_model(
-    model: Network | PBPEnsemble, columns: Columns, na: Sequence[str] | None = None
+    model: Network | PBPEnsemble,
+    columns: Columns,
+    baseline: tuple[tuple[float, float], ...],
+    na: Sequence[str] | None = None,
 ) -> TableModel:
     """Return a fitted estimator with the columns of its table."""
     from probprop.table.model import TableModel
@@ -157,7 +161,9 @@ def table_model(
     targets = list(columns.wanted.targets)
     predicted = targets[0] if len(targets) == 1 else targets
     texts = None if na is None else tuple(na)
-    return TableModel(model, columns.encoder, columns.features, predicted, na=texts)
+    return TableModel(
+        model, columns.encoder, columns.features, predicted, na=texts, baseline=baseline
+    )
 
 
 # ---- Training
@@ -237,4 +243,5 @@ def _train_network(
                 progress((step.state.n_iter + step.state.n_round / n_parts) / model.n_epochs)
             yield step
 
-    train_by_steps(model, rows.likelihood, standardizer, rows.n, steps, file, callback)
+    likelihood, parts = rows.likelihood, lambda n_iter: n_parts
+    train_by_steps(model, likelihood, standardizer, rows.n, steps, parts, file, callback)

@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         code = _explain(error, terminal)
     if code == INTERRUPTED:
-        terminal.error("interrupted; files that were there before are unchanged")
+        terminal.error("interrupted; every file is complete or as it was")
     return code if isinstance(code, int) else 0
 
 
@@ -182,9 +182,9 @@ _ADVICE = {
     errno.EROFS: "choose a path on a disk that can be written",
     errno.EISDIR: "give the path of a file",
     errno.ENOTDIR: "check the path",
-    errno.ENOSPC: "free some space or choose another path; nothing was changed",
-    errno.EDQUOT: "free some space or choose another path; nothing was changed",
-    errno.EFBIG: "raise the limit or choose another path; nothing was changed",
+    errno.ENOSPC: "free some space or choose another path; that file was not changed",
+    errno.EDQUOT: "free some space or choose another path; that file was not changed",
+    errno.EFBIG: "raise the limit or choose another path; that file was not changed",
 }
 
 

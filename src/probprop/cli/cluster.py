@@ -138,8 +138,11 @@ def fit_on_cluster(
         shards = plural(len(prepared.loaded), "shard")
         with recipe.progress(terminal, f"fitting {plural(n_rows, 'row')} in {shards}") as callback:
             fitted = train(prepared, estimator, None, checkpoint, callback)
-    assert prepared.columns is not None  # files have names
-    model = table_model(fitted, prepared.columns, prepared.counting)
+    model = table_model(fitted, prepared)
+    save_model(model, output)
+    facts = f"{plural(n_rows, 'row')}, {plural(len(model.features), 'column')}, {shards}"
+    last = "no rows were held out to judge it" if test is None else "without the rows held out"
+    terminal.say(f"wrote {output}: {facts}; {last}")
     for line in recipe.choice(fitted).splitlines():
         terminal.say(line)
     if test is not None:
@@ -154,10 +157,6 @@ def fit_on_cluster(
                 )
                 planned.write(asked.report, model)
             terminal.say(f"wrote {asked.report}")
-    save_model(model, output)
-    facts = f"{plural(n_rows, 'row')}, {plural(len(model.features), 'column')}, {shards}"
-    last = "no rows were held out to judge it" if test is None else "without the rows held out"
-    terminal.say(f"wrote {output}: {facts}; {last}")
 
 
 def _recipe(

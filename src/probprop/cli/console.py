@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -31,6 +32,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from probprop.inference.posterior import Epoch
+
+_JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Terminal:
 
         Where it is wider than the terminal, every row is a block of lines: no cell is cut off.
         """
+        header, rows = [visible(name) for name in header], [[*map(visible, row)] for row in rows]
         terminal = self.out.is_terminal
         table = Table(box=box.SIMPLE_HEAD if terminal else None, pad_edge=False)
         for i, name in enumerate(header):
@@ -100,6 +104,7 @@ class Terminal:
 
     def facts(self, rows: Sequence[tuple[str, str]]) -> None:
         """Print names and values on standard output; long values are wrapped on a terminal."""
+        rows = [(visible(name), visible(value)) for name, value in rows]
         if not self.out.is_terminal:
             width = max(len(name) for name, _ in rows)
             for name, value in rows:
@@ -131,7 +136,7 @@ class Terminal:
 
         noise = TextColumn("{task.fields[noise]}")
         with self._progress(noise, has_end=n_epochs is not None) as progress:
-            task = progress.add_task(text, total=n_epochs, noise="")
+            task = progress.add_task(visible(text), total=n_epochs, noise="")
 
             def advance(epoch: Epoch) -> None:
                 noise_std = f"noise std {noise_text(epoch)}" if show_noise else ""
@@ -146,7 +151,8 @@ class Terminal:
         A share may have an attribute `stage`, what is being done, which is then shown too.
         """
         with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
-            task = progress.add_task(text, total=1.0, stage="preparing", begun=0.0, told=0.0)
+            fields: dict[str, Any] = {"stage": "preparing", "begun": 0.0, "told": 0.0}
+            task = progress.add_task(visible(text), total=1.0, **fields)
 
             def reach(share: float) -> None:
                 [shown] = progress.tasks
@@ -163,7 +169,7 @@ class Terminal:
         """Show a bar with the time left (None: rows unknown); yields what counts rows."""
         counter = TextColumn("{task.completed:,.0f} rows")
         with self._progress(counter, has_end=n_rows is not None) as progress:
-            task = progress.add_task(text, total=n_rows)
+            task = progress.add_task(visible(text), total=n_rows)
 
             def advance(n: int) -> None:
                 progress.update(task, advance=n)
@@ -174,7 +180,7 @@ class Terminal:
     def working(self, text: str) -> Iterator[None]:
         """Show that work goes on of which the end is not known, and for how long it has."""
         with self._progress(TextColumn(""), has_end=False) as progress:
-            progress.add_task(text, total=None)
+            progress.add_task(visible(text), total=None)
             yield
 
     def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
@@ -183,7 +189,7 @@ class Terminal:
 
     def _bar(self, *columns: ProgressColumn) -> Progress:
         return Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # a path may have brackets
             BarColumn(),
             TaskProgressColumn(),
             *columns,
@@ -254,5 +260,33 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else many}"
 
 
+def visible(text: str, kept: str = "") -> str:
+    r"""Return text whose control characters are escaped: names in a file may be crafted.
+
+    A sequence that begins with ESC could write anywhere on a terminal, and a newline could make a
+    line that looks like one of ours.
+
+    Parameters
+    ----------
+    text : str
+    kept : str, default=""
+        Control characters that stay.
+
+    Examples
+    --------
+    >>> visible("area" + chr(27) + "[2J in m²")
+    'area\\x1b[2J in m²'
+    """
+    return "".join(
+        char if char in kept or _is_visible(char) else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def _is_visible(char: str) -> bool:
+    """Whether a character is printed, is a space, or joins letters."""
+    return char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs"
+
+
 def _line(console: Console, text: str, style: str | None = None) -> None:
-    console.print(Text(text), style=style, soft_wrap=True)
+    console.print(Text(visible(text)), style=style, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from probprop.cli.console import plural
@@ -13,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def hold_out(
-    frame: DataFrame, fraction: float, seed: int, labels: Array | None
+    frame: DataFrame, fraction: float, seed: int, labels: Array | None, features: Sequence[str]
 ) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows, at least one unless the share is 0.
+    """Hold out a share of the rows.
 
-    The training rows keep at least one row of every class: the model cannot learn a class that
-    it does not see.
+    The training rows keep at least one row of every class, and one with a value of every feature:
+    the model cannot learn a class or a feature that it does not see.
     """
     import numpy as np
 
@@ -34,5 +35,11 @@ def hold_out(
         last = len(order) - 1 - last  # the last row of each class, in this order
         order = np.concatenate([np.delete(order, last), order[last]])
         n_test = min(n_test, len(order) - len(last))
+    test, train = order[:n_test], order[n_test:]
+    there = frame[list(features)].notna().to_numpy()
+    unseen = there[test].any(axis=0) & ~there[train].any(axis=0)
+    if unseen.any():
+        kept = np.unique(there[test][:, unseen].argmax(axis=0))  # the first row with a value
+        test, train = np.delete(test, kept), np.append(train, test[kept])
     # In the order of the file, so that the fit depends on the seed in one way only.
-    return frame.iloc[np.sort(order[n_test:])], frame.iloc[np.sort(order[:n_test])]
+    return frame.iloc[np.sort(train)], frame.iloc[np.sort(test)]

@@ -52,7 +52,8 @@ def evaluate(
     predictions is from the probability they were given. Each of several targets is judged.
 
     Give rows that the model has not seen: on the rows it was fitted on, it looks better than
-    it is.
+    it is. If the model was fitted with --weight and the table has that column, the noise of each
+    row is that of its weight; otherwise rows have the mean weight of the fit.
 
     Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. Of
     more than 100,000 rows as many are drawn at random to judge calibration, and for the report.
@@ -61,7 +62,7 @@ def evaluate(
     check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds)
+    chunks = known_chunks(terminal, table_model, paths, table_model.all_kinds, judging=True)
     ahead = list(islice(chunks, 2))
     if len(ahead) == 1:
         [frame] = ahead
@@ -80,7 +81,9 @@ def evaluate(
         of_targets = zip(table_model.targets, judged, strict=True)
         each = {target: in_json(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
-        terminal.result(json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False))
+        text = json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False)
+        for line in text.splitlines():
+            terminal.result(line)
     else:
         terminal.say(f"{model} on {plural(n_rows, 'row')} of {' '.join(data)}:")
         show_scores(terminal, table_model, judged)

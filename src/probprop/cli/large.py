@@ -11,7 +11,7 @@ import typer
 from probprop.cli.arguments import column_names
 from probprop.cli.cluster import holds_classes
 from probprop.cli.console import Terminal, plural
-from probprop.cli.models import save_model
+from probprop.cli.models import save_fitted
 from probprop.cli.recipes import NetworkOptions, OneNetwork
 from probprop.cli.scores import judge_rows, show_scores
 from probprop.cli.tables import na_texts, nameless, note_file
@@ -99,7 +99,6 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
     from probprop.blocks.files import FileBlocks
     from probprop.blocks.fitting import network_of, table_model, train
     from probprop.blocks.limits import in_words
-    from probprop.estimators.kind import first_network, members
 
     asked, options = job.asked, job.options
     terminal.say(
@@ -157,26 +156,16 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
         else:
             with recipe.progress(terminal, text) as callback:
                 fitted = train(deal, estimator, job.checkpoint, callback)
-        n_rows, held_out = deal.rows.n, deal.held_out
+        n_rows, held_out, baseline = deal.rows.n, deal.held_out, deal.baseline
     assert source.columns is not None  # files have been looked at
-    model = table_model(fitted, source.columns, texts)
+    model = table_model(fitted, source.columns, baseline, texts)
+    save_fitted(terminal, model, job.output)
     if held_out is not None:
         terminal.say(
             f"fitted on {plural(n_rows, 'row')}; on the {plural(held_out.n, 'row')} held out:"
         )
         if not terminal.quiet:
             show_scores(terminal, model, judge_rows(model, held_out.X, held_out.y))
-    save_model(model, job.output)
-    facts = [
-        plural(n_rows, "row"),
-        plural(len(model.features), "column"),
-        plural(first_network(model.estimator).n_iter_, "epoch"),
-    ]
-    if model.classes is not None:
-        facts.append(f"{len(model.classes):,} classes")
-    if networks := members(model.estimator):
-        facts.append(f"{len(networks):,} networks")
-    terminal.say(f"wrote {job.output}: {', '.join(facts)}")
 
 
 def _first_rows(path: str, na: Sequence[str] | None) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from probprop.cli.console import Terminal, plural
 from probprop.cli.output import naming
 
 if TYPE_CHECKING:
@@ -28,3 +29,22 @@ def save_model(model: TableModel, path: str) -> None:
     """Write a model atomically; an error names `path` and leaves the file that was there."""
     with naming(path):
         model.save(path)
+
+
+def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
+    """Write a model that was just fitted, and print what is in it."""
+    from probprop.estimators.kind import first_network, members
+
+    save_model(model, path)
+    facts = [
+        plural(model.estimator.n_samples_seen_, "row"),
+        plural(len(model.features), "column"),
+        plural(first_network(model.estimator).n_iter_, "epoch"),
+    ]
+    if model.classes is not None:
+        facts.append(f"{len(model.classes):,} classes")
+    if len(model.targets) > 1:
+        facts.append(f"{len(model.targets):,} targets")
+    if networks := members(model.estimator):
+        facts.append(f"{len(networks):,} networks")
+    terminal.say(f"wrote {path}: {', '.join(facts)}")

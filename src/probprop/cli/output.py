@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import typer
 
 from probprop._atomic import replacing
+from probprop.cli.console import visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -78,7 +79,8 @@ def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
         if sys.stdout is None:  # `>&-`
             raise ValueError("standard output is closed: open it, or give -o FILE")
         sys.stdout.flush()
-        yield _csv_writer(sys.stdout.buffer, ";" if decimal == "," else ",", decimal)
+        file: Any = _OnTerminal() if sys.stdout.isatty() else sys.stdout.buffer
+        yield _csv_writer(file, ";" if decimal == "," else ",", decimal)
         sys.stdout.buffer.flush()
         return
 
@@ -90,6 +92,13 @@ def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
         else:
             comma = decimal == "," and suffix == ".csv"
             yield _csv_writer(file, ";" if comma else _DELIMITERS[suffix], decimal)
+
+
+class _OnTerminal:
+    """Standard output that somebody looks at: control characters in cells are escaped."""
+
+    def write(self, content: bytes) -> None:
+        sys.stdout.buffer.write(visible(content.decode(), kept="\n\t").encode())
 
 
 def _csv_writer(file: IO[bytes], delimiter: str, decimal: str) -> Write:

@@ -69,8 +69,9 @@ def predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
 def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
     """Return predictions with the digits that mean something.
 
-    A standard deviation and a probability have four significant digits; means and ends of
-    intervals have as many decimals as their standard deviation.
+    A standard deviation and a probability have four significant digits. Means and ends of
+    intervals have as many decimals as their standard deviation, and at least four significant
+    digits of their own.
     """
     import pandas as pd
 
@@ -91,16 +92,18 @@ def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
 
 
 def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
-    """Round to the place of the fourth digit of `scale`, (n,).
+    """Round to the place of the fourth digit of `scale` or of the value, the finer one; (n,).
 
     >>> import numpy as np
     >>> _to_place(np.array([12345.67891, 12345.0, 1.5]), np.array([0.98765, 45000, 0.0])).tolist()
     [12345.6789, 12340.0, 1.5]
+    >>> _to_place(np.array([7.654321, 0.0]), np.array([1.337e22, 1.337e22])).tolist()
+    [7.654, 0.0]
     """
     import numpy as np
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        decimals = 3.0 - np.floor(np.log10(scale))
+        decimals = 3.0 - np.floor(np.log10(np.minimum(np.abs(values), scale)))
         power = 10.0 ** np.abs(decimals)
         up = np.round(values * power) / power
         down = np.round(values / power) * power

@@ -12,14 +12,18 @@ from probprop.cli.console import Terminal
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import Array
+    from probprop._types import Array, FloatArray
     from probprop.metrics.class_verdict import ClassVerdict
+    from probprop.metrics.regression import Scores
     from probprop.metrics.verdict import Verdict
     from probprop.table import TableModel
+
+_NAMED = 10  # rows that are named in JSON
 
 LABELS = {
     "rmse": "RMSE",
     "mae": "MAE",
+    "r2": "R²",
     "log_likelihood": "log-likelihood",
     "crps": "CRPS",
     "coverage_50": "inside 50 % interval",
@@ -42,60 +46,97 @@ class Judged:
     ----------
     scores : dict
         Every metric.
-    alone : dict or None
-        The same without features: of the mean, or of the shares of the classes, alone.
+    baseline : dict or None
+        The same metrics of predictions without features: the marginal mean and standard deviation
+        of the training target, or the class shares of these rows. None if that is not known.
     verdict : Verdict or ClassVerdict
         Whether the error bars, or the probabilities, are honest.
+    left_out : tuple of int, default=()
+        Numbers of the rows that the log-likelihood leaves out, because their target has density 0.
     """
 
     scores: dict[str, float]
-    alone: dict[str, float] | None
+    baseline: dict[str, float] | None
     verdict: Verdict | ClassVerdict
+    left_out: tuple[int, ...] = ()
 
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
     """Judge the predictions of each target on the rows of a frame that holds them."""
-    return judge_rows(model, *model.split(frame))
+    return judge_rows(model, *model.split(frame), frame.index + 1, model.weights_to_judge(frame))
 
 
-def judge_rows(model: TableModel, X: Array, y: Array) -> list[Judged]:
-    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets."""
+def judge_rows(
+    model: TableModel,
+    X: Array,
+    y: Array,
+    row_numbers: Sequence[int] | None = None,
+    weights: FloatArray | None = None,
+) -> list[Judged]:
+    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets.
+
+    Rows are called by their numbers; None counts them from 1. They have the noise of their weights,
+    (n,); None is the mean weight.
+    """
+    from probprop.metrics.baseline import class_baseline
     from probprop.metrics.class_verdict import class_verdict
+    from probprop.metrics.classes import class_summary
     from probprop.metrics.verdict import verdict
 
-    predictive: Any = model.estimator.predict_distribution(X)
-    scores, alone = _scores(model, predictive, y), _alone(model, y)
+    predictive = _predictive(model, X, weights)
     if model.classes is not None:
         index, proba = model.classes.searchsorted(y), predictive.proba
+        scores = class_summary(index, predictive)
         found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
-        return [Judged(scores[0], alone[0], found)]
-    each = zip(scores, alone, _columns(y), predictive.targets(), strict=True)
-    return [Judged(score, without, verdict(column, one)) for score, without, column, one in each]
+        return [Judged(scores, class_baseline(index, len(model.classes)), found)]
+    numbers = range(1, len(X) + 1) if row_numbers is None else row_numbers
+    each = zip(_of_targets(predictive, y), baselines_of(model, y), strict=True)
+    return [
+        Judged(
+            found.values,
+            baseline,
+            verdict(column, one),
+            tuple(int(numbers[i]) for i in found.without_density),
+        )
+        for (column, one, found), baseline in each
+    ]
 
 
-def scores_of(model: TableModel, frame: DataFrame) -> list[dict[str, float]]:
-    """Return every metric of each target on the rows of a frame."""
-    X, y = model.split(frame)
-    return _scores(model, model.estimator.predict_distribution(X), y)
+def baselines_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
+    """Return what each target scores with its marginal mean and standard deviation."""
+    from probprop.metrics.baseline import baseline_summary
+
+    columns = _columns(y)
+    if not model.baseline:
+        return [None for _ in columns]
+    pairs = zip(columns, model.baseline, strict=True)
+    return [baseline_summary(column, mean, std) for column, (mean, std) in pairs]
 
 
-def _scores(model: TableModel, predictive: Any, y: Array) -> list[dict[str, float]]:
-    from probprop import metrics
+def _predictive(model: TableModel, X: Array, weights: FloatArray | None) -> Any:
+    options: Any = {} if weights is None else {"sample_weight": weights}
+    return model.estimator.predict_distribution(X, **options)
+
+
+def scores_of(model: TableModel, frame: DataFrame) -> tuple[Array, list[Scores]]:
+    """Return targets, (n_targets, n), and every metric of each, on the rows of a frame."""
     from probprop.metrics.classes import class_summary
+    from probprop.metrics.regression import Scores
 
+    X, y = model.split(frame)
+    predictive = _predictive(model, X, model.weights_to_judge(frame))
     if model.classes is not None:
-        return [class_summary(model.classes.searchsorted(y), predictive)]
+        index = model.classes.searchsorted(y)
+        return _columns(index), [Scores(class_summary(index, predictive), index[:0])]
+    return _columns(y), [found for _, _, found in _of_targets(predictive, y)]
+
+
+def _of_targets(predictive: Any, y: Array) -> list[tuple[Array, Any, Scores]]:
+    """Return observed and predicted values of each target, and their scores."""
+    from probprop.metrics.regression import scores
+
     each = zip(_columns(y), predictive.targets(), strict=True)
-    return [metrics.summary(column, one) for column, one in each]
-
-
-def _alone(model: TableModel, y: Array) -> list[dict[str, float] | None]:
-    """Return what each target would score without features."""
-    from probprop.metrics.alone import mean_alone, shares_alone
-
-    if model.classes is not None:
-        return [shares_alone(model.classes.searchsorted(y), len(model.classes))]
-    return [mean_alone(column) for column in _columns(y)]
+    return [(column, one, scores(column, one)) for column, one in each]
 
 
 def _columns(y: Array) -> Array:
@@ -103,9 +144,16 @@ def _columns(y: Array) -> Array:
 
 
 def as_json(judged: Judged) -> dict[str, Any]:
-    """Return the scores, those without features, and the verdict, in values of JSON."""
-    alone = None if judged.alone is None else _finite(judged.alone)
-    return {**_finite(judged.scores), "alone": alone, "verdict": judged.verdict.as_dict()}
+    """Return the scores, the baseline, the rows left out and the verdict, in values of JSON."""
+    baseline = None if judged.baseline is None else _finite(judged.baseline)
+    n_out, first = len(judged.left_out), list(judged.left_out[:_NAMED])
+    left_out = {"log_likelihood": {"n": n_out, "first_rows": first}} if n_out else {}
+    return {
+        **_finite(judged.scores),
+        "baseline": baseline,
+        "left_out": left_out,
+        "verdict": judged.verdict.as_dict(),
+    }
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:
@@ -113,28 +161,27 @@ def _finite(scores: dict[str, float]) -> dict[str, float | None]:
 
 
 def score_table(
-    targets: Sequence[str], judged: Sequence[Judged], *, of_classes: bool
+    targets: Sequence[str], judged: Sequence[Judged]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the scores: for each target, and beside it without features.
+    """Return header and rows of the scores: for each target the score and the baseline.
 
     Examples
     --------
     >>> from probprop.metrics.verdict import Honesty, Verdict
     >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
-    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)], of_classes=False)
-    (['measure', 'value', 'mean alone'], [['RMSE', '0.5', '1.25']])
+    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)])
+    (['measure', 'value', 'baseline'], [['RMSE', '0.5', '1.25']])
     """
-    alone = "shares alone" if of_classes else "mean alone"
-    header = ["measure", "value", alone]
+    header = ["measure", "value", "baseline"]
     if len(targets) > 1:
-        header = ["measure", *(k for name in targets for k in (name, f"{name}: {alone}"))]
+        header = ["measure", *(k for name in targets for k in (name, f"{name}: baseline"))]
     rows = [
         [
             LABELS[k],
             *(
                 "–" if found is None else show(k, found[k])
                 for one in judged
-                for found in (one.scores, one.alone)
+                for found in (one.scores, one.baseline)
             ),
         ]
         for k in judged[0].scores
@@ -143,10 +190,15 @@ def score_table(
 
 
 def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:
-    """Print the scores on standard output, and the verdicts beside it."""
-    terminal.table(*score_table(model.targets, judged, of_classes=model.classes is not None))
+    """Print the scores on standard output, and the rows left out and the verdicts beside it."""
+    from probprop.metrics.regression import without_density_in_words
+
+    terminal.table(*score_table(model.targets, judged))
     for target, one in zip(model.targets, judged, strict=True):
-        terminal.say(f"{target}: {one.verdict}" if len(judged) > 1 else str(one.verdict))
+        name = f"{target}: " if len(judged) > 1 else ""
+        if one.left_out:
+            terminal.note(f"{name}{without_density_in_words(one.left_out)}")
+        terminal.say(f"{name}{one.verdict}")
 
 
 def show(name: str, value: float) -> str:
@@ -156,7 +208,13 @@ def show(name: str, value: float) -> str:
     --------
     >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
     ('53.42', '21,988', '95.5 %')
+    >>> show("r2", 0.98765), show("r2", -1e-9), show("r2", float("nan"))
+    ('0.9877', '0', '–')
     """
+    if not math.isfinite(value):
+        return "–"
+    if name == "r2":
+        value = round(value, 4) + 0.0  # no -0
     if name.startswith("coverage") or name in ("accuracy", "calibration_error"):
         return f"{100 * value:.1f} %"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -63,12 +63,12 @@ def demo(
                     result.scores,
                     f"{result.seconds:.3f} s",
                 ),
-                ("mean alone", f"{result.n_test}", result.alone, "–"),
+                ("baseline", f"{result.n_test}", result.baseline, "–"),
             )
         ],
     )
     terminal.say("rows: to fit + to test; every score is on the test rows; fit: processor seconds")
-    terminal.say("mean alone: one prediction for all test rows, their mean and standard deviation")
+    terminal.say("baseline: one prediction for all test rows, mean and std of the rows to fit")
     with naming(output), terminal.working("writing the report"):
         write_demo_report(output, penguins, toy)
     terminal.result(f"The report is {os.path.abspath(output)}: open it in a browser.")

@@ -60,6 +60,18 @@ def note_left_out(terminal: Terminal, n: int, targets: Sequence[str]) -> None:
         terminal.note(f"{plural(n, 'row')} without {names} left out")
 
 
+def note_weightless(terminal: Terminal, n: int) -> None:
+    """Say how many rows have the weight 0."""
+    if n:
+        terminal.say(f"{plural(n, 'row')} of weight 0 left out")
+
+
+def with_weights(frame: DataFrame, model: TableModel) -> DataFrame:
+    """Leave out the rows of weight 0; a table without weights stays as it is."""
+    weights = model.weights_to_judge(frame)
+    return frame if weights is None or weights.all() else frame[weights > 0.0]
+
+
 def with_targets(
     frame: DataFrame,
     targets: Sequence[str],
@@ -161,7 +173,14 @@ def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
     from probprop.table import read_table
 
     kinds = model.all_kinds
-    read = read_table(data, columns=list(kinds), kinds=kinds, na=model.na)
+    columns: list[str] | None = list(kinds)
+    if (weight := model.weight_to_judge) is not None:
+        kinds, columns = kinds | {weight: "number"}, None  # the table may lack it
+    read = read_table(data, columns=columns, kinds=kinds, na=model.na)
     frame = with_targets(read, model.targets, model)
     note_table(terminal, read, frame, model.targets)
-    return frame
+    counted = with_weights(frame, model)
+    note_weightless(terminal, len(frame) - len(counted))
+    if not len(counted):
+        raise ValueError(f"{data} has no row of a weight above 0: give rows that count")
+    return counted

@@ -30,7 +30,7 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.destinations import check_destinations, check_replaces_model
 from probprop.cli.holding_out import hold_out
-from probprop.cli.models import save_model
+from probprop.cli.models import save_fitted
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -203,11 +203,12 @@ def fit(
     column, here and in the tables that the model is given later; so does a category that is not
     in this table. With --missing error empty cells are refused.
 
-    With --weight a row of weight w has the noise variance over w, as the mean of w measurements
-    has; for classes w is the power of its likelihood. Rows of weight 0 are left out. The squares
-    of --error add to the noise variance. Both columns hold numbers of 0 or more and are no
-    features; predictions do not need them. Rows that are held out are judged, and new ones
-    predicted, as if they had weight 1 and no known error.
+    With --weight a row of twice the weight has half the noise variance, as the mean of twice as
+    many measurements has; for classes the weight is the power of its likelihood. Weights are
+    divided by their mean. Rows of weight 0 are left out. The squares of --error add to the noise
+    variance. Both columns must be non-negative and are excluded from the features; predictions do
+    not need them. Rows that are held out are judged at their weights, new ones predicted at the
+    mean weight, both without a known error.
 
     A table that would take more than --memory-limit is read block by block, and its rows are put
     on disk in random order. One network, or --ensemble, is then fitted; it is judged on at most
@@ -272,7 +273,9 @@ def fit(
         job = large.Job(of_table, options, limit, needed, test_fraction, output, checkpoint)
         large.fit_in_blocks(terminal_of(context), job)
         return
-    from probprop.estimators.kind import first_network, members
+    import numpy as np
+
+    from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
     from probprop.table.counting import Counting
@@ -315,6 +318,10 @@ def fit(
     def fitted(
         rows: DataFrame, text: str, estimator: Any, kept: str | None = checkpoint
     ) -> TableModel:
+        if labels is not None:
+            n_classes = len(np.unique(labels))
+            if cost := cost_in_words(estimator, len(rows), len(chosen), n_classes):
+                terminal.note(cost)
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,
@@ -328,11 +335,13 @@ def fit(
                 checkpoint=kept,
             )
 
-    train, test = hold_out(frame, test_fraction, seed, labels)
+    train, test = hold_out(frame, test_fraction, seed, labels, chosen)
     refit = len(test) > 0 and not no_refit and recipe.refits(len(train))
     # Of the two fits the one whose model is kept has the path that was given.
     judged = f"{checkpoint}.judged" if refit and checkpoint is not None else checkpoint
-    model = fitted(train, "fitting", recipe.first(again=refit), judged)
+    first = model = fitted(train, "fitting", recipe.first(again=refit), judged)
+    if not refit:  # the model is on disk before anything that may fail is done with it
+        save_fitted(terminal, model, output)
     for line in recipe.choice(model.estimator).splitlines():
         terminal.say(line)
     if len(test):
@@ -345,30 +354,16 @@ def fit(
             terminal.say(
                 "not fitted again on all: what so many rows teach, a few more do not change"
             )
+    if refit:
+        model = fitted(frame, "fitting again on all", recipe.again(first.estimator))
+        save_fitted(terminal, model, output)
     if report is not None:
         rows, held_out = (test, True) if len(test) else (train, False)
         options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}
         with terminal.working("writing the report"):
-            planned = plan_report(model, rows, held_out=held_out, **options_of_page)
-            planned.write(report, model)
+            planned = plan_report(first, rows, held_out=held_out, **options_of_page)
+            planned.write(report, model)  # the page predicts as `predict` will
         terminal.say(f"wrote {report}")
-    if refit:
-        model = fitted(frame, "fitting again on all", recipe.again(model.estimator))
-        if report is not None and not static:
-            planned.write(report, model)  # what `predict` will say
-    save_model(model, output)
-    facts = [
-        plural(model.estimator.n_samples_seen_, "row"),
-        plural(len(model.features), "column"),
-        plural(first_network(model.estimator).n_iter_, "epoch"),
-    ]
-    if model.classes is not None:
-        facts.append(f"{len(model.classes):,} classes")
-    if len(targets) > 1:
-        facts.append(f"{len(targets):,} targets")
-    if networks := members(model.estimator):
-        facts.append(f"{len(networks):,} networks")
-    terminal.say(f"wrote {output}: {', '.join(facts)}")
 
 
 def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:

@@ -19,7 +19,7 @@ from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.dask.folds import (
     Dealt,
     Drawn,
@@ -32,16 +32,20 @@ from probprop.dask.folds import (
 )
 from probprop.dask.preparing import Prepared
 from probprop.dask.tasks import Trainings, itself, on_cluster
-from probprop.estimators.checkpoints import check_seed, settings_of
+from probprop.encoding.bounds import InputBounds, fit_bounds
+from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
 from probprop.estimators.cv.candidates import (
+    MANY_CLASSES,
     Budget,
     Candidate,
+    for_many_classes,
     n_first_folds,
     read_budget,
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.joint import learn_joint
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import standard_error, weighted_mean
 from probprop.estimators.cv.progress import Share, progress
@@ -51,13 +55,19 @@ from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.trainings import Contest, check_of
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import MapShards, Setting, State, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
-from probprop.inference.standardize import check_target_scale, merged, standardizer_of
+from probprop.inference.standardize import (
+    check_target_scale,
+    merged,
+    standardizer_of,
+    with_usual_scales,
+    with_usual_target_scale,
+)
 from probprop.inference.training import Fitted, Run
 
 SAMPLE = 20_000
@@ -96,22 +106,27 @@ def fit_cross_validated(
     rng = check_random_state(model.random_state)
     n_rows = sum(summary.n for summary in prepared.summaries)
     dealt = Dealt(rng.randint(2**31 - 1), min(model.cv, n_rows))
-    sample = _sample(prepared, dealt)
+    sample, ends = _sample(prepared, dealt), _ends(prepared)
+    bounds = fit_bounds(sample.X, ends)
+    sample = sample._replace(X=bounds.apply(sample.X))
     seeds = rng.randint(2**31 - 1, size=dealt.n_folds).tolist()
     folds = [
         Fold(np.flatnonzero(sample.fold != i), np.flatnonzero(sample.fold == i), seed)
         for i, seed in enumerate(seeds)
     ]
     seed = rng.randint(2**31 - 1)
+    weighted = not (sample.weights == 1.0).all()
+    joint = learn_joint(sample.X) if model.missing == "marginalize" else None
     contest = Contest(
-        Encodings(sample.X, np.dtype(model.dtype)),
+        Encodings(sample.X, np.dtype(model.dtype), joint),
         sample.y,
         folds,
         judge_of(model, prepared.likelihood),
-        None if prepared.counting.weight is None else sample.weights,
+        sample.weights if weighted else None,
         marginalize=model.missing == "marginalize",
     )
     budget, journal = read_budget(model.budget), None
+    budget = for_many_classes(budget, prepared.likelihood.n_classes)
     # Seconds of a budget are those of this process.
     step = None if budget.seconds is not None else Trainings(prepared.client).advance
     if checkpoint is not None:
@@ -127,7 +142,7 @@ def fit_cross_validated(
             seed,
             lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
-        networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds)
+        networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds, bounds)
         files = None if checkpoint is None else _Files(checkpoint, prepared, model, networks)
         rest = 1.0 - _SHARE_OF_CHOICE
         check, why = _train(
@@ -141,9 +156,12 @@ def fit_cross_validated(
     judge = networks.contest.judge
     threads = (len(folds), seed, effective_n_jobs(model.n_jobs))
     calibrated = judge.calibrate(check.oof, HeldOut(folds), contest.encodings, *threads)
-    calibrated = calibrated._replace(calibration=_of_all(calibrated.calibration, prepared))
+    whole = _of_all(calibrated.calibration, bounds.apply(ends))
+    calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest.encodings, prepared.likelihood)
+    of_data = prepared.likelihood, prepared.mean_weight
+    publish_race(model, race, calibrated, contest, *of_data)
+    model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n_rows
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]
@@ -176,10 +194,16 @@ def _choice(
     report: Callable[[Share], None],
 ) -> CVChoice:
     """Run the race on the sample."""
-    budget, n = read_budget(model.budget), len(contest.y)
-    usual = contest.judge.usual
-    bins_that_fit = contest.encodings.bins_that_fit
-    candidates = read_candidates(model.candidates, model.budget, n, usual, bins_that_fit)
+    n_classes, n = prepared.likelihood.n_classes, len(contest.y)
+    budget, usual = for_many_classes(read_budget(model.budget), n_classes), contest.judge.usual
+    candidates = read_candidates(
+        model.candidates,
+        model.budget,
+        n,
+        usual,
+        contest.encodings.bins_that_fit,
+        one_memory=n_classes > MANY_CLASSES,
+    )
     positive = bool((merged([s.y for s in prepared.summaries]).low > 0.0).all())
     if not positive and any(candidate.power is not None for candidate in candidates):
         raise ValueError(
@@ -201,12 +225,16 @@ def _choice(
     return found.race.choice
 
 
-def _of_all(calibration: Any, prepared: Prepared) -> Any:
+def _ends(prepared: Prepared) -> FloatArray:
+    """Return the smallest and the largest value of each feature, (2, n_features), NaN if none."""
+    x = merged([summary.x for summary in prepared.summaries])
+    return np.where(x.n == 0, np.nan, [x.low, x.high])
+
+
+def _of_all(calibration: Any, ends: Array) -> Any:
     """Return a calibration whose range is that of all rows; that of labels has none."""
     if not hasattr(calibration, "range"):
         return calibration
-    x = merged([summary.x for summary in prepared.summaries])
-    ends = np.where(x.n == 0, np.nan, [x.low, x.high])
     return replace(calibration, range=calibration.range.grown(ends))
 
 
@@ -224,6 +252,7 @@ class Networks:
     candidate : Candidate
     dealt : Dealt
     n_rounds : int or None
+    bounds : InputBounds
     """
 
     def __init__(
@@ -233,6 +262,7 @@ class Networks:
         candidate: Candidate,
         dealt: Dealt,
         n_rounds: int | None,
+        bounds: InputBounds,
     ) -> None:
         self.candidate, self.sample = candidate, contest
         self.contest = contest.seen_by(candidate)
@@ -240,11 +270,15 @@ class Networks:
         n_bins, encodings = candidate.n_bins, contest.encodings
         encoding = None if n_bins is None else encodings.state(n_bins)
         transformation = getattr(self.contest.judge, "transformation", None)
-        self.view = View(self.contest.plan(candidate), encoding, transformation)
+        self.view = View(
+            self.contest.plan(candidate), bounds, encoding, transformation, encodings.joint
+        )
         if n_rounds is None:
             n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
         self.n_rounds = n_rounds
         self._prepared, self._dealt = prepared, dealt
+        all_rows = prepared.standardizer(standardize=True)
+        self._usual = all_rows.spreads if encoding is None else encoding.spreads
         client = prepared.client
         view = client.submit(itself, self.view, pure=False)
         measured = client.gather(
@@ -261,8 +295,12 @@ class Networks:
         plan, seed = self.view.plan, self.folds[fold].seed
         others = [own for of in measured for i, own in enumerate(of) if i != fold and own]
         of_y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
-        standardizer = standardizer_of(merged([own.x for own in others]), of_y)
+        own = standardizer_of(merged([own.x for own in others]), of_y)
+        standardizer = with_usual_scales(own, self._usual)
         if of_y is not None:
+            every = merged([own.y for of in measured for own in of if own])
+            relative = self.candidate.power is not None
+            standardizer = with_usual_target_scale(standardizer, of_y, every, relative=relative)
             check_target_scale(standardizer.y_scale)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
         begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)
@@ -329,7 +367,7 @@ class _Files:
         self._settings = settings_of(model) | {
             "n_shards": str(len(prepared.loaded)),
             "rounds": str(networks.n_rounds),
-            "chosen candidate": repr(networks.candidate),
+            "chosen candidate": text_of(networks.candidate),
         }
 
     def file(self, fold: int, n_epochs: int) -> CheckpointFile:
@@ -380,7 +418,9 @@ def _to_check(
     """Make the rounds of a fold up to so many epochs."""
     now = networks.trainings[fold]
     if file is not None and (found := file.read()) is not None:
-        now = now.resumed(found)
+        with file.reading():
+            n_rounds = len(now.setting.schedule.ends(found.state.n_iter + 1))
+            now = now.resumed(checked(found, now.state.posterior, n_rounds=n_rounds))
     before = now.setting.n_epochs
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     try:

@@ -33,7 +33,6 @@ from probprop.inference.standardize import check_target_scale
 from probprop.table.counting import Counting
 from probprop.table.model import TableModel
 from probprop.table.names import target_names
-from probprop.table.survey import Columns
 
 _Path = str | os.PathLike[str]
 
@@ -71,7 +70,7 @@ def fit(
         The column, or the columns, of X to predict; all others are features.
     weight : str, default=None
         The column of X with the weights of the rows, 0 or more: `sample_weight` of the estimators.
-        Rows of weight 0 are left out.
+        They are divided by their mean over all rows. Rows of weight 0 are left out.
     error : str or sequence of str, default=()
         The column of X with the known standard deviations of the target, one for each target:
         `y_std` of `PBPRegressor`.
@@ -136,17 +135,26 @@ def fit(
         model: Any = train(prepared, estimator, rounds, checkpoint, callback)
     columns = prepared.columns
     if columns is not None and {*columns.encoder.kinds.values()} != {"number"}:
-        return table_model(model, columns, counting)
+        return table_model(model, prepared)
     if columns is not None:
         model.feature_names_in_ = np.array(columns.encoder.names, object)
     return model  # type: ignore[no-any-return]
 
 
-def table_model(model: Estimator, columns: Columns, counting: Counting) -> TableModel:
+def table_model(model: Estimator, prepared: Prepared) -> TableModel:
     """Return a fitted estimator with the columns of its table."""
+    columns = prepared.columns
+    assert columns is not None  # files have names
     targets = list(columns.wanted.targets)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(model, columns.encoder, columns.features, predicted, counting)
+    return TableModel(
+        model,
+        columns.encoder,
+        columns.features,
+        predicted,
+        prepared.counting,
+        baseline=prepared.baseline,
+    )
 
 
 def train(
@@ -157,6 +165,7 @@ def train(
     callback: Any,
 ) -> Any:
     """Return a fitted clone of the estimator."""
+    prepared = prepared.with_relative_weights()
     if isinstance(estimator, PBPRegressorCV | PBPClassifierCV):
         return fit_cross_validated(prepared, estimator, n_rounds, checkpoint, callback)
     if not isinstance(estimator, PBPEnsemble):
@@ -206,4 +215,17 @@ def _train_network(
         begun = state if state.velocity else first_state(state.posterior)
         yield from rounds(setting, begun, on_cluster(client, shards))
 
-    train_by_steps(model, likelihood, standardizer, sum(sizes), steps, file, callback)
+    def rounds_of(n_iter: int) -> int:
+        return len(Schedule(sizes, n_rounds, seed=0).ends(n_iter))
+
+    train_by_steps(
+        model,
+        likelihood,
+        standardizer,
+        sum(sizes),
+        steps,
+        rounds_of,
+        file,
+        callback,
+        prepared.mean_weight,
+    )

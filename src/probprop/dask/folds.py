@@ -14,9 +14,10 @@ import numpy as np
 
 from probprop._types import Array
 from probprop.dask.shards import Loaded, Summary
+from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import encoded
-from probprop.inference.inputs import Inputs
+from probprop.estimators.cv.joint import Completed, Joint, complete
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import Part, shard_order
@@ -115,18 +116,23 @@ class View:
     Parameters
     ----------
     plan : Plan
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     transformation : BoxCox or None
         Of the targets.
+    joint : Joint or None
+        Completes missing values.
     """
 
     plan: Plan
+    bounds: InputBounds
     encoding: PiecewiseLinear | None
     transformation: BoxCox | None
+    joint: Joint | None
 
     def X(self, rows: Array) -> Array:
-        """Return encoded rows."""
-        return encoded(rows, self.encoding, self.plan.dtype)
+        """Return encoded rows, bounded before."""
+        return encoded(self.bounds.apply(rows), self.encoding, self.plan.dtype)
 
     def y(self, y: Array) -> Array:
         """Return targets on its scale."""
@@ -165,17 +171,22 @@ class FoldShard:
     view : View
     standardizer : Standardizer
         Of all rows that this network learns.
+    completed : Completed
+        All rows of the shard, not encoded.
     """
 
     loaded: Loaded
     order: Array
     view: View
     standardizer: Standardizer
+    completed: Completed
 
     def part(self, part: Part) -> Rows:
         """Return the rows that are absorbed in one round."""
         rows, view = self.order[part.places(len(self.order))], self.view
-        entries, X_var = features(view.plan, self.standardizer, Inputs(view.X(self.loaded.X[rows])))
+        own = self.completed[rows]
+        inputs = own.inputs(view.X(own.X), view.X)
+        entries, X_var = features(view.plan, self.standardizer, inputs)
         weights = None if self.loaded.weights is None else self.loaded.weights[rows]
         return Rows(entries, X_var, view.y(self.loaded.y[rows]), weights)
 
@@ -186,4 +197,5 @@ def fold_shard(
     """Return what the network of a fold learns in a shard."""
     if view.plan.likelihood.standardises_target:
         standardizer.check_y(view.y(loaded.y), view.plan.dtype)
-    return FoldShard(loaded, dealt.learned(shard, len(loaded.y), fold), view, standardizer)
+    learned = dealt.learned(shard, len(loaded.y), fold)
+    return FoldShard(loaded, learned, view, standardizer, complete(loaded.X, view.joint))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,14 @@ from distributed import Client
 from sklearn.base import is_classifier
 
 from probprop.dask.clients import n_threads
-from probprop.dask.shards import Summary, load_blocks, load_table, summarise, warn_of_order
+from probprop.dask.shards import (
+    Summary,
+    load_blocks,
+    load_table,
+    summarise,
+    warn_of_order,
+    with_relative_weights,
+)
 from probprop.dask.sources import Source
 from probprop.dask.survey import survey, survey_block
 from probprop.estimators.classifier import PBPClassifier
@@ -26,6 +33,7 @@ from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of
 from probprop.inference.standardize import (
     Standardizer,
     identity_standardizer,
+    marginal,
     merged,
     standardizer_of,
 )
@@ -72,6 +80,30 @@ class Prepared:
     def digest(self) -> str:
         """Of all rows and how they are dealt to shards."""
         return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in self.summaries])
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean sample weight of all rows."""
+        n = sum(summary.n for summary in self.summaries)
+        return sum(summary.n / n * summary.mean_weight for summary in self.summaries)
+
+    def with_relative_weights(self) -> Prepared:
+        """Return the rows with their weights in units of `mean_weight`."""
+        if self.counting.weight is None:
+            return self
+        mean = self.mean_weight
+        loaded = [
+            self.client.submit(with_relative_weights, rows, mean, pure=False)
+            for rows in self.loaded
+        ]
+        return replace(self, loaded=loaded)
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        if not self.likelihood.standardises_target:
+            return ()
+        return marginal(merged([summary.y for summary in self.summaries]))
 
     def standardizer(self, *, standardize: bool) -> Standardizer:
         """Return the standardiser of all rows: the moments are summed in the order of shards."""

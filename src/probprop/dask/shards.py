@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.dask.sources import Block, frame_of, no_rows
+from probprop.estimators.data import mean_weight_of, relative_weights
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
@@ -70,6 +71,8 @@ class Summary:
         Of all rows.
     sizes : tuple of int
         Rows of each of its pieces.
+    mean_weight : float
+        Mean sample weight; 1 if there are none.
     """
 
     n: int
@@ -78,6 +81,7 @@ class Summary:
     target: Moments
     digest: str
     sizes: tuple[int, ...]
+    mean_weight: float
 
 
 def load_table(
@@ -137,7 +141,15 @@ def summarise(loaded: Loaded, likelihood: Likelihood) -> Summary:
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
     found = digest([loaded.X, y, loaded.weights, loaded.y_std])
-    return Summary(n, measure(loaded.X), y_moments, target, found, loaded.sizes)
+    weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
+    return Summary(n, measure(loaded.X), y_moments, target, found, loaded.sizes, weight)
+
+
+def with_relative_weights(loaded: Loaded, mean_weight: float) -> Loaded:
+    """Return a shard with its weights in units of the mean over all shards."""
+    if loaded.weights is None:
+        return loaded
+    return replace(loaded, weights=relative_weights(loaded.weights, mean_weight))
 
 
 def ready(loaded: Loaded, plan: Plan, standardizer: Standardizer, seed: int, shard: int) -> Shard:

@@ -16,7 +16,8 @@ from dask import array as da
 from dask import dataframe as dd
 
 from probprop._types import Array
-from probprop.table.errors import TableError
+from probprop.table.errors import TableError, reading_parquet
+from probprop.table.read import parquet_metadata
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ParquetPiece:
         """Return the rows."""
         from pyarrow import parquet
 
-        with parquet.ParquetFile(self.path) as file:
+        with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
             return file.read_row_groups(list(self.row_groups)).to_pandas()
 
 
@@ -155,8 +156,6 @@ def _of_arrays(X: da.Array, y: Any, target: object) -> Source:
 
 
 def _of_parquet(pattern: str, n_targets: int) -> Source:
-    from pyarrow import ArrowException, parquet
-
     if os.path.isdir(pattern):
         pattern = os.path.join(pattern, "*.parquet")
     paths = sorted(glob.glob(pattern))
@@ -164,13 +163,7 @@ def _of_parquet(pattern: str, n_targets: int) -> Source:
         raise FileNotFoundError(f"there is no file {pattern}: give the path of Parquet files.")
     pieces, labels = [], []
     for path in map(os.path.abspath, paths):
-        try:
-            metadata = parquet.read_metadata(path)
-        except (ArrowException, OSError) as error:
-            raise TableError(
-                f"{path} is damaged or is not a Parquet file ({str(error).splitlines()[0]}): "
-                "write it again."
-            ) from error
+        metadata = parquet_metadata(path)
         if metadata.num_rows == 0:
             raise no_rows(path)
         for i in range(metadata.num_row_groups):

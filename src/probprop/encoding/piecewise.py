@@ -19,14 +19,13 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.inference.standardize import fit_standardizer
+from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000
 """With more rows than this, knots are quantiles of so many rows, drawn with a fixed seed."""
 
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
-_TINY = float(np.finfo(np.float64).tiny)  # differences below have lost digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,8 @@ class PiecewiseLinear:
     Parameters
     ----------
     mean, scale : ndarray of shape (n_features,)
-        Of each column, in its own units; the scale of a constant column is 1.
+        Mean and standard deviation of each column, in its own units. The scale of a column that
+        is constant, except for rounding, or has no values is infinite: it is encoded as 0.
     column : ndarray of int, shape (n_ramps,)
         The column of each ramp, ascending.
     start, end : ndarray of shape (n_ramps,)
@@ -57,6 +57,12 @@ class PiecewiseLinear:
     def n_outputs(self) -> int:
         """Columns of an encoded row: those of X, then the ramps."""
         return len(self.mean) + len(self.column)
+
+    @property
+    def spreads(self) -> FloatArray:
+        """Standard deviations of the encoded training rows, 0 in a constant one; (n_outputs,)."""
+        varies = np.where(np.isfinite(self.scale), 1.0, 0.0)
+        return np.concatenate([varies, np.ones(len(self.column))])
 
     @property
     def knots(self) -> list[FloatArray]:
@@ -90,13 +96,13 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     """
     _check_range(X)
     raw = fit_standardizer(X, None)
-    varies = (raw.missing_variance != 0.0) & (raw.x_scale >= _TINY) & np.isfinite(raw.x_scale)
-    scale = np.where(raw.x_scale < _TINY, 1.0, raw.x_scale)  # no float holds its reciprocal
-    sample = _sample_rows(len(X))
+    varies = raw.spreads > 0.0
+    scale = np.where(varies, raw.x_scale, np.inf)
+    sample = sample_rows(len(X))
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
-        x = _present(X[:, j])
-        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(_present(X[sample, j]), x)
+        x = present(X[:, j])
+        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(present(X[sample, j]), x)
         knots = place_knots(drawn, n_bins)
         if len(knots) > 2:  # a ramp over the whole range would be the column again
             mean, std = ramp_moments(x, knots)
@@ -119,7 +125,7 @@ def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
         knots = np.unique(np.sort(values)[at])
     kept = list(knots[:1])
     for knot in knots[1:]:
-        if knot - kept[-1] > max(_TINY, _TIED * max(abs(knot), abs(kept[-1]))):
+        if knot - kept[-1] > max(TINY, _TIED * max(abs(knot), abs(kept[-1]))):
             kept.append(knot)
     return np.array(kept) + 0.0  # -0.0 becomes 0.0
 
@@ -210,7 +216,6 @@ def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
     finite = (state.mean, state.start, state.end, state.ramp_mean, state.ramp_scale)
     if not all(np.isfinite(array).all() for array in finite):
         raise ValueError("the encoding has values that are not finite")
-    # The scale of a column without any value is infinite.
     if not all((scale > 0.0).all() for scale in (state.scale, state.ramp_scale)):
         raise ValueError("the encoding has a scale that is not positive")
     if not np.isin(state.column, np.arange(n_features)).all() or (np.diff(state.column) < 0).any():
@@ -220,12 +225,12 @@ def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
     return state
 
 
-def _present(x: Array) -> FloatArray:
+def present(x: Array) -> FloatArray:
     """Return the values that are not missing, of double precision."""
     return x[~np.isnan(x)].astype(np.float64)
 
 
-def _sample_rows(n: int) -> Array:
+def sample_rows(n: int) -> Array:
     """Return the rows that knots are taken from, ascending."""
     return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
 

@@ -50,7 +50,7 @@ class PiecewiseLinearEncoder(
     -----
     Columns with two distinct values, such as one-hot columns, and constant ones have no ramps;
     nor have those whose quantiles are two values only. Values that differ by less than 1e-12 of
-    their size count as one. A constant column becomes 0.
+    their size count as one. A column that is constant in `fit` becomes 0, whatever it has later.
 
     NaN is a missing value: it is left out in `fit`, and NaN in the column and in all its ramps
     in `transform`. `PBPRegressor(missing="marginalize")` takes such rows. Infinities are refused.

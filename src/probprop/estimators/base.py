@@ -18,15 +18,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop.estimators.alone import alone
 from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
-from probprop.estimators.data import Given, TrainingData, begin_from, read_inputs
-from probprop.estimators.progress import progress_bar
+from probprop.estimators.cost import cost_in_words
+from probprop.estimators.data import Given, TrainingData, begin_from, noise_factor, read_inputs
+from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.prediction import predictive
+from probprop.inference.prediction import predictive, with_noise
 from probprop.inference.rounds.local import train_by_rounds
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
@@ -62,6 +63,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     history_: list[Epoch]
     log_evidence_: float
     n_samples_seen_: int
+    mean_sample_weight_: float
 
     @abstractmethod
     def _read(
@@ -93,9 +95,10 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Powers of the likelihoods of the rows, 0 or more, best about 1 on average: a row of
-            weight 2 says as much as two like it, but at once. One of weight 0 is left out, before
-            anything else is done. They do not change how the features are standardised.
+            Weights of 0 or more, of which only the ratios matter: divided by their mean,
+            `mean_sample_weight_`, they are the powers of the likelihoods. A sample of weight 0 is
+            left out, before anything else is done. Weights do not change how the features are
+            standardized.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
@@ -144,13 +147,16 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- Prediction
 
-    def _predictive(self, X: ArrayLike, X_std: ArrayLike | None) -> Any:
+    def _predictive(
+        self, X: ArrayLike, X_std: ArrayLike | None, sample_weight: ArrayLike | None = None
+    ) -> Any:
         """Return the predictive distribution of every row."""
         if not self.__sklearn_is_fitted__():
             check_is_fitted(self)  # raises
         inputs = read_inputs(self, X, X_std)
         plan = plan_of(self, self.likelihood_)
-        return predictive(plan, self.posterior_, self.standardizer_, inputs)
+        factor = noise_factor(self, sample_weight, inputs.X)
+        return with_noise(predictive(plan, self.posterior_, self.standardizer_, inputs), factor)
 
     # ---- Fitted attributes that follow from others
 
@@ -225,12 +231,15 @@ def fit_network(
     """
     callbacks = [] if callback is None else [callback]
     if model.verbose:
+        n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
+        say(cost_in_words(model, len(data.y), n_features, n_classes))
         show_noise = data.likelihood.learns_noise
         callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
     run, history = _begin(model, data), list[Epoch]()
     file = None if checkpoint is None else checkpoint_file(checkpoint, model, run)
     if file is not None and (found := file.read()) is not None:
-        run, history = resumed(run, found)
+        with file.reading():
+            run, history = resumed(run, found)
     try:
         for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made
@@ -291,7 +300,7 @@ def _steps(run: Run, model: PBPEstimator) -> list[int]:
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
     check_learned(history)
     model.likelihood_ = data.likelihood
-    publish(model, run.fitted, history)
+    publish(model, run.fitted, history, data.mean_weight)
 
 
 def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
@@ -307,15 +316,18 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     history = [] if first else model.history_
     history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood
-    publish(model, run.fitted, history)
+    publish(model, run.fitted, history, data.mean_weight)
 
 
-def publish(model: PBPEstimator, fitted: Fitted, history: list[Epoch]) -> None:
+def publish(
+    model: PBPEstimator, fitted: Fitted, history: list[Epoch], mean_weight: float = 1.0
+) -> None:
     """Give a model the attributes of what training has reached."""
     model.posterior_ = fitted.posterior
     model.standardizer_ = fitted.standardizer
     model.log_evidence_ = fitted.log_evidence
     model.n_samples_seen_ = fitted.n_samples_seen
+    model.mean_sample_weight_ = mean_weight
     model.history_ = history
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from sklearn.base import BaseEstimator
 
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked, digest
 from probprop.inference.posterior import Epoch
 from probprop.inference.rounds.loop import State
 from probprop.inference.training import Run
@@ -20,13 +23,45 @@ _NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
 def settings_of(model: Any) -> dict[str, str]:
     """Return the parameters of a model that change the result, as text."""
     parameters = model.get_params(deep=False)
-    settings = {k: _text(v) for k, v in parameters.items() if k not in _NO_MATTER}
+    if not isinstance(parameters.get("cv"), Integral | None):
+        parameters["cv"] = type(parameters["cv"])  # the digest of the data has the folds
+    settings = {k: text_of(v) for k, v in parameters.items() if k not in _NO_MATTER}
     return {"class": type(model).__name__, **settings}
 
 
-def _text(value: Any) -> str:
-    plain = isinstance(value, int | float | str | tuple | list | None)
-    return repr(value) if plain else type(value).__name__  # a generator has a state of its own
+def text_of(value: Any) -> str:
+    """Return a setting as text: the same for equal settings, another one for others.
+
+    Objects that are not settings are their type: a generator has a state of its own.
+
+    >>> import numpy as np
+    >>> text_of(np.array([20, 10])), text_of((20, 10)), text_of(np.float64(3.0)), text_of(3)
+    ('[20, 10]', '[20, 10]', '3', '3')
+    """
+    plain = _plain(value)
+    return plain if isinstance(plain, str) and not isinstance(value, str) else repr(plain)
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as numbers, texts, lists and dicts."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    if isinstance(value, BaseEstimator):
+        return settings_of(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(value[k]) for k in sorted(value, key=str)}
+    if isinstance(value, Collection):
+        return [_plain(item) for item in value]
+    return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
 def check_seed(random_state: Any) -> None:
@@ -55,7 +90,14 @@ def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
 
 
 def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
-    """Return a training that has only begun, as far as another one had come, with its history."""
+    """Return a training as far as a checkpoint has come, with the epochs made since.
+
+    ValueError says why it cannot go on from there; see `CheckpointFile.reading`.
+    """
+    before = run.fitted
+    found = checked(found, before.posterior, before.epoch.n_iter)
+    if not found.history:
+        raise ValueError("it has no epochs")
     fitted = replace(
         run.fitted,
         posterior=found.state.posterior,
@@ -76,11 +118,9 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
 
 
 def generator_of(found: Checkpoint) -> RandomState:
-    """Return the generator of a training that goes on, whose state came through JSON."""
-    state: Any = found.generator
-    inner = {
-        k: np.array(v, np.uint32) if isinstance(v, list) else v for k, v in state["state"].items()
-    }
-    generator = RandomState(getattr(np.random, state["bit_generator"])())
-    generator.set_state(state | {"state": inner})
+    """Return the generator of a training that goes on; ValueError if there is none."""
+    if found.generator is None:
+        raise ValueError("it has no generator")
+    generator = RandomState(getattr(np.random, found.generator["bit_generator"])())
+    generator.set_state(found.generator)
     return generator

@@ -76,6 +76,9 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
         Rows given to `fit` and `partial_fit`, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
+        weights are divided; 1 if there were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -159,7 +162,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
             All classes there will be. The first call needs them, unless y is a matrix of
             labels; later calls may leave them out.
         sample_weight, X_std : array-like, default=None
-            As in `fit`.
+            As in `fit`. Weights are in the units of the first call, and divided by its mean
+            weight; None is that mean weight.
 
         Returns
         -------

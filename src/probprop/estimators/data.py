@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,8 @@ from probprop.inference.likelihoods.gaussian import count_targets
 from probprop.inference.plan import Plan
 from probprop.inference.training import Fitted, Run
 
+_BITS = 2.0**24  # of relative sample weights
+
 
 class Given(NamedTuple):
     """What `fit` and `partial_fit` are given, not yet checked; `PBPRegressor.fit` describes it."""
@@ -57,9 +59,11 @@ class TrainingData:
         As the likelihood encodes them.
     likelihood : Likelihood
     weights : ndarray of shape (n,), default=None
-        Above 0; None: each is 1.
+        Above 0, in units of `mean_weight`; None: each is 1.
     y_std : ndarray of the shape of y, default=None
         Known errors of the targets, in their units; None: there are none.
+    mean_weight : float, default=1.0
+        Mean sample weight in the first call of `fit` or `partial_fit`.
     """
 
     X: Inputs
@@ -67,10 +71,11 @@ class TrainingData:
     likelihood: Likelihood
     weights: FloatArray | None = None
     y_std: FloatArray | None = None
+    mean_weight: float = 1.0
 
     def __getitem__(self, rows: Array) -> TrainingData:
         weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
-        return TrainingData(self.X[rows], self.y[rows], self.likelihood, weights, y_std)
+        return replace(self, X=self.X[rows], y=self.y[rows], weights=weights, y_std=y_std)
 
 
 def begin_from(
@@ -100,19 +105,88 @@ class _Rows(NamedTuple):
     y: Array
     weights: FloatArray | None
     y_std: FloatArray | None
+    mean_weight: float
 
 
-def _rows_that_count(given: Given, X: Array, y: Array, *, first: bool) -> _Rows:
+def _rows_that_count(model: Any, given: Given, X: Array, y: Array, *, first: bool) -> _Rows:
     """Check what belongs to the rows; leave those of weight 0 out, as if they were not there."""
     X_std, y_std = check_input_std(given.X_std, X), check_target_std(given.y_std, y)
     weights = check_sample_weight(given.sample_weight, X)
-    if weights is None or weights.all():
-        return _Rows(Inputs(X, X_std), y, weights, y_std)
-    counts = np.flatnonzero(weights)
-    if first:
-        check_columns(X[counts])
-    inputs = Inputs(X, X_std)[counts]
-    return _Rows(inputs, y[counts], weights[counts], None if y_std is None else y_std[counts])
+    inputs = Inputs(X, X_std)
+    if weights is None:
+        return _Rows(inputs, y, None, y_std, 1.0 if first else model.mean_sample_weight_)
+    if not weights.all():
+        counts = np.flatnonzero(weights)
+        if first:
+            check_columns(X[counts])
+        inputs, y, weights = inputs[counts], y[counts], weights[counts]
+        y_std = None if y_std is None else y_std[counts]
+    mean = mean_weight_of(weights) if first else model.mean_sample_weight_
+    return _Rows(inputs, y, relative_weights(weights, mean), y_std, mean)
+
+
+def mean_weight_of(weights: FloatArray) -> float:
+    """Return the mean of sample weights, all above 0; no sum overflows.
+
+    >>> mean_weight_of(np.array([1e308, 1.7e308]))
+    1.35e+308
+    """
+    largest = weights.max()
+    return float(largest * (weights / largest).mean())
+
+
+def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
+    """Return sample weights in units of the mean weight, or None if each is 1.
+
+    They are rounded to 24 bits. A constant factor changes the quotients by the rounding of
+    doubles, and would otherwise change the last bits of all that is learned from them.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        Above 0.
+    mean : float
+        As `mean_weight_of` returns it.
+
+    Examples
+    --------
+    >>> weights = np.array([1.0, 2.0, 6.0])
+    >>> relative_weights(weights, 3.0).round(3), relative_weights(np.full(3, 0.1), 0.1)
+    (array([0.333, 0.667, 2.   ]), None)
+    """
+    with np.errstate(over="ignore", under="ignore"):  # refused below
+        fraction, exponent = np.frexp(weights / mean)
+        relative: FloatArray = np.ldexp(np.rint(fraction * _BITS) / _BITS, exponent)
+    if len(bad := weights[~((relative > 0.0) & (relative < np.inf))]):
+        raise ValueError(
+            f"sample_weight has the value {bad[0]:.3g}, but the mean weight in the first fit was "
+            f"{mean:.3g}: their quotient is outside the range of floats. Give weights in the units "
+            "of the first fit."
+        )
+    return None if (relative == 1.0).all() else relative
+
+
+def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Array) -> FloatArray | None:
+    """Return what sample weights multiply the noise std by, (n,); None: they change nothing.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    sample_weight : array-like of shape (n,), or None
+        In the units of `fit`.
+    X : ndarray of shape (n, n_features)
+    """
+    if sample_weight is None:
+        return None
+    weights = check_sample_weight(sample_weight, X)
+    if weights is None or not weights.all():
+        raise ValueError(
+            "sample_weight must be above 0 in predictions: a sample of weight 0 has infinite "
+            "noise. Got 0.0."
+        )
+    relative = relative_weights(weights, model.mean_sample_weight_)
+    return None if relative is None else 1.0 / np.sqrt(relative)
 
 
 def read_values(
@@ -138,10 +212,11 @@ def read_values(
     """
     first = known is None
     checked = check_regression_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(given, *checked, first=first)
+    rows = _rows_that_count(model, given, *checked, first=first)
     if known is None:
         known = NOISE_TAILS[noise_tail](count_targets(rows.y), *noise_prior)
-    return TrainingData(rows.X, known.encode(rows.y), known, rows.weights, rows.y_std)
+    counting = rows.weights, rows.y_std, rows.mean_weight
+    return TrainingData(rows.X, known.encode(rows.y), known, *counting)
 
 
 def read_labels(
@@ -172,12 +247,14 @@ def read_labels(
         )
     first = known is None
     checked = check_labelled_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(given, *checked, first=first)
+    rows = _rows_that_count(model, given, *checked, first=first)
     if known is None:
         known = of_labels(rows.y, classes if stream else rows.y)
     else:
         check_same_classes(classes, known.classes)
-    return TrainingData(rows.X, known.encode(rows.y), known, rows.weights)
+    return TrainingData(
+        rows.X, known.encode(rows.y), known, rows.weights, mean_weight=rows.mean_weight
+    )
 
 
 def read_inputs(model: Any, X: ArrayLike, X_std: ArrayLike | None) -> Inputs:

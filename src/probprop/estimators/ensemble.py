@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.estimators.base import Callback, go_on_with_network, plan_of
 from probprop.estimators.checkpoints import check_seed
-from probprop.estimators.data import Given, read_inputs
+from probprop.estimators.data import Given, noise_factor, read_inputs
 from probprop.estimators.members import (
     FromMembers,
     Member,
@@ -39,7 +39,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.prediction import predictive
+from probprop.inference.prediction import predictive, with_noise
 from probprop.inference.threads import map_in_threads
 from probprop.predictive.classes import ClassMixture
 from probprop.predictive.heavy import HeavyMixture
@@ -81,6 +81,9 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         Names of the features, where X had string column names. The members take arrays.
     n_samples_seen_ : int
         Rows given to `fit` and `partial_fit`, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
+        weights are divided; 1 if there were none.
     n_outputs_ : int
         Number of targets; of regressors only.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
@@ -280,7 +283,11 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
 
     def predict_distribution(
-        self, X: ArrayLike, *, X_std: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        *,
+        X_std: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Mixture | HeavyMixture | ClassMixture:
         """Return the predictive distribution of the target, or label, for every row.
 
@@ -289,6 +296,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in `PBPRegressor.predict_distribution`; regressors only.
 
         Returns
         -------
@@ -300,13 +309,20 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             The same of classifiers, with the entropy and its two parts.
         """
         check_is_fitted(self)
+        if sample_weight is not None and is_classifier(self):
+            raise ValueError(
+                "sample_weight in predict_distribution is for regressors: the probabilities of a "
+                "classifier do not depend on weights. Leave it out."
+            )
         inputs = read_inputs(self, X, X_std)
-        predicted = self._each(
-            lambda member: predictive(
-                plan_of(member, self.likelihood_), member.posterior_, member.standardizer_, inputs
-            ),
-            self.estimators_,
-        )
+        factor = noise_factor(self, sample_weight, inputs.X)
+
+        def predicted_by(member: Member) -> Any:
+            plan = plan_of(member, self.likelihood_)
+            own = predictive(plan, member.posterior_, member.standardizer_, inputs)
+            return with_noise(own, factor)
+
+        predicted = self._each(predicted_by, self.estimators_)
         mixture: Mixture | HeavyMixture | ClassMixture = self.likelihood_.mixture(predicted)
         return mixture
 

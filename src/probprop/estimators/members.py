@@ -64,6 +64,11 @@ class FromMembers:
         """Rows given to `fit` and `partial_fit`, each counted once."""
         return self.estimators_[0].n_samples_seen_
 
+    @property
+    def mean_sample_weight_(self) -> float:
+        """Mean of the sample weights in the first call of `fit` or `partial_fit`."""
+        return self.estimators_[0].mean_sample_weight_
+
 
 def member_kind(ensemble: Any) -> Member:
     """Return the estimator whose clones are the members."""

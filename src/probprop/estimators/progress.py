@@ -13,6 +13,12 @@ _WIDTH = 24
 _SECONDS_BETWEEN = 0.1
 
 
+def say(text: str) -> None:
+    """Print a line on the standard error, where progress bars are; nothing if it is empty."""
+    if text:
+        print(text, file=sys.stderr, flush=True)
+
+
 def noise_text(epoch: Epoch) -> str:
     """Return the standard deviation of the noise, for up to three targets.
 

@@ -100,6 +100,9 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
         Rows given to `fit` and `partial_fit`, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
+        weights are divided; 1 if there were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -110,7 +113,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Posterior mean of the variance of the noise, in target units squared; with several
         targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
         depends on the inputs, the level it varies around:
-        ``predict_distribution(X).var_noise`` has that of each row.
+        ``predict_distribution(X).var_noise`` has that of each row. With sample weights, at their
+        mean.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -202,9 +206,11 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Several targets share the hidden layers, and each has its own noise.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w has the noise variance `noise_variance_`/w, as the mean of w
-            measurements has; one of weight 0 is left out, before anything else is done. They
-            do not change how the data are standardised.
+            Weights of 0 or more, of which only the ratios matter: they are divided by their
+            mean, `mean_sample_weight_`, and `noise_variance_` is the noise variance at the mean
+            weight. A sample of twice the weight has half the noise variance, as the mean of twice
+            as many measurements has. A sample of weight 0 is left out, before anything else is
+            done. Weights do not change how the data are standardized.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
@@ -224,7 +230,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        Predictions have the noise of a new row of weight 1 without a known error.
+        Predictions have the noise of a new sample of mean weight without a known error;
+        `predict_distribution` takes other weights.
 
         Ctrl-C stops within half a second and leaves the estimator as it was after the last
         whole epoch; when there was none, as it was before the call.
@@ -253,7 +260,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight, X_std, y_std : array-like, default=None
-            As in `fit`.
+            As in `fit`. Weights are in the units of the first call, and divided by its mean
+            weight; None is that mean weight.
 
         Returns
         -------
@@ -297,7 +305,12 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
     def predict_distribution(
-        self, X: ArrayLike, *, student_t: bool = False, X_std: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        *,
+        student_t: bool = False,
+        X_std: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Predictive | HeavyPredictive:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
@@ -309,6 +322,10 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             Gaussian with the same mean and variance. Only for noise that is constant and Gaussian.
         X_std : array-like of shape (n_samples, n_features), default=None
             Standard deviations of the entries of X, in the units of each feature.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
+            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
+            epistemic uncertainty.
 
         Returns
         -------
@@ -316,7 +333,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
             The latter where the variance of the noise is not certain: with ``noise="input"`` or
             ``noise_tail="heavy"``.
         """
-        predicted: Predictive | HeavyPredictive = self._predictive(X, X_std)
+        predicted: Predictive | HeavyPredictive = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
         if not isinstance(predicted, Predictive):

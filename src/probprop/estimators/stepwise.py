@@ -14,7 +14,7 @@ from probprop.estimators.base import Callback, PBPEstimator, plan_of, publish
 from probprop.estimators.checkpoints import generator_of
 from probprop.estimators.progress import progress_bar
 from probprop.inference import training
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, checked
 from probprop.inference.history import check_learned
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
@@ -24,6 +24,8 @@ from probprop.inference.rounds.loop import State, Step
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted
 
+RoundsOf = Callable[[int], int]
+"""Returns the rounds, or parts, of an epoch, counted from 1."""
 Steps = Callable[[Plan, State, int], Iterator[Step]]
 """Makes the steps that are left of a training with a plan, from a state on, with a seed."""
 
@@ -34,8 +36,10 @@ def train_by_steps(
     standardizer: Standardizer,
     n: int,
     steps: Steps,
+    rounds_of: RoundsOf,
     file: CheckpointFile | None = None,
     callback: Callback | None = None,
+    mean_weight: float = 1.0,
 ) -> None:
     """Train a model, which knows its features, on n rows that only `steps` sees; publish it.
 
@@ -48,8 +52,11 @@ def train_by_steps(
     begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
     state, history, log_evidence = State(begun.posterior, ()), list[Epoch](), 0.0
     if file is not None and (found := file.read()) is not None:
+        with file.reading():
+            n_rounds = rounds_of(found.state.n_iter + 1)
+            found = checked(found, begun.posterior, n_rounds=n_rounds)
+            random_state = generator_of(found)
         state, history, log_evidence = found.state, found.history, found.log_evidence
-        random_state = generator_of(found)
     seed = int(deepcopy(random_state).randint(2**31 - 1))
     generator: Any = random_state.get_state(legacy=False)
     callbacks = [] if callback is None else [callback]
@@ -69,4 +76,5 @@ def train_by_steps(
             file.flush()
     check_learned(history)
     model.likelihood_ = likelihood
-    publish(model, Fitted(state.posterior, standardizer, history[-1], log_evidence, n), history)
+    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
+    publish(model, fitted, history, mean_weight)

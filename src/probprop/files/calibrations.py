@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,10 +15,10 @@ from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.noise import NoiseNetwork
+from probprop.estimators.cv.noise import Levels, NoiseNetwork
 from probprop.estimators.cv.out_of_fold import Squares
 from probprop.files.fields import Parts, field, joined, parted
-from probprop.inference.noise import noise_network
+from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, noise_network
 from probprop.inference.standardize import Standardizer
 from probprop.predictive.box_cox import BoxCox
 
@@ -53,6 +54,7 @@ def describe_calibration(calibration: Calibration) -> Parts:
     own |= {f"{k}_{i}": a for k in _WEIGHTS for i, a in enumerate(getattr(posterior, k))}
     header["noise_layer_sizes"] = list(posterior.layer_sizes)
     header["noise_dtype"] = posterior.dtype.name
+    header["noise_levels"] = network.levels._asdict()
     return header, arrays | joined({"noise": own, "noise_encoding": to_arrays(network.encoding)})
 
 
@@ -94,9 +96,12 @@ def _rebuild_squares(header: dict[str, Any]) -> Squares:
 
 
 def _rebuild_range(arrays: dict[str, Array], slope: float, n_features: int) -> Range:
-    check_arrays(arrays, {k: ("float64", (n_features,)) for k in _RANGE})
+    check_arrays(arrays, {k: ("float64", (n_features,)) for k in _RANGE}, unbounded=_RANGE)
     box = Range(arrays["low"], arrays["high"], arrays["scale"], slope)
-    if not (box.low <= box.high).all() or not (box.scale > 0.0).all():
+    ordered = np.isfinite(box.low) & np.isfinite(box.high) & (box.low <= box.high)
+    # A feature without any value has no ends.
+    empty = np.isnan(box.low) & np.isnan(box.high) & np.isinf(box.scale)
+    if not (ordered | empty).all() or not (box.scale > 0.0).all():
         raise ValueError("the range of calibration_ is none that a model has")
     return box
 
@@ -115,17 +120,23 @@ def _rebuild_noise(
     expected: dict[str, Any] = {k: ("float64", (sizes[0],)) for k in _STANDARDIZER}
     for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         expected |= {f"{k}_{i}": (dtype, (n_out, n_in + 1)) for k in _WEIGHTS}
-    check_arrays(arrays, expected)
+    check_arrays(arrays, expected, unbounded=("x_scale",))
     m_w, v_w = (tuple(arrays[f"{k}_{i}"] for i in range(len(sizes) - 1)) for k in _WEIGHTS)
     positive = (*v_w, arrays["x_scale"])
     known = {*arrays["missing_variance"].tolist()} <= {0.0, 1.0}
-    if not known or not all((a > 0.0).all() for a in positive):
+    # An input that is constant, or has no value in the out-of-fold rows, has no scale.
+    scaled = np.isfinite(arrays["x_scale"]) | (arrays["missing_variance"] == 0.0)
+    if not known or not scaled.all() or not all((a > 0.0).all() for a in positive):
         raise ValueError("the noise network has values that no fitted model has")
     # Its targets, which are residuals, are not standardised.
     standardizer = Standardizer(
         arrays["x_mean"], arrays["x_scale"], np.zeros(1), np.ones(1), arrays["missing_variance"]
     )
-    return NoiseNetwork(state, noise_network(m_w, v_w), standardizer)
+    levels = Levels(*(_read_number(field(header, "noise_levels", dict), k) for k in Levels._fields))
+    within = -LARGEST_LOG <= levels.low <= levels.high <= LARGEST_LOG
+    if not (within and 0.0 <= levels.variance <= LARGEST_VARIANCE):
+        raise ValueError(f"noise_levels of calibration_ are invalid: got {tuple(levels)}")
+    return NoiseNetwork(state, noise_network(m_w, v_w), standardizer, levels)
 
 
 # ---- Of classes
@@ -151,12 +162,14 @@ def rebuild_class_calibration(
 # ---- Checks
 
 
-def check_arrays(arrays: dict[str, Array], expected: dict[str, Any]) -> None:
-    """Refuse arrays of other names, dtypes or shapes, and such as are not finite."""
+def check_arrays(
+    arrays: dict[str, Array], expected: dict[str, Any], unbounded: Sequence[str] = ()
+) -> None:
+    """Refuse arrays of other names, dtypes or shapes, and non-finite values in bounded ones."""
     if {k: (a.dtype.name, a.shape) for k, a in arrays.items()} != expected:
         raise ValueError("the shapes or dtypes of the arrays do not fit together")
     for k, a in arrays.items():
-        if a.size == 0 or not np.isfinite(a).all():
+        if a.size == 0 or not (k in unbounded or np.isfinite(a).all()):
             raise ValueError(f"{k} has values that no fitted model has")
 
 

@@ -11,14 +11,18 @@ from sklearn import model_selection
 from sklearn.utils import check_random_state
 
 from probprop._types import Array
+from probprop.encoding import bounds
 from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.candidates import read_budget, read_candidates
 from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.joint import Joint
+from probprop.estimators.cv.masked import LARGEST_FACTOR
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.kind import transformation_of
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.files.calibrations import (
     Sizes,
+    check_arrays,
     describe_calibration,
     describe_class_calibration,
     rebuild_calibration,
@@ -55,6 +59,7 @@ CV_KINDS = {
 }
 """The cross-validated estimators by name."""
 
+_JOINT = ("column", "value", "score", "discrete", "factor")
 _SPLITTERS = (
     "GroupKFold",
     "GroupShuffleSplit",
@@ -76,6 +81,7 @@ def describe_cross_validated(model: Any) -> Parts:
     name = type(model).__name__
     calibration, arrays = CV_KINDS[name].describe_calibration(model.calibration_)
     encoding = {} if model.encoding_ is None else to_arrays(model.encoding_)
+    joint, of_scores = _describe_joint(model.joint_)
     header = {
         "class": name,
         "parameters": _describe_parameters(model),
@@ -87,7 +93,14 @@ def describe_cross_validated(model: Any) -> Parts:
         "members": [header for header, _ in members],
     }
     of_members = {str(i): own for i, (_, own) in enumerate(members)}
-    return header, joined({**of_members, "encoding": encoding, "calibration": arrays})
+    others = {
+        "bounds": bounds.to_arrays(model.bounds_),
+        "encoding": encoding,
+        "calibration": arrays,
+        "joint": joint,
+        "scores": of_scores,
+    }
+    return header, joined(of_members | others)
 
 
 def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) -> Any:
@@ -98,7 +111,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     if any(field(member, "class", str) != kind.member for member in members):
         raise ValueError("a part of the model has a class that it cannot have")
     numbers = [str(i) for i in range(len(members))]
-    own = parted(arrays, [*numbers, "encoding", "calibration"])
+    own = parted(arrays, [*numbers, "bounds", "encoding", "calibration", "joint", "scores"])
     encoding, calibration = own["encoding"], own["calibration"]
     model.choice_ = rebuild_race(field(header, "choice_", dict))
     model.encoding_ = from_arrays(encoding) if encoding else None
@@ -111,6 +124,7 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     check_same_classes(members)
     first = model.estimators_[0]
     model.n_features_in_ = first.n_features_in_ if state is None else len(state.mean)
+    model.bounds_ = bounds.from_arrays(own["bounds"], model.n_features_in_)
     model.likelihood_ = first.likelihood_
     model.n_samples_seen_ = n_samples_seen(header)
     model.n_partitions_ = field(header, "n_partitions_", int)
@@ -118,6 +132,9 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     if len(members) % model.n_partitions_:
         raise ValueError("the partitions do not have as many members each")
     sizes = Sizes(model.n_features_in_, len(members), model.n_partitions_)
+    model.joint_ = _rebuild_joint(own["joint"], own["scores"], model.n_features_in_)
+    if (model.joint_ is None) != (model.missing == "error"):
+        raise ValueError("the joint distribution of the features does not fit `missing`")
     described = field(header, "calibration_", dict)
     model.calibration_ = kind.rebuild_calibration(described, calibration, sizes)
     g = transformation_of(model)
@@ -128,6 +145,50 @@ def rebuild_cross_validated(header: dict[str, Any], arrays: dict[str, Array]) ->
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)
     return model
+
+
+def _describe_joint(joint: Joint | None) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the arrays of a joint distribution, and those of its encoding."""
+    if joint is None:
+        return {}, {}
+    arrays = {k: getattr(joint, k) for k in _JOINT} | {"discrete": joint.discrete.astype(np.int64)}
+    if joint.covariance is not None:
+        arrays["covariance"] = joint.covariance
+    return arrays, to_arrays(joint.encoding)
+
+
+def _rebuild_joint(
+    arrays: dict[str, Array], of_scores: dict[str, Array], n_features: int
+) -> Joint | None:
+    """Undo `_describe_joint`, for a model with so many features."""
+    if not arrays and not of_scores:
+        return None
+    encoding, n = from_arrays(of_scores), np.size(arrays.get("column", ()))
+    kinds: dict[str, Any] = {k: ("float64", (n,)) for k in ("value", "score")}
+    kinds |= {"column": ("int64", (n,)), "discrete": ("int64", (n_features,))}
+    kinds["factor"] = ("float64", (n_features + 1,))
+    if "covariance" in arrays:
+        kinds["covariance"] = ("float32", (encoding.n_outputs,) * 2)
+    check_arrays(arrays, kinds)
+    discrete = arrays["discrete"] == 1
+    joint = Joint(**{"covariance": None, **arrays, "discrete": discrete}, encoding=encoding)
+    same = np.diff(joint.column) == 0
+    ascend = all((np.diff(a)[same] > 0.0).all() for a in (joint.value, joint.score))
+    complete = np.array_equal(np.unique(joint.column), np.arange(n_features))
+    if not complete or not ascend or (np.diff(joint.column) < 0).any():
+        raise ValueError("the quantiles of the features are none that a model has")
+    if len(encoding.mean) != n_features or not np.isfinite(encoding.scale).all():
+        raise ValueError("the encoding of the scores does not fit the features")
+    if not ((joint.factor >= 1.0) & (joint.factor <= LARGEST_FACTOR)).all():
+        raise ValueError("the factors of missing features are none that a model has")
+    if (S := joint.covariance) is not None:
+        try:
+            np.linalg.cholesky(S.astype(np.float64))
+        except np.linalg.LinAlgError as error:
+            raise ValueError("the covariance of the scores is not positive definite") from error
+        if not np.array_equal(S, S.T):
+            raise ValueError("the covariance of the scores is not symmetric")
+    return joint
 
 
 def _possible_noise(calibration: Any) -> set[str]:

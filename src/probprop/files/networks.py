@@ -76,6 +76,7 @@ def describe_network(model: Network) -> Parts:
         "weights_dtype": model.posterior_.dtype.name,
         "n_iter_": model.n_iter_,
         "n_samples_seen_": model.n_samples_seen_,
+        "mean_sample_weight_": model.mean_sample_weight_,
         **{k: _number_or_list(state[k]) for k in _ABOVE},
         **_describe_tail(model),
         **_describe_classes(model),
@@ -166,7 +167,10 @@ def rebuild_network(header: dict[str, Any], arrays: dict[str, Array]) -> Network
     likelihood = _rebuild_likelihood(model, header)
     model.likelihood_ = likelihood
     fitted, history = _rebuild_fitted(likelihood, header, arrays)
-    publish(model, fitted, history)
+    mean_weight = field(header, "mean_sample_weight_", float)
+    if not 0.0 < mean_weight < math.inf:
+        raise ValueError(f"mean_sample_weight_ is {mean_weight}")
+    publish(model, fitted, history, mean_weight)
     model.n_features_in_ = len(fitted.standardizer.x_mean)
     if names := feature_names(header, model.n_features_in_):
         model.feature_names_in_ = np.array(names, object)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from sklearn.base import is_classifier
 
 from probprop._types import Array
 from probprop.files.estimators import describe_estimator, rebuild_estimator
@@ -22,6 +25,7 @@ def describe_table_model(model: TableModel) -> Parts:
     counting = {"weight": model.counting.weight, "error": list(model.counting.error)}
     header |= {key: value for key, value in counting.items() if value}
     header |= {} if model.na is None else {"na": list(model.na)}
+    header |= {"baseline": [list(pair) for pair in model.baseline]} if model.baseline else {}
     header |= {"regressor": described}  # or a classifier: old files use this key
     return header, arrays
 
@@ -60,7 +64,8 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
     if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the regressor was fitted on")
     counting = _counting(header, list(kinds), target_names(target))
-    return TableModel(estimator, encoder, list(kinds), target, counting, _missing_texts(header))
+    na, baseline = _missing_texts(header), _baseline(header, estimator)
+    return TableModel(estimator, encoder, list(kinds), target, counting, na, baseline)
 
 
 def _parts(columns: list[dict[str, Any]]) -> dict[str, list[Part]]:
@@ -78,6 +83,21 @@ def _orders(columns: list[dict[str, Any]]) -> dict[str, Order]:
     if any(first != "month" for first in orders.values()):
         raise ValueError("the order of a date is none that dates have")
     return orders
+
+
+def _baseline(header: dict[str, Any], estimator: Any) -> tuple[tuple[float, float], ...]:
+    """Return mean and standard deviation of each target; empty if the file does not have them."""
+    if "baseline" not in header:
+        return ()
+    pairs = field(header, "baseline", list)
+    right = len(pairs) == getattr(estimator, "n_outputs_", 1) and not is_classifier(estimator)
+    if not right or any(type(pair) is not list or len(pair) != 2 for pair in pairs):
+        raise ValueError("baseline must have a mean and a standard deviation for each target")
+    if any(type(x) is not float or not math.isfinite(x) for pair in pairs for x in pair):
+        raise ValueError("baseline has values that are not finite")
+    if any(std < 0.0 for _, std in pairs):
+        raise ValueError("baseline has a standard deviation below 0")
+    return tuple((mean, std) for mean, std in pairs)
 
 
 def _missing_texts(header: dict[str, Any]) -> tuple[str, ...] | None:

@@ -46,14 +46,22 @@ def check_answers(model: Any) -> None:
 
 
 def _rows(model: Any) -> Array:
-    """Return the mean of the features, and a standard deviation to either side, (3, n_features)."""
+    """Return the mean of the features, and a standard deviation to either side, (n, n_features).
+
+    If missing values are completed there are also two rows that miss every second feature.
+    """
     state = getattr(model, "encoding_", None)
     standardizer = first_network(model).standardizer_
     mean = standardizer.x_mean if state is None else state.mean
     scale = standardizer.x_scale if state is None else state.scale
     rows = mean + np.array([[0.0], [1.0], [-1.0]]) * np.where(np.isfinite(scale), scale, 0.0)
     finite: Array = np.where(np.isfinite(rows), rows, mean)
-    return finite
+    if getattr(model, "joint_", None) is None:
+        return finite
+    every_second = np.arange(len(mean)) % 2 == 0
+    return np.vstack(
+        [finite, *(np.where(gone, np.nan, mean) for gone in (every_second, ~every_second))]
+    )
 
 
 def _check_refinement(network: Any) -> None:

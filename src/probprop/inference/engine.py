@@ -100,6 +100,12 @@ class ClassLogProbabilities(Protocol):
     def __call__(self, m: FloatArray, v: FloatArray) -> FloatArray: ...
 
 
+class ClassLogProbability(Protocol):
+    """The log of the probability of one class per row, c; (n,)."""
+
+    def __call__(self, m: FloatArray, v: FloatArray, c: Array) -> FloatArray: ...
+
+
 @dataclass(frozen=True)
 class Engine:
     """One implementation of the operations training and prediction need."""
@@ -110,6 +116,7 @@ class Engine:
     predict_moments: PredictMoments
     predict_gradient: PredictGradient
     class_log_probabilities: ClassLogProbabilities
+    class_log_probability: ClassLogProbability
 
 
 ENGINES: dict[str, Engine] = {
@@ -120,6 +127,7 @@ ENGINES: dict[str, Engine] = {
         native.predict_moments,
         native.predict_gradient,
         native.class_log_probabilities,
+        native.class_log_probability,
     ),
     "reference": Engine(
         by_passes.train,
@@ -128,5 +136,6 @@ ENGINES: dict[str, Engine] = {
         by_passes.predict_moments,
         by_passes.predict_gradient,
         reference.class_log_probabilities,
+        reference.class_log_probability,
     ),
 }

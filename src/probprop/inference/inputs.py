@@ -69,7 +69,7 @@ class Inputs:
 
 
 @cache
-def normal_nodes(n_features: int) -> FloatArray:
+def normal_nodes(n_features: int, n_nodes: int = N_NODES) -> FloatArray:
     """Return points that stand for a standard Gaussian: quasi-random, each with its opposite.
 
     Their moments up to the third are those of the Gaussian: what is linear in the inputs is
@@ -77,7 +77,7 @@ def normal_nodes(n_features: int) -> FloatArray:
 
     Returns
     -------
-    ndarray of shape (128, n_features)
+    ndarray of shape (n_nodes, n_features)
         The same in every call.
 
     Examples
@@ -88,8 +88,8 @@ def normal_nodes(n_features: int) -> FloatArray:
     """
     from scipy.stats import qmc  # slow to import
 
-    half = qmc.MultivariateNormalQMC(np.zeros(n_features), seed=0).random(N_NODES // 2)
-    if 4 * n_features <= N_NODES:
+    half = qmc.MultivariateNormalQMC(np.zeros(n_features), seed=0).random(n_nodes // 2)
+    if 4 * n_features <= n_nodes:
         factor = np.linalg.cholesky(half.T @ half / len(half))
         half = np.linalg.solve(factor, half.T).T
     else:

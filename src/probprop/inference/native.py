@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.random import RandomState
@@ -43,6 +43,7 @@ def cpu_levels() -> list[str]:
 
 
 class_log_probabilities = _kernel.class_log_probabilities
+class_log_probability = _kernel.class_log_probability
 scale_mixture = _kernel.scale_mixture
 
 # ---- Arrays as the kernel takes them
@@ -320,6 +321,57 @@ def predict_moments(
         raise
     if sizes[-1] == 1:
         return mean[:, 0], variance[:, 0]
+    return mean, variance
+
+
+_STACKS: WeakKeyDictionary[Posterior, tuple[list[ref[Any]], Any]] = WeakKeyDictionary()
+"""Ensembles as the kernel takes them, by their first member, and what they were made from."""
+
+
+def predict_members(
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Array, n_threads: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the outputs of networks that see the same rows.
+
+    All of them predict in one call of the kernel, whose arguments are made once per ensemble.
+
+    Parameters
+    ----------
+    networks : sequence of (Posterior, Standardizer)
+        All of one dtype, with the same numbers of inputs and outputs.
+    X : ndarray of shape (n, n_features)
+        In the units of the features, finite.
+    n_threads : int, default=1
+        Number of threads. The result does not depend on it.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (n_members, n) or (n_members, n, K)
+        Standardized, without noise.
+    """
+    first = networks[0][0]
+    if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):
+        each = [predict_moments(posterior, X, None, scales) for posterior, scales in networks]
+        means, variances = (np.stack(part) for part in zip(*each, strict=True))
+        return means, variances
+    parts = [part for network in networks for part in network]
+    known = _STACKS.get(first)
+    if known is None or [made_of() for made_of in known[0]] != parts:  # compared by identity
+        kind = _kernel.Members64 if first.dtype == _FLOAT64 else _kernel.Members32
+        largest = LARGEST[first.dtype]
+        members = [
+            (posterior.layer_sizes, *_weights(posterior), (scales.x_mean, scales.x_scale, largest))
+            for posterior, scales in networks
+        ]
+        known = _STACKS[first] = [ref(part) for part in parts], kind(members)
+    try:
+        mean, variance = known[1].moments(_readable(X), n_threads)
+    except OverflowError:
+        for posterior, scales in networks:  # one of them says which value it is
+            _refuse(X, scales, posterior)
+        raise
+    if mean.shape[2] == 1:
+        return mean[..., 0], variance[..., 0]
     return mean, variance
 
 

@@ -171,10 +171,15 @@ class LogScale:
         """E[exp(h)]: the noise variance in units of the level, of the shape of the mean."""
         return np.exp(self.mean + 0.5 * self.variance)
 
-    def bounded(self) -> Self:
-        """Return it with the mean within `LARGEST_LOG` of 0, and `LARGEST_VARIANCE` at most."""
-        mean = np.clip(np.asarray(self.mean, np.float64), -LARGEST_LOG, LARGEST_LOG)
-        variance = np.minimum(np.asarray(self.variance, np.float64), LARGEST_VARIANCE)
+    def bounded(
+        self,
+        low: float = -LARGEST_LOG,
+        high: float = LARGEST_LOG,
+        largest_variance: float = LARGEST_VARIANCE,
+    ) -> Self:
+        """Return it with the mean from low to high, and the variance at most the largest."""
+        mean = np.clip(np.asarray(self.mean, np.float64), low, high)
+        variance = np.minimum(np.asarray(self.variance, np.float64), largest_variance)
         return type(self)(mean, variance)
 
 

@@ -42,8 +42,20 @@ def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Array, 
 def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: Inputs) -> Any:
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
-    _check_finite(plan, mean, variance)
     noise = noise_at(plan, posterior, standardizer, X)
+    return predictive_of(plan, posterior, standardizer, mean, variance, noise)
+
+
+def predictive_of(
+    plan: Plan,
+    posterior: Posterior,
+    standardizer: Standardizer,
+    mean: FloatArray,
+    variance: FloatArray,
+    noise: Noise,
+) -> Any:
+    """Return the predictive distribution that the likelihood makes of moments of the outputs."""
+    _check_finite(plan, mean, variance)
     engine = ENGINES[plan.engine]
     return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
 
@@ -89,6 +101,20 @@ def sensitivity_at(
         dv_log_dX = np.where(v_log < LARGEST_VARIANCE, dv_log_dX.T, 0.0).T
         dlog_dX = dm_log_dX + 0.5 * dv_log_dX
     return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
+
+
+def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
+    """Return distributions of values with the noise std of each row times a factor.
+
+    Parameters
+    ----------
+    predicted : Predictive or HeavyPredictive
+    factor : ndarray of shape (n,), or None
+        None is 1.
+    """
+    if factor is None:
+        return predicted
+    return replace(predicted, std_noise=(predicted.std_noise.T * factor).T)
 
 
 def weighted_log_p(

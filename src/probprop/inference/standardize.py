@@ -13,7 +13,12 @@ from probprop._types import Array, FloatArray
 
 _CONSTANT = 1e-12  # a column whose spread is below this share of its size is constant
 _NARROW = 0.1  # a column of some rows hardly varies if its spread is below this share of all rows'
+_SMALLEST_SCALE = 1e-150  # of equal targets: its square is a float
 _BLOCK_ENTRIES = 1 << 18  # entries per block: what is copied on the way stays at 2 MB
+
+TINY = 1e-300
+"""A feature whose standard deviation is smaller is treated as constant: its values have lost
+digits, and a derivative per unit of it overflows."""
 
 LARGEST = {np.dtype(np.float64): 1e30, np.dtype(np.float32): 1e6}
 """How far from the training mean a value may lie, in standard deviations. Fourth powers of the
@@ -43,7 +48,10 @@ class Standardizer:
 
     @property
     def spreads(self) -> FloatArray:
-        """The standard deviations of the features, 0 in a constant column; (n_features,)."""
+        """The standard deviations of the features, 0 in a constant column; (n_features,).
+
+        A column without any value is constant, and so is one whose standard deviation is denormal.
+        """
         if self.missing_variance is None:
             return self.x_scale
         return np.where(self.missing_variance == 0.0, 0.0, self.x_scale)
@@ -109,8 +117,9 @@ def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     """Measure the means and the standard deviations (ddof=0) of X and y.
 
-    A constant column, or a constant target, gets scale 1, a column that is missing whole an
-    infinite one. Without y the target is left as it is.
+    A constant column, or a constant target, gets scale 1, and so does a column whose standard
+    deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
+    target is left as it is.
 
     Parameters
     ----------
@@ -185,6 +194,19 @@ class Moments:
         return np.where(size > 0.0, size, 1.0)
 
 
+def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
+    """Return mean and standard deviation (ddof=0) of each column, in its units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
+    ((2.0, 1.0), (7.0, 0.0))
+    """
+    mean, std = moments.mean * moments.unit, np.sqrt(moments.variance) * moments.unit
+    return tuple(zip(mean.tolist(), std.tolist(), strict=True))
+
+
 def measure(X: Array) -> Moments:
     """Measure columns in two passes over blocks of rows, (n, n_columns), NaN where one is missing.
 
@@ -239,6 +261,8 @@ def merged(parts: Sequence[Moments]) -> Moments:
 def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
     """Return the standardiser of columns with these moments; see `fit_standardizer`."""
     x_mean, x_scale, x_constant = _scales(x)
+    x_constant |= x_scale < TINY
+    x_scale = np.where(x_scale < TINY, 1.0, x_scale)
     missing_variance = np.where(x_constant, 0.0, 1.0)
     if y is None:
         return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
@@ -247,10 +271,11 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
 
 
 def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
-    """Return the standardiser of some rows, where columns that hardly vary have their usual scale.
+    """Return the standardizer of a subset, with the scales of all rows where the subset has none.
 
-    In the units of such a column other rows would lie thousands of standard deviations away, and
-    so would what a network says about them.
+    A feature that hardly varies in the subset gets its usual scale: in its own units, other rows
+    would lie thousands of standard deviations away. A feature that is constant in all rows gets an
+    infinite scale, so that any value of it is ignored.
 
     Parameters
     ----------
@@ -260,19 +285,51 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
 
     Examples
     --------
-    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0], [1e-3, 7.0, 3.0]]), None)
-    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0])).x_scale
-    array([0.5, 3. , 1. ])
+    >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0, 5.0], [1e-3, 7.0, 3.0, 5.0]]), None)
+    >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0, 0.0])).x_scale
+    array([0.5, 3. , 1. , inf])
     """
-    narrow = some.spreads < _NARROW * usual
-    if not narrow.any():
+    narrow, constant = some.spreads < _NARROW * usual, usual == 0.0
+    if not (narrow | constant).any():
         return some
     known = np.ones_like(some.x_scale) if some.missing_variance is None else some.missing_variance
+    scale, known = np.where(narrow, usual, some.x_scale), np.where(narrow, 1.0, known)
     return replace(
         some,
-        x_scale=np.where(narrow, usual, some.x_scale),
-        missing_variance=np.where(narrow, 1.0, known),
+        x_scale=np.where(constant, np.inf, scale),
+        missing_variance=np.where(constant, 0.0, known),
     )
+
+
+def with_usual_target_scale(
+    some: Standardizer, own: Moments, every: Moments, *, relative: bool
+) -> Standardizer:
+    """Return the standardizer of some rows, where targets that hardly vary have their usual scale.
+
+    The scale of targets that are all equal would be 1 in target units, and predictions would
+    depend on the unit of y.
+
+    Parameters
+    ----------
+    some : Standardizer
+    own, every : Moments
+        Of the targets of these rows, and of all rows. If all targets of all rows are equal, their
+        size is the usual scale, or 1 if they are 0.
+    relative : bool
+        Whether targets have no unit, as transformed ones: then 1 is the scale of equal ones.
+
+    Examples
+    --------
+    >>> X, y = np.zeros((4, 1)), np.array([[0.0], [0.0], [0.0], [500.0]])
+    >>> some, own, every = fit_standardizer(X, y[:3]), measure(y[:3]), measure(y)
+    >>> some.y_scale, with_usual_target_scale(some, own, every, relative=False).y_scale.round()
+    (array([1.]), array([217.]))
+    """
+    spread = np.sqrt(every.variance)
+    size = 1.0 if relative else np.maximum(every.unit, _SMALLEST_SCALE)
+    usual = np.where(spread < _CONSTANT, size, spread * every.unit)
+    narrow = np.sqrt(own.variance) * own.unit < _NARROW * usual
+    return replace(some, y_scale=np.where(narrow, usual, some.y_scale))
 
 
 def _scales(moments: Moments) -> tuple[FloatArray, FloatArray, Array]:

@@ -1,5 +1,6 @@
 """Metrics of predicted targets; those of predicted labels are in `probprop.metrics.classes`."""
 
+from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.classes import class_summary
 from probprop.metrics.columns import check_columns
 from probprop.metrics.dependence import Dependence, average_prediction
@@ -15,6 +16,7 @@ from probprop.metrics.regression import (
     log_likelihood_scorer,
     mae,
     predictive_coverage,
+    r2,
     rmse,
     sharpness,
     summary,
@@ -25,6 +27,7 @@ __all__ = [
     "Dependence",
     "Importance",
     "average_prediction",
+    "baseline_summary",
     "calibration_curve",
     "calibration_error",
     "check_columns",
@@ -37,6 +40,7 @@ __all__ = [
     "mae",
     "permutation_importance",
     "predictive_coverage",
+    "r2",
     "rmse",
     "sharpness",
     "summary",

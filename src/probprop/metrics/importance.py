@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
 from probprop.estimators.validation import check_int
+from probprop.metrics.regression import rmse
 from probprop.predictive.protocol import ClassDistribution, TargetDistribution
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
@@ -141,8 +142,13 @@ def _scores(model: Any, X: Array, y: Array) -> FloatArray:
         return np.array([[loss.mean()], [wrong.mean()]])
     targets = cast(TargetDistribution, predictive).targets()
     each = zip(y.reshape(len(y), -1).T, targets, strict=True)
-    scores = [(-p.logpdf(of).mean(), np.sqrt(np.mean((of - p.mean) ** 2))) for of, p in each]
-    return np.array(scores).T
+    return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
+
+
+def _mean_density(log_p: FloatArray) -> float:
+    """Return the mean over the samples that have a density; 0 if none has."""
+    known = log_p[np.isfinite(log_p)]
+    return float(known.mean()) if len(known) else 0.0
 
 
 def _screened(

@@ -9,18 +9,22 @@ scikit-learn::
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.metrics.columns import check_columns
 from probprop.predictive.protocol import TargetDistribution
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
+
+_NAMED = 5  # rows that are named in words
 
 
 # ---- Accuracy of the mean
@@ -44,9 +48,7 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     1.4142135623730951
     """
     y, mean = check_columns(y=y, mean=mean)
-    error = y - mean
-    largest = float(np.abs(error).max()) or 1.0  # squares of 1e-200 or 1e200 are not floats
-    return largest * float(np.sqrt(np.mean((error / largest) ** 2)))
+    return _root_mean_square(y - mean)
 
 
 def mae(y: ArrayLike, mean: ArrayLike) -> float:
@@ -67,7 +69,48 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
     1.0
     """
     y, mean = check_columns(y=y, mean=mean)
-    return float(np.mean(np.abs(y - mean)))
+    return _mean(np.abs(y - mean))
+
+
+def r2(y: ArrayLike, mean: ArrayLike) -> float:
+    """Coefficient of determination: the share of the variance of the targets that is explained.
+
+    Parameters
+    ----------
+    y, mean : array-like of shape (n,)
+        Observed targets and predicted means, in target units.
+
+    Returns
+    -------
+    float
+        1 for perfect predictions, 0 for the mean of these targets, below 0 for worse ones. NaN if
+        all targets are equal.
+
+    Examples
+    --------
+    >>> round(r2([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 6)
+    0.5
+    """
+    y, mean = check_columns(y=y, mean=mean)
+    spread = _root_mean_square(y - _mean(y))
+    if y.min() == y.max() or spread == 0.0:
+        return float("nan")
+    with np.errstate(over="ignore"):
+        return float(1.0 - np.square(_root_mean_square(y - mean) / spread))
+
+
+def _root_mean_square(errors: FloatArray) -> float:
+    largest = float(np.abs(errors).max()) or 1.0  # squares of 1e-200 or 1e200 are not floats
+    return largest * float(np.sqrt(np.mean((errors / largest) ** 2)))
+
+
+def _mean(values: FloatArray) -> float:
+    """Return the mean, also where the sum would overflow."""
+    with np.errstate(over="ignore"):
+        mean = float(np.mean(values))
+    if np.isfinite(mean):
+        return mean
+    return float(np.sum(values / len(values)))
 
 
 # ---- The whole distribution
@@ -125,12 +168,16 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     >>> round(crps_gaussian([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
     0.7193
     """
-    y, mean, std = check_columns(y=y, mean=mean, std=std)
-    z = _standardised(y, mean, std)
+    return _crps(*check_columns(y=y, mean=mean, std=std))
+
+
+def _crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
+    """Return it also for standard deviations of 0."""
+    z = _standardised(y, mean, np.where(std > 0.0, std, 1.0))
     with np.errstate(over="ignore", under="ignore"):  # the density of an outlier is 0
         density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     score = (y - mean) * erf(z / np.sqrt(2.0)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
-    return float(np.mean(score))
+    return _mean(np.where(std > 0.0, score, np.abs(y - mean)))
 
 
 # ---- Intervals
@@ -282,6 +329,58 @@ def sharpness(std: ArrayLike) -> float:
 # ---- All of them, and scikit-learn
 
 
+class Scores(NamedTuple):
+    """Every metric of a predictive distribution, and the samples that one of them leaves out.
+
+    Parameters
+    ----------
+    values : dict
+        The keys of `summary`.
+    without_density : ndarray of int, shape (n_left_out,)
+        Samples whose target has density 0, such as a target of 0 or less under a Box-Cox
+        transformation. They are left out of the log-likelihood, and of no other metric.
+    """
+
+    values: dict[str, float]
+    without_density: Array
+
+
+def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
+    """Return every metric of a predictive distribution; `summary` describes them.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Observed targets, in target units.
+    predictive : TargetDistribution, such as Predictive or Mixture
+        Predictions for the same n rows.
+
+    Examples
+    --------
+    >>> from probprop import BoxCox, Predictive, TransformedPredictive
+    >>> p = TransformedPredictive(Predictive([0.0, 0.0], [0.1, 0.1], 1.0, 6.0), BoxCox(power=0.0))
+    >>> scores([1.0, -1.0], p).without_density
+    array([1])
+    """
+    y, mean = check_columns(y=y, predictive=predictive.mean)
+    (std,) = check_columns(predicted_std=predictive.std)
+    expected, observed = predictive_coverage(y, predictive)
+    coverage = dict(zip(expected.tolist(), observed.tolist(), strict=True))
+    log_p = predictive.logpdf(y)
+    has_density = np.isfinite(log_p)
+    values = {
+        "rmse": rmse(y, mean),
+        "mae": mae(y, mean),
+        "r2": r2(y, mean),
+        "log_likelihood": float(np.mean(log_p[has_density])) if has_density.any() else float("nan"),
+        "crps": _crps(y, mean, std),
+        **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
+        "calibration_error": float(np.mean(np.abs(expected - observed))),
+        "sharpness": _mean(std),
+    }
+    return Scores(values, np.flatnonzero(~has_density))
+
+
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
@@ -298,8 +397,14 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     Returns
     -------
     dict
-        Keys: rmse, mae, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
+        Keys: rmse, mae, r2, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
         coverage_95, calibration_error, sharpness.
+
+    Warns
+    -----
+    UserWarning
+        If targets have density 0, such as targets of 0 or less under a Box-Cox transformation:
+        they are left out of the log-likelihood.
 
     Examples
     --------
@@ -309,18 +414,24 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     >>> round(metrics["rmse"], 3), metrics["coverage_50"]
     (2.915, 0.5)
     """
-    y, mean = check_columns(y=y, predictive=predictive.mean)
-    expected, observed = predictive_coverage(y, predictive)
-    coverage = dict(zip(expected.tolist(), observed.tolist(), strict=True))
-    return {
-        "rmse": rmse(y, mean),
-        "mae": mae(y, mean),
-        "log_likelihood": float(np.mean(predictive.logpdf(y))),
-        "crps": crps_gaussian(y, mean, predictive.std),
-        **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
-        "calibration_error": float(np.mean(np.abs(expected - observed))),
-        "sharpness": sharpness(predictive.std),
-    }
+    found = scores(y, predictive)
+    if len(found.without_density):
+        warnings.warn(without_density_in_words(found.without_density), stacklevel=2)
+    return found.values
+
+
+def without_density_in_words(rows: Sequence[int] | Array) -> str:
+    """Name the rows that are left out of the log-likelihood.
+
+    Examples
+    --------
+    >>> without_density_in_words([3, 7])
+    'the log-likelihood leaves out 2 rows whose target has density 0: 3, 7'
+    """
+    n, shown = len(rows), ", ".join(f"{row}" for row in rows[:_NAMED])
+    more = f" and {n - _NAMED:,} more" if n > _NAMED else ""
+    what = "row" if n == 1 else "rows"
+    return f"the log-likelihood leaves out {n:,} {what} whose target has density 0: {shown}{more}"
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:

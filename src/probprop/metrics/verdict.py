@@ -225,7 +225,7 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     >>> str(verdict(y, Predictive(np.zeros(500), np.zeros(500), 4.0, 6.0)))[:33]
     'The error bars are not honest: ju'
     """
-    y, mean, std = check_columns(y=y, mean=predictive.mean, std=predictive.std)
+    y, mean, std = check_columns(y=y, predictive=predictive.mean, predicted_std=predictive.std)
     groups = [_parts(mean, "prediction"), _parts(std, "standard deviation")]
     allowed = SIGNIFICANCE / max(1, sum(map(len, groups)))  # all of them together err as seldom
     all_rows = _judge(y, predictive, None, SIGNIFICANCE)

@@ -18,7 +18,8 @@ from scipy.special import boxcox, inv_boxcox
 from probprop._types import Array, FloatArray
 from probprop.predictive.checks import check_open_range
 
-_NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
+NO_POWER = 1e-18
+"""Below this power the transformation is the logarithm: products with it would lose digits."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,20 @@ class BoxCox:
         return z
 
     def inverse(self, z: ArrayLike) -> FloatArray:
-        """Return targets, in target units. What lies below `lowest` is a target of 0."""
+        """Return targets, in target units. What lies below `lowest` is a target of 0.
+
+        Targets beyond the largest float are infinite.
+        """
         z = np.maximum(np.asarray(z, np.float64), self.lowest)
-        y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
-        return self.unit * y
+        with np.errstate(over="ignore"):
+            y: FloatArray = inv_boxcox(z, self.power if self.power > NO_POWER else 0.0)
+            return self.unit * y
 
     def slope(self, z: ArrayLike) -> FloatArray:
         """Return dy/dz, in target units; 0 below `lowest`, where the target stays 0."""
         y = self.inverse(z)
-        slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
+        with np.errstate(over="ignore"):
+            slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
         return np.where(y > 0.0, slope, 0.0)
 
     def log_jacobian(self, y: ArrayLike) -> FloatArray:

@@ -141,7 +141,7 @@ class ClassMixture(ClassDistribution):
     @cached_property
     def log_proba(self) -> FloatArray:
         """Log of the mean of the members' probabilities, shaped as in `ClassPredictive`."""
-        return _log_mean([p.log_proba for p in self.members])
+        return log_mean([p.log_proba for p in self.members])
 
     def __getitem__(self, rows: Rows) -> Self:
         return type(self)(tuple(p[rows] for p in self.members))
@@ -153,7 +153,7 @@ class ClassMixture(ClassDistribution):
         if not self.multilabel:
             total: FloatArray = surprise.sum(axis=1)
             return total
-        log_absent = _log_mean([log_ndtr(-p.mean / np.hypot(1.0, p.std)) for p in self.members])
+        log_absent = log_mean([log_ndtr(-p.mean / np.hypot(1.0, p.std)) for p in self.members])
         return surprise - np.exp(log_absent) * log_absent
 
     @cached_property
@@ -168,7 +168,15 @@ class ClassMixture(ClassDistribution):
         return np.maximum(0.0, self.entropy - self.entropy_noise)
 
 
-def _log_mean(logs: list[FloatArray]) -> FloatArray:
+def log_mean(logs: list[FloatArray]) -> FloatArray:
+    """Return the log of the mean of values whose logs are given, elementwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(log_mean([np.log([0.2]), np.log([0.4])])).round(6)
+    array([0.3])
+    """
     mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs))
     return mean
 

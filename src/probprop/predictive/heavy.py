@@ -101,8 +101,17 @@ class HeavyPredictive(TargetDistribution):
         return log_p - np.log(level)
 
     def cdf(self, y: ArrayLike) -> FloatArray:
-        ratio = self.std_model / self.std_noise_median
-        cdf: FloatArray = np.exp(log_normal.log_sf(-self._standardise(y), ratio, self.tail))
+        return self.cdf_of_residual(np.asarray(y, np.float64) - self.mean)
+
+    def cdf_of_residual(self, residual: FloatArray) -> FloatArray:
+        """Probability of a target at or below mean + residual, in the broadcast shape.
+
+        Residuals keep the digits that y loses if the mean is large compared with the spread.
+        """
+        level = self.std_noise_median
+        with np.errstate(over="ignore"):
+            z = -residual / level
+        cdf: FloatArray = np.exp(log_normal.log_sf(z, self.std_model / level, self.tail))
         return cdf
 
     def quantile(self, q: ArrayLike) -> FloatArray:
@@ -301,10 +310,14 @@ class HeavyMixture(TargetDistribution):
         rows = np.arange(centre.size)
         members = [member.flattened() for member in self.members]
 
-        # The search is in u = (y - centre) / unit; the distributions are symmetric.
+        # The search is in u = (y - centre) / unit, and no y is formed before its end: far from 0
+        # a float of y has fewer digits than u. The distributions are symmetric.
         def log_excess(u: FloatArray, rows: Any) -> FloatArray:
-            y = centre[rows] + unit[rows] * u
-            below = [m[rows].cdf(m.mean[rows] + sign * (y - m.mean[rows])) for m in members]
+            distance = unit[rows] * u
+            below = [
+                m[rows].cdf_of_residual(sign * (distance - (m.mean[rows] - centre[rows])))
+                for m in members
+            ]
             log_ratio: FloatArray = np.log(np.mean(below, axis=0)) - np.log(outside)
             return log_ratio
 

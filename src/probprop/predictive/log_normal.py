@@ -89,10 +89,16 @@ class _Entries(NamedTuple):
 
 def _entries(z: FloatArray, ratio: FloatArray, tail: FloatArray) -> _Entries:
     sigma = np.sqrt(tail)
-    far = np.minimum(np.abs(z), _LARGEST_Z)
+    far = np.minimum(np.abs(np.nan_to_num(z)), _LARGEST_Z)  # NaN is NaN in the sum
     w: FloatArray = lambertw(0.5 * (sigma * far) ** 2).real
     # tail z^2/2 = w e^w, so w/sigma is sigma z^2 e^-w/2, which is 0 for sigma = 0.
     pull = 0.5 * sigma * far * (far * np.exp(-w))
+    # Nor does it exceed sigma times the steepest slope in g, (z^2/v + 1)/2: where the model's
+    # variance is far above the noise's, that is much less.
+    with np.errstate(divide="ignore", over="ignore"):
+        steepest = 0.5 * ((np.maximum(far, 1.0) / ratio) ** 2 + 1.0)
+    steepest = np.minimum(steepest, _LARGEST_Z)  # 0 for sigma = 0
+    w, pull = np.minimum(w, tail * steepest), np.minimum(pull, sigma * steepest)
     # exp(-g/2), the density at 0, pulls to the left by sigma/2.
     left, right = -_REACH - 0.5 * sigma, _REACH + pull
     with np.errstate(divide="ignore"):

@@ -150,7 +150,8 @@ class Mixture(TargetDistribution):
     def logpdf(self, y: ArrayLike) -> FloatArray:
         y, columns = self._broadcast(y)
         log_sum: FloatArray = np.full(columns.shape, -np.inf)
-        with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
+        # -inf is right beyond 1e154 standard deviations, and NaN for a missing target.
+        with np.errstate(over="ignore", invalid="ignore"):
             for mean, std in self._blocks(columns):
                 log_p = -0.5 * ((y.ravel() - mean) / std) ** 2 - np.log(std)
                 log_sum = np.logaddexp(log_sum, logsumexp(log_p, axis=0))

@@ -71,9 +71,8 @@ class Sensitivity:
         """Derivatives of `std`, in target units per unit of each feature; (n, n_features)."""
         std, along = self.std, np.s_[:, np.newaxis]
         std = np.where(std > 0.0, std, 1.0)  # both parts are 0 where it is
-        with np.errstate(invalid="ignore"):  # infinite ones have no gradient: NaN
-            of_model = self.dstd_model_dX * (self.std_model / std)[along]
-            of_noise = self.dstd_noise_dX * (self.std_noise / std)[along]
+        of_model = self.dstd_model_dX * (self.std_model / std)[along]
+        of_noise = self.dstd_noise_dX * (self.std_noise / std)[along]
         return of_model + of_noise
 
 

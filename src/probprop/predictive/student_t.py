@@ -43,6 +43,7 @@ IntArray = NDArray[np.intp]
 
 DEPTH = 45.0  # exp(-45) = 3e-20: the integrand below this fraction of its maximum is left out
 LOG_ERROR = 40.0  # exp(-40) = 4e-18: the error of the trapezoid rule
+LARGEST_ALPHA = 1e12  # the nodes where two modes merge grow with its root, and without a bound
 CHUNK = 1 << 18  # nodes held at a time: 2 MB per temporary array
 
 

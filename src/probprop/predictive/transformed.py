@@ -24,7 +24,7 @@ from probprop.predictive.gaussian import Predictive
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
 from probprop.predictive.protocol import TargetDistribution
-from probprop.predictive.transformed_moments import Moments, mixed, moments
+from probprop.predictive.transformed_moments import Moments, mixture_moments
 from probprop.predictive.words import moments_in_words, short_repr
 
 Scaled = Predictive | HeavyPredictive | Mixture | HeavyMixture
@@ -39,11 +39,16 @@ class TransformedPredictive(TargetDistribution):
     there is any, is that of a target of exactly 0. Thus a `cdf` may be above 0 at 0, lower ends of
     intervals are never below 0, and nothing is lost. ``p[10:20]`` is the distribution of some rows.
 
-    `mean` and `std` are those with Gaussian noise of the same variance of z: with heavy tails the
-    logarithm of a target has noise under which the target has no finite mean. Without them they
-    are exact. ``quantile(0.5)``, the median, is exact always. Where the model is so uncertain that
-    a standard deviation has no meaning, some 15 standard deviations of the logarithm, it and the
-    mean are infinite.
+    `mean` and `std` are computed for Gaussian noise of the same variance of z: with heavy tails the
+    logarithm of a target has noise under which the target has no finite mean. ``quantile(0.5)``,
+    the median, is exact always. Under a logarithm, the moments of an uncertain prediction grow
+    faster than any quantile: with a standard deviation of 10 of log(y), the mean is exp(50) times
+    the median, and 99.99 % of the targets are below exp(39) times the median. The mean is therefore
+    at most `high`, and the standard deviation at most `high` - `low`, where both ends lie inside
+    the central 99.99 % interval. With S components (up to 100) that have means m and standard
+    deviations s of z, and c the standard normal quantile with probability 5e-5 S above it, `high`
+    is the largest g^-1(m + c s) and `low` the smallest g^-1(m - c s). `std_model` and `std_noise`
+    are scaled down by the same factor. Means and standard deviations are always finite.
 
     Parameters
     ----------
@@ -86,11 +91,7 @@ class TransformedPredictive(TargetDistribution):
 
     @cached_property
     def _moments(self) -> Moments:
-        return mixed(moments(*self.transformed.components(), self.transformation))
-
-    def components(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Those of the transformed target, in target units."""
-        return moments(*self.transformed.components(), self.transformation)
+        return mixture_moments(Moments(*self.transformed.components()), self.transformation)
 
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)

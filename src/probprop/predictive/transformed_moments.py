@@ -8,6 +8,10 @@ but not the noise have the covariance (Mehler's formula)
 
 the variance of E[y | network output]: the part of the model. All c_k come from one sum over u.
 Derivatives are those of that sum: dy = y'(z) (dm + u ds).
+
+The exact moments of a log-normal grow with exp(s^2), faster than any quantile, so one component of
+a large s has moments that no target is near to. The moments of a mixture are therefore capped by
+two points inside its own 99.99 % interval; see `Ends`.
 """
 
 from __future__ import annotations
@@ -16,10 +20,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from probprop._types import Array, FloatArray
-from probprop.predictive.box_cox import BoxCox
+from probprop.predictive.box_cox import NO_POWER, BoxCox
 
+_OUTSIDE = 5e-5  # probability beyond each end of the 99.99 % interval
+_LARGEST = 0.5 * float(np.finfo(np.float64).max)  # half: the hypot of two parts must not overflow
+_LARGEST_LOG = 340.0  # of y in units: with its square, the sums of derivatives are floats
 _REACH = 9.0  # standard deviations of u on either side of the mass
 _FARTHEST = 38.0  # the density of u is 0 beyond
 _STEP = 0.05  # of u; small for the sake of the kink at a target of 0
@@ -33,6 +41,97 @@ class Moments(NamedTuple):
     mean: FloatArray
     std_model: FloatArray
     std_noise: FloatArray
+
+
+class Ends(NamedTuple):
+    """Two points inside the 99.99 % interval of a mixture of S transformed Gaussians.
+
+    With j the least integer of at least S/100, and c the standard normal quantile with probability
+    5e-5 S/j above it, `high` is the jth largest of g^-1(m + c s) over the components: j components
+    have that probability above it each, so the mixture has 5e-5 or more. For up to 100 components,
+    j is 1 and `high` is the maximum. `low` is its mirror image.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n,) or (n, K)
+        In target units; at most half of the largest float.
+    low_at, high_at : ndarray of int, shape (1, n) or (1, n, K)
+        The components that attain them, as `numpy.take_along_axis` takes them.
+    c : float
+        In standard deviations of the components.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    low_at: Array
+    high_at: Array
+    c: float
+
+
+def ends_of(each: Moments, g: BoxCox) -> Ends:
+    """Return the ends of the mixture of components of z, each of shape (S, n) or (S, n, K).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.array([[3.0], [0.1]])
+    >>> found = ends_of(Moments(np.zeros((2, 1)), 0.0 * s, s), BoxCox(power=0.0))
+    >>> found.high.round(), found.high_at
+    (array([70056.]), array([[0]]))
+    """
+    n = len(each.mean)
+    j = -(-n // 100)
+    c = float(-ndtri(_OUTSIDE * n / j))
+    s = c * np.hypot(each.std_model, each.std_noise)
+
+    def end(z: FloatArray, rank: int) -> tuple[FloatArray, Array]:
+        at = np.argpartition(z, rank, axis=0)[rank : rank + 1]
+        y = g.inverse(np.take_along_axis(z, at, axis=0)[0])
+        return np.minimum(y, _LARGEST), at
+
+    low, low_at = end(each.mean - s, j - 1)
+    high, high_at = end(each.mean + s, n - j)
+    return Ends(low, high, low_at, high_at, c)
+
+
+def capped(exact: Moments, each: Moments, ends: Ends) -> Moments:
+    """Return the moments of a mixture with the mean at most `high` and the std `high - low`.
+
+    Parameters
+    ----------
+    exact : Moments
+        Moments of the mixture, in target units; may be infinite.
+    each : Moments
+        Components of z: (S, n) or (S, n, K).
+    ends : Ends
+
+    Returns
+    -------
+    Moments
+        Finite. If the standard deviation is capped, its two parts keep their ratio; if they are
+        infinite, they have the ratio of the parts of z.
+    """
+    std = np.hypot(exact.std_model, exact.std_noise)
+    z, most, finite = mixed(each), ends.high - ends.low, np.isfinite(std)
+    model, noise = (
+        np.where(finite, getattr(exact, k), getattr(z, k)) for k in ("std_model", "std_noise")
+    )
+    over = std > most
+    factor = np.divide(most, np.hypot(model, noise), out=np.ones_like(most), where=over)
+    return Moments(np.minimum(exact.mean, ends.high), model * factor, noise * factor)
+
+
+def mixture_moments(each: Moments, g: BoxCox) -> Moments:
+    """Return the capped moments of targets, given the components of z: (S, n) or (S, n, K).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s = np.array([[0.5, 30.0]])
+    >>> mixture_moments(Moments(0.0 * s, 0.0 * s, s), BoxCox(power=0.0)).mean
+    array([1.13314845e+00, 4.89640833e+50])
+    """
+    return capped(mixed(moments(*each, g)), each, ends_of(each, g))
 
 
 def mixed(each: Moments) -> Moments:
@@ -87,7 +186,8 @@ def slopes(
     -------
     by_m, by_std_model, by_std_noise : ndarray of shape (3, ...)
         Derivatives of mean, std_model and std_noise, in target units per unit of z. A standard
-        deviation of 0 has slope 0, and infinite moments have none: NaN.
+        deviation of 0 has slope 0, and infinite moments have none: NaN. The cap of a mixture is
+        not applied here.
 
     Examples
     --------
@@ -135,9 +235,19 @@ def _by_chunks(
         u = np.linspace(-_REACH, far, int(np.ceil((far + _REACH) / _STEP)) + 1)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite
             found[..., chunk] = f(_Gaussians(*(part[chunk] for part in z)), u, g)
-    # Squares of y would be above e^420 units there, and the sums do not reach so far.
-    found[..., (pull > _FARTHEST - _REACH) & (1.0 + g.power * z.m > 0.0)] = np.inf
+    # The sums do not reach so far, or they would overflow.
+    too_far = (pull > _FARTHEST - _REACH) & (1.0 + g.power * z.m > 0.0)
+    found[..., too_far | (_log_y(z.m + _FARTHEST * z.s, g.power) > _LARGEST_LOG)] = np.inf
     return found
+
+
+def _log_y(z: FloatArray, power: float) -> FloatArray:
+    """Log of y, in units of g; -inf below the support."""
+    if power <= NO_POWER:
+        return z
+    with np.errstate(divide="ignore"):
+        log_y: FloatArray = np.log1p(power * np.maximum(z, -1.0 / power)) / power
+    return log_y
 
 
 class _Sums(NamedTuple):

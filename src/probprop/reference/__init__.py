@@ -8,12 +8,16 @@ same, and is tested against this.
 
 from probprop.reference.adf import adf_pass, predict_moments
 from probprop.reference.gradient import predict_gradient
-from probprop.reference.likelihoods.multinomial import class_log_probabilities
+from probprop.reference.likelihoods.multinomial import (
+    class_log_probabilities,
+    class_log_probability,
+)
 from probprop.reference.prior import refine_prior
 
 __all__ = [
     "adf_pass",
     "class_log_probabilities",
+    "class_log_probability",
     "predict_gradient",
     "predict_moments",
     "refine_prior",

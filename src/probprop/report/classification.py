@@ -16,7 +16,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
-from probprop.metrics.alone import shares_alone
+from probprop.metrics.baseline import class_baseline
 from probprop.metrics.class_verdict import class_verdict
 from probprop.metrics.classes import class_summary
 from probprop.predictive.protocol import ClassDistribution
@@ -127,7 +127,7 @@ def _quality(
     held_out: bool | None,
 ) -> Section:
     """The numbers that matter, in two paragraphs and a small table."""
-    scores, alone = class_summary(index, predictive), shares_alone(index, len(classes))
+    scores, baseline = class_summary(index, predictive), class_baseline(index, len(classes))
     proba, n = predictive.proba, len(index)
     n_right = round(scores["accuracy"] * n)
     shares = np.bincount(index, minlength=len(classes)) / n
@@ -148,34 +148,34 @@ def _quality(
         [
             "Accuracy",
             percent(scores["accuracy"]),
-            percent(alone["accuracy"]),
+            percent(baseline["accuracy"]),
             "Share of the rows whose most probable class is right.",
         ],
         [
             "Log-loss",
             number(scores["log_loss"]),
-            number(alone["log_loss"]),
+            number(baseline["log_loss"]),
             "Mean negative log of the probability of what was observed. Lower is better: it "
             "rewards right predictions and honest probabilities.",
         ],
         [
             "Brier score",
             number(scores["brier"]),
-            number(alone["brier"]),
+            number(baseline["brier"]),
             "Mean squared distance of the probabilities from what was observed. Lower is better.",
         ],
         [
             "Calibration error",
             percent(scores["calibration_error"]),
-            percent(alone["calibration_error"]),
+            percent(baseline["calibration_error"]),
             "Mean distance between the probability of the predicted class and the share that is "
             "right. 0 % is ideal; with few rows chance alone keeps it above.",
         ],
     ]
-    text += "\n\nShares alone: what the same score is without features, for the shares of the "
-    text += "classes in these rows as probabilities."
+    text += "\n\nBaseline: the same score without features, with the shares of the classes in "
+    text += "these rows as probabilities."
     measure, value, words = SCORE_HEADER
-    header = [measure, value, "Shares alone", words]
+    header = [measure, value, "Baseline", words]
     return Section("How good the predictions are", text, (header, table))
 
 

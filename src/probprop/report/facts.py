@@ -165,18 +165,31 @@ def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
     return f"{number(mean)} (95 % interval {number(low)} to {number(high)})"
 
 
-def number(value: float) -> str:
+def number(value: float, scale: float = math.inf) -> str:
     """Write a number with four significant digits, as a reader expects it.
+
+    Parameters
+    ----------
+    value : float
+    scale : float, default=inf
+        Standard deviation of the value. If it is smaller than the value, the number has four
+        significant digits of it.
 
     Examples
     --------
     >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
     ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
+    >>> number(53.4159265, 0.025), number(1.7e9 + 0.25, 1.5), number(53.4, 1e22)
+    ('53.41593', '1,700,000,000.250', '53.40')
     """
     if value == 0.0 or not math.isfinite(value):
         text = f"{value:.0f}"
-    elif 1e-4 <= abs(value) < 1e9:
-        text = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
     else:
-        text = f"{value:.3e}"
+        size = math.floor(math.log10(abs(value)))
+        own = 3 if scale <= 0.0 else max(3, 3 + size - math.floor(math.log10(min(scale, 1e300))))
+        digits = min(own, 15)  # after the first
+        if 1e-4 <= abs(value) < (1e9 if digits == 3 else 1e15):
+            text = f"{value:,.{max(0, digits - size)}f}"
+        else:
+            text = f"{value:.{digits}e}"
     return text.replace("-", "−")

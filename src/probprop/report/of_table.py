@@ -31,6 +31,9 @@ def table_model_sections(
         Those of `regression_sections` or `classification_sections`.
     """
     X, y = model.split(frame)
+    options: Any = {} if model.classes is not None else {"baseline": model.baseline}
+    if (weights := model.weights_to_judge(frame)) is not None:
+        options["sample_weight"] = weights
     return (regression_sections if model.classes is None else classification_sections)(
         cast(Any, model.estimator),
         X,
@@ -41,4 +44,5 @@ def table_model_sections(
         row_numbers=frame.index + 1,
         table=model.cells(frame),
         encoder=model.encoder,
+        **options,
     )

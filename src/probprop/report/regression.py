@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,15 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
-from probprop import metrics, plot
-from probprop._types import FloatArray
+from probprop import plot
+from probprop._types import Array, FloatArray
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import is_cross_validated
 from probprop.estimators.regressor import PBPRegressor
-from probprop.metrics.alone import mean_alone
+from probprop.inference.standardize import marginal, measure
+from probprop.metrics.baseline import baseline_summary
+from probprop.metrics.regression import Scores, scores, without_density_in_words
 from probprop.metrics.verdict import Verdict, verdict
 from probprop.predictive.protocol import TargetDistribution
 from probprop.report.columns import rows_of
@@ -52,6 +55,8 @@ def regression_sections(
     row_numbers: Sequence[int] | None = None,
     table: pd.DataFrame | None = None,
     encoder: Encoder | None = None,
+    sample_weight: ArrayLike | None = None,
+    baseline: Sequence[tuple[float, float]] = (),
 ) -> list[Section]:
     """Judge a fitted regressor on rows with known targets.
 
@@ -76,6 +81,11 @@ def regression_sections(
         The table of which X was made: its columns have panels and cells. None: X is the table.
     encoder : Encoder, default=None
         How X was made of `table`, such as ``encoder`` of a `TableModel`.
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the rows, in the units of `fit`, whose noise they have; None is the mean weight.
+    baseline : sequence of (float, float), default=()
+        Mean and standard deviation of each target over the training rows, such as ``baseline`` of
+        a `TableModel`. If it is empty, those of y are used.
 
     Returns
     -------
@@ -109,28 +119,31 @@ def regression_sections(
     observed = np.asarray(y, np.float64).reshape(len(encoded), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(TargetDistribution, model.predict_distribution(encoded))
+        predictive = cast(
+            TargetDistribution, model.predict_distribution(encoded, sample_weight=sample_weight)
+        )
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         depends = depending(model, rows, np.asarray(y), targets, held_out)
+        judged = [
+            _Judged(column, one, scores(column, one), baseline_summary(column, *pair))
+            for (_, column, one), pair in zip(each, _pairs(baseline, observed), strict=True)
+        ]
+        of_training, calibrated = len(baseline) > 0, is_cross_validated(model)
         own = [
             [
-                _quality(column, one, name, held_out, is_cross_validated(model)),
+                _quality(found, name, rows.numbers, held_out, calibrated, of_training),
                 *_fit_pictures(column, one, name),
                 _residuals(column, one, name),
                 worst_section(column, one, rows, columns.names),
                 *columns.sections,
             ]
-            for (name, column, one), columns in zip(each, depends, strict=True)
+            for (name, column, one), columns, found in zip(each, depends, judged, strict=True)
         ]
         in_common = [
             training_section(model, targets),
             *cross_validation_sections(model, targets[0]),
             weights_section(model),
-            _more_scores(
-                [metrics.summary(column, one) for _, column, one in each],
-                [mean_alone(column) for column in observed],
-                targets,
-            ),
+            _more_scores(judged, targets),
             Section("The model", table=([], model_facts(model, names, targets))),
         ]
     if len(targets) > 1:
@@ -144,21 +157,38 @@ def regression_sections(
 # ---- Quality
 
 
+class _Judged(NamedTuple):
+    """Observed and predicted values of one target, (n,), with their scores and the baseline's."""
+
+    y: FloatArray
+    predictive: TargetDistribution
+    scores: Scores
+    baseline: dict[str, float] | None
+
+
+def _pairs(
+    baseline: Sequence[tuple[float, float]], observed: FloatArray
+) -> Sequence[tuple[float, float]]:
+    """Return the baseline of each target, or the moments of the observed values, (K, n)."""
+    return baseline or marginal(measure(observed.T))
+
+
 def _quality(
-    y: FloatArray,
-    predictive: TargetDistribution,
+    judged: _Judged,
     target: str,
+    row_numbers: Sequence[int] | Array,
     held_out: bool | None,
     calibrated: bool = False,
+    of_training: bool = False,
 ) -> Section:
-    """The numbers that matter, in three paragraphs and a small table."""
-    scores, alone = metrics.summary(y, predictive), mean_alone(y)
+    """The numbers that matter, in a few paragraphs and a small table."""
+    y, predictive, (values, without_density), baseline = judged
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
-    text = _coverage_sentence(scores["coverage_95"], len(y), kind) + "\n\n"
+    text = _coverage_sentence(values["coverage_95"], len(y), kind) + "\n\n"
     text += _verdict_sentences(verdict(y, predictive), calibrated) + "\n\n"
-    text += f"The typical error (RMSE) is {number(scores['rmse'])}, in units of {target}"
-    if alone is not None:
-        change = scores["rmse"] / alone["rmse"] - 1.0
+    text += f"The typical error (RMSE) is {number(values['rmse'])}, in units of {target}"
+    if baseline is not None and baseline["rmse"] > 0.0:
+        change = values["rmse"] / baseline["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
         text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
     text += {
@@ -166,37 +196,15 @@ def _quality(
         False: ". The model was fitted on these rows; on new ones expect larger errors.",
         None: ".",
     }[held_out]
+    if len(without_density):
+        words = without_density_in_words([row_numbers[i] for i in without_density])
+        text += f"\n\n{words[0].upper()}{words[1:]}."
+    which = "the training targets" if of_training else "these targets"
     text += (
-        "\n\nMean alone: what the same score is for one prediction for all rows, the mean and the "
-        "standard deviation of these targets."
+        "\n\nBaseline: the same score of one prediction for all rows, the mean and the standard "
+        f"deviation of {which}."
     )
-    return Section(
-        "How good the predictions are",
-        text,
-        _score_rows(
-            [scores],
-            [alone],
-            [target],
-            [
-                ("Inside 95 %", "coverage_95", percent, _inside(95)),
-                ("RMSE", "rmse", number, f"Root mean squared error, in units of {target}."),
-                (
-                    "CRPS",
-                    "crps",
-                    number,
-                    f"Error of the whole predicted distribution, in units of {target}. Lower is "
-                    "better; without error bars it is the mean absolute error.",
-                ),
-                (
-                    "Log-likelihood",
-                    "log_likelihood",
-                    number,
-                    "Mean log density of what was observed. Higher is better: it rewards small "
-                    "errors and honest error bars. Compare it between models on the same rows.",
-                ),
-            ],
-        ),
-    )
+    return Section("How good the predictions are", text, _score_rows([judged], [target], _FIRST))
 
 
 def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
@@ -221,30 +229,79 @@ _Row = tuple[str, str, Callable[[float], str], str]
 """Name of a measure, its key, how it is written and how to read it."""
 
 
+def _share(value: float) -> str:
+    text = number(value) if abs(value) >= 1.0 else f"{value:.3f}"
+    return text.replace("-0.000", "0.000").replace("-", "−")
+
+
+def _inside(level: int) -> _Row:
+    text = f"Share of observed values inside their {level} % interval; {level} % is ideal."
+    return f"Inside {level} %", f"coverage_{level}", percent, text
+
+
+_FIRST: list[_Row] = [
+    ("RMSE", "rmse", number, "Root mean squared error, in units of the target."),
+    ("MAE", "mae", number, "Mean absolute error, in units of the target."),
+    (
+        "R²",
+        "r2",
+        _share,
+        "Share of the variance of the observed values that is explained. 1 is ideal.",
+    ),
+    (
+        "Log-likelihood",
+        "log_likelihood",
+        number,
+        "Mean log density of what was observed. Higher is better: it rewards small errors and "
+        "honest error bars. Compare it between models on the same rows.",
+    ),
+    (
+        "CRPS",
+        "crps",
+        number,
+        "Error of the whole predicted distribution, in units of the target. Lower is better; "
+        "without error bars it is the mean absolute error.",
+    ),
+    _inside(50),
+    _inside(95),
+]
+_MORE: list[_Row] = [
+    _inside(80),
+    _inside(90),
+    (
+        "Calibration error",
+        "calibration_error",
+        percent,
+        "Mean distance between the expected and the observed share, over all levels. 0 % is ideal.",
+    ),
+    (
+        "Sharpness",
+        "sharpness",
+        number,
+        "Mean predicted standard deviation, in units of the target. Of two calibrated models "
+        "the one with the smaller value says more.",
+    ),
+]
+
+
 def _score_rows(
-    scores: Sequence[dict[str, float]],
-    alone: Sequence[dict[str, float] | None],
-    targets: Sequence[str],
-    measures: Sequence[_Row],
+    judged: Sequence[_Judged], targets: Sequence[str], measures: Sequence[_Row]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows: of each target the score, and that of the mean alone."""
+    """Return header and rows: for each target the score and the baseline."""
     measure, value, words = SCORE_HEADER
     several = len(targets) > 1
     columns = [
         name
         for target in targets
-        for name in (
-            target if several else value,
-            f"{target}: mean alone" if several else "Mean alone",
-        )
+        for name in (target if several else value, f"{target}: baseline" if several else "Baseline")
     ]
     rows = [
         [
             name,
             *(
-                "–" if found is None else write(found[key])
-                for pair in zip(scores, alone, strict=True)
-                for found in pair
+                "–" if found is None or math.isnan(found[key]) else write(found[key])
+                for one in judged
+                for found in (one.scores.values, one.baseline)
             ),
             text,
         ]
@@ -253,39 +310,9 @@ def _score_rows(
     return [measure, *columns, words], rows
 
 
-def _more_scores(
-    scores: Sequence[dict[str, float]],
-    alone: Sequence[dict[str, float] | None],
-    targets: Sequence[str],
-) -> Section:
+def _more_scores(judged: Sequence[_Judged], targets: Sequence[str]) -> Section:
     """The other measures, with columns per target."""
-    target = targets[0] if len(targets) == 1 else "each target"
-    rows: list[_Row] = [
-        ("MAE", "mae", number, f"Mean absolute error, in units of {target}."),
-        *(
-            (f"Inside {level} %", f"coverage_{level}", percent, _inside(level))
-            for level in (50, 80, 90)
-        ),
-        (
-            "Calibration error",
-            "calibration_error",
-            percent,
-            "Mean distance between the expected and the observed share, over all levels. "
-            "0 % is ideal.",
-        ),
-        (
-            "Sharpness",
-            "sharpness",
-            number,
-            f"Mean predicted standard deviation, in units of {target}. Of two calibrated models "
-            "the one with the smaller value says more.",
-        ),
-    ]
-    return Section("More measures", table=_score_rows(scores, alone, targets, rows))
-
-
-def _inside(level: int) -> str:
-    return f"Share of observed values inside their {level} % interval; {level} % is ideal."
+    return Section("More measures", table=_score_rows(judged, targets, _MORE))
 
 
 # ---- Pictures

@@ -36,14 +36,15 @@ def worst_section(
         Columns, the most important first.
     """
     mean, std = predictive.mean, predictive.std
-    off = (y - mean) / std
+    with np.errstate(divide="ignore", invalid="ignore"):  # a std of 0: the target is surely 0
+        off = np.where(y == mean, 0.0, (y - mean) / std)
     worst = np.argsort(-np.abs(off), kind="stable")[:_SHOWN]
     names = list(important[:_CELLS])
     table = [
         [
             str(rows.numbers[i]),
-            number(float(y[i])),
-            number(float(mean[i])),
+            number(float(y[i]), float(std[i])),
+            number(float(mean[i]), float(std[i])),
             number(float(std[i])),
             f"{off[i]:+,.1f}".replace("-", "−"),
             *_cells(rows, i, names),

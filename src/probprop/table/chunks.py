@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from probprop.table.errors import TableError
 from probprop.table.opening import opened
+from probprop.table.read import parquet_metadata
 
 _CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
 _CHUNK_ROWS = 100_000
@@ -29,11 +31,9 @@ def plan_chunks(path: str) -> tuple[int | None, int]:
 
 
 def _plan_parquet(path: str) -> tuple[int | None, int]:
-    from pyarrow import ArrowException, parquet
-
     try:
-        metadata = parquet.read_metadata(path)
-    except (ArrowException, OSError):  # whoever reads the table explains what is wrong with it
+        metadata = parquet_metadata(path)
+    except TableError:  # whoever reads the table explains what is wrong with it
         return None, _CHUNK_ROWS
     at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
     return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))

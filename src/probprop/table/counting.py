@@ -82,7 +82,7 @@ class Counting:
         """Return the rows whose weight is not 0."""
         if self.weight is None:
             return frame
-        weights = self._values(frame, self.weight)
+        weights = self.weights(frame)
         if len(weights) and not weights.any():
             raise TableError(
                 f"Column {self.weight!r} is 0 in every row, and rows of weight 0 are left out: "
@@ -90,11 +90,16 @@ class Counting:
             )
         return frame if weights.all() else frame[weights > 0.0]
 
+    def weights(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the weights, (n,), of a table that has them."""
+        assert self.weight is not None
+        return self._values(frame, self.weight)
+
     def options(self, frame: pd.DataFrame) -> dict[str, FloatArray]:
         """Return what `fit` and `partial_fit` of an estimator take, (n,), or (n, K) errors."""
         options = {}
         if self.weight is not None:
-            options["sample_weight"] = self._values(frame, self.weight)
+            options["sample_weight"] = self.weights(frame)
         if self.error:
             errors = [self._values(frame, name) for name in self.error]
             options["y_std"] = errors[0] if len(errors) == 1 else np.column_stack(errors)

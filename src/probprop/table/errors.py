@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -12,6 +13,22 @@ FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
 class TableError(ValueError):
     """A table that cannot be used; the message says why, where and what to do."""
+
+
+@contextmanager
+def reading_parquet(label: str) -> Iterator[None]:
+    """Say that a Parquet file is damaged, whatever the library raises about its content."""
+    try:
+        yield
+    except (TableError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # Arrow's, JSON's, of text, of keys: a dozen types
+        if type(error) is MemoryError:
+            raise
+        text = (str(error) or type(error).__name__).partition("\n")[0]
+        raise TableError(
+            f"{label} is damaged or is not a Parquet file ({text}): write it again."
+        ) from error
 
 
 def columns_absent(source: str, absent: Collection[str], names: Collection[Any]) -> TableError:

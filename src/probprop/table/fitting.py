@@ -13,7 +13,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from probprop._types import Array
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
+from probprop.inference.standardize import marginal, measure
 from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
 from probprop.table.counting import Counting
 from probprop.table.encoding import fit_encoder
@@ -129,7 +131,7 @@ def fit_table_model(
     encoder, X = fit_encoder(given[chosen])
     new = _seeded(estimator, random_state)
     options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
-    if counting.error and not has_fit_parameter(new, "y_std"):
+    if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."
@@ -144,9 +146,9 @@ def fit_table_model(
     options |= counting.options(frame)
     fitted = new.fit(X, y, **options)
     predicted = targets[0] if len(targets) == 1 else targets
-    return TableModel(
-        fitted, encoder, chosen, predicted, counting, None if na is None else tuple(na)
-    )
+    texts = None if na is None else tuple(na)
+    baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))
+    return TableModel(fitted, encoder, chosen, predicted, counting, texts, baseline)
 
 
 def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, overload
 
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
@@ -64,9 +65,13 @@ class TableModel:
         Column that it predicts; or several columns of numbers, each with its own noise.
     counting : Counting, default=NOTHING
         Columns with the weights of the rows and the errors of the targets, which `update` needs
-        too. Predictions do not: they are those of rows of weight 1 without known errors.
+        too. Predictions do not: they are for rows of mean weight without known errors.
     na : tuple of str, default=None
         Texts that mean a missing cell, as for `read_table`, unless they are known categories.
+    baseline : tuple of (float, float), default=()
+        Mean and standard deviation of each target over the training rows, in target units: the
+        prediction without features that scores are compared with. It is empty for classes, and if
+        it is not known. `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -75,6 +80,7 @@ class TableModel:
     target: str | list[str]
     counting: Counting = NOTHING
     na: tuple[str, ...] | None = None
+    baseline: tuple[tuple[float, float], ...] = ()
 
     def __repr__(self) -> str:
         """Return a line: what predicts which columns from which."""
@@ -112,6 +118,15 @@ class TableModel:
     def kinds_to_learn(self) -> dict[str, Kind]:
         """Those, and the columns that say how much rows count: what `update` takes."""
         return self.all_kinds | dict.fromkeys(self.counting.names, "number")
+
+    @property
+    def weight_to_judge(self) -> str | None:
+        """The column of weights, which divide the noise of rows whose target is known.
+
+        Tables may lack it: then rows are judged at the mean weight. None: there is none, or the
+        target is a class, whose probabilities do not depend on weights.
+        """
+        return self.counting.weight if self.classes is None else None
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -202,19 +217,33 @@ class TableModel:
         check_known(labels, self.classes, target)
         return self.encode(frame), labels
 
+    def weights_to_judge(self, frame: pd.DataFrame) -> FloatArray | None:
+        """Return the weights of rows whose target is known, (n,); None: they have none."""
+        name = self.weight_to_judge
+        return None if name is None or name not in frame else self.counting.weights(frame)
+
     def predict_distribution(
-        self, frame: pd.DataFrame, *, student_t: bool = False
+        self,
+        frame: pd.DataFrame,
+        *,
+        student_t: bool = False,
+        sample_weight: ArrayLike | None = None,
     ) -> TargetDistribution | ClassPredictive | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
-        `student_t` is for a single `PBPRegressor`.
+        `student_t` is for a single `PBPRegressor`, `sample_weight` for regressors: see
+        `PBPRegressor.predict_distribution`. The column of weights is not used.
         """
-        X = self.encode(frame)
-        if not student_t:
-            return self.estimator.predict_distribution(X)
-        if not offers_student_t(self.estimator):
-            raise ValueError("student_t=True is for a PBPRegressor: give False.")
-        return cast(PBPRegressor, self.estimator).predict_distribution(X, student_t=True)
+        X, options = self.encode(frame), dict[str, Any]()
+        if sample_weight is not None:
+            if self.classes is not None:
+                raise ValueError("sample_weight is for targets of numbers: leave it out.")
+            options["sample_weight"] = sample_weight
+        if student_t:
+            if not offers_student_t(self.estimator):
+                raise ValueError("student_t=True is for a PBPRegressor: give False.")
+            options["student_t"] = True
+        return self.estimator.predict_distribution(X, **options)
 
     @overload
     def predict(self, frame: pd.DataFrame, return_std: Literal[False] = ...) -> Array: ...

@@ -10,11 +10,18 @@ import codecs
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from probprop.table.cells import is_text, missing_texts, without_texts
-from probprop.table.errors import FORMATS, TableError, check_names, columns_absent
+from probprop.table.errors import (
+    FORMATS,
+    TableError,
+    check_names,
+    columns_absent,
+    reading_parquet,
+)
 from probprop.table.opening import STANDARD_INPUT, START, Opened, Path, opened, rejoined
 from probprop.table.records import is_json, json_as_csv, sheet_as_csv
 from probprop.table.text import Layout, find_layout, replaced, text_frames
@@ -256,14 +263,13 @@ def _parquet_frames(
     source: Opened, chunk_rows: int | None, columns: Sequence[str] | None, na: Sequence[str] | None
 ) -> Iterator[pd.DataFrame]:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
         raise ImportError("Parquet files need pyarrow: pip install 'probprop[cli]'") from error
 
     label, file = source.label, source.rest
     plain = source.compression is None and label != STANDARD_INPUT and file.seekable()
-    try:
+    with reading_parquet(label):
         content = file if plain else io.BytesIO(source.everything())
         # Else it would hold all that it has read, and all columns of a row group at a time.
         buffer = 0 if chunk_rows is None else _BUFFER
@@ -272,16 +278,33 @@ def _parquet_frames(
         if columns is not None:
             _check_present(label, columns, names)
         check_names(label, names)
-        if chunk_rows is None:
-            yield _with_gaps(_without_index(parquet.read(columns=columns).to_pandas()), na)
-            return
-        for batch in parquet.iter_batches(chunk_rows, columns=columns):
-            yield _without_index(batch.to_pandas())
-    except (pa.ArrowException, OSError) as error:
-        text = str(error).partition("\n")[0]
-        raise TableError(
-            f"{label} is damaged or is not a Parquet file ({text}): write it again."
-        ) from error
+    tables = _parquet_tables(parquet, chunk_rows, columns)
+    while True:
+        with reading_parquet(label):
+            if (table := next(tables, None)) is None:
+                return
+            frame = _without_index(table.to_pandas())
+            if columns is not None:  # the names that pandas stored beside them may be damaged
+                _check_present(label, columns, frame.columns)
+        yield _with_gaps(frame, na) if chunk_rows is None else frame
+
+
+def _parquet_tables(
+    parquet: Any, chunk_rows: int | None, columns: Sequence[str] | None
+) -> Iterator[Any]:
+    """Yield the rows as Arrow has them: at once, or some at a time."""
+    if chunk_rows is None:
+        yield parquet.read(columns=columns)
+    else:
+        yield from parquet.iter_batches(chunk_rows, columns=columns)
+
+
+def parquet_metadata(path: str) -> Any:
+    """Return what a Parquet file says about its rows and columns."""
+    from pyarrow import parquet
+
+    with reading_parquet(path):
+        return parquet.read_metadata(path)
 
 
 def _without_index(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,9 +10,9 @@ from pandas.api import types
 
 from probprop.table.chunks import plan_chunks
 from probprop.table.columns import Kind
-from probprop.table.errors import columns_absent
+from probprop.table.errors import TableError, columns_absent
 from probprop.table.opening import opened
-from probprop.table.read import read_table
+from probprop.table.read import parquet_metadata, read_table
 from probprop.table.survey import one_kind
 
 _CELL = 8  # bytes
@@ -69,11 +69,9 @@ def _needed(path: str) -> int:
         start = file.start
         size *= _UNPACKED if file.compression is not None or b"\0" in start[:4] else 1
     if start.startswith(b"PAR1"):
-        from pyarrow import ArrowException, parquet
-
         try:
-            n_columns = parquet.read_metadata(path).num_columns
-        except (ArrowException, OSError):  # whoever reads it says so
+            n_columns = parquet_metadata(path).num_columns
+        except TableError:  # whoever reads it says so
             return 0
     else:
         header = start.partition(b"\n")[0]

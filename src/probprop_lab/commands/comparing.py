@@ -87,7 +87,7 @@ def compare(
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
     records = own_data.records(rows)
     header, lines = cells(own_data.COLUMNS, records)
-    table = header, [*lines, own_data.alone(y, rows)]
+    table = header, [*lines, own_data.baseline(y, rows)]
     terminal.table(*table)
     notes = [own_data.verdict(records), *failed, *_left_out(names, wanted, method is None)]
     for note in notes:

@@ -88,7 +88,8 @@ def test_predictions_are_the_mixture_of_the_members() -> None:
     model = small().fit(X, y)
     new, _ = blobs(9, seed=1)
     root = np.sqrt(model.calibration_.temperature)
-    each = [member.predict_distribution(new) for member in model.estimators_]
+    bounded = model.bounds_.apply(new)
+    each = [member.predict_distribution(bounded) for member in model.estimators_]
     yes = np.mean([norm.cdf(p.mean / np.hypot(1.0, p.std) / root) for p in each], axis=0)
     assert_allclose(model.predict_proba(new), np.stack([1.0 - yes, yes], axis=1), rtol=1e-6)
     assert_allclose(np.exp(model.predict_log_proba(new)), model.predict_proba(new))
@@ -257,6 +258,41 @@ def test_what_is_compared() -> None:
         (16, (50,), 10.0),
     ]
     assert len(usual_candidates("best", 500, OF_LABELS)) == 20
+
+
+def clusters(n: int, n_classes: int, seed: int = 0) -> tuple[Any, Any]:
+    """Return samples around a center per class; every class has some."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % n_classes
+    return 3.0 * rng.standard_normal((n_classes, 2))[y] + rng.standard_normal((n, 2)), y
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n_epochs", "memories"),
+    [(32, (20, 40, 80), {10.0, 30.0}), (64, (10, 20), {10.0})],
+)
+def test_many_classes_take_fewer_epochs_and_one_memory(
+    n_classes: int, n_epochs: tuple[int, ...], memories: set[float]
+) -> None:
+    X, y = clusters(130, n_classes)
+    usual = [{"hidden": 5, "memory": m} for m in (10.0, 30.0)]
+    model = small(candidates=usual[:1]).fit(X, y)
+    [curve] = model.choice_.curves
+    assert curve.n_epochs == n_epochs[: len(curve.n_epochs)]
+    assert len(curve.n_epochs) > 1
+    compared = usual_candidates("good", len(y), OF_LABELS, one_memory=n_classes > 32)
+    assert {c.memory for c in compared} == memories
+
+
+def test_many_classes_are_learned() -> None:
+    X, y = clusters(800, 40)
+    model = small(candidates=[{"hidden": 20, "memory": 10.0}]).fit(X[:600], y[:600])
+    proba = model.predict_proba(X[600:])
+    assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
+    shares = np.full(40, 1.0 / 40)  # of the classes
+    assert log_loss(y[600:], proba) < 0.8 * -np.log(shares[0])
+    known = model.oof_predictive_.log_proba[np.arange(600), y[:600]]
+    assert model.calibration_.log_loss == pytest.approx(-known.mean(), rel=1e-9)
 
 
 def test_refusals() -> None:

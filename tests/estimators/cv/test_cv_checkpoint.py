@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import Candidate, PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.estimators.cv import large, sharing
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -133,7 +133,7 @@ def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
     refused("budget was 'fast' and is 'good'", small(cv=KFold(3), budget="good"))
     refused("candidates was .* and is", small(cv=KFold(3), candidates=[ENCODED]))
     refused("is of other data", small(cv=KFold(3)), X, -Y)
-    refused("is of other data", small(cv=KFold(3)), X, Y, np.ones(150))
+    refused("is of other data", small(cv=KFold(3)), X, Y, 1.0 + np.arange(150))
     refused("is of other data", small(cv=KFold(5)))  # other folds
     for model, match in (
         (small(random_state=None), "random_state must be an int"),
@@ -220,3 +220,32 @@ def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
     found = {int(part.label): part.state.n_iter for part in file.read_all()}
     # 20, 40 and 80 epochs of the race, of two steps and four, then those of the second partition.
     assert [*found.values()][:3] == [20, 40, 80]
+
+
+# What the file was written with, then the same, then another: as Python and NumPy have them.
+AS_NUMPY = {
+    "candidates": (
+        [{"n_bins": np.int64(4), "hidden": np.array([4]), "memory": np.float64(3.0)}],
+        [{"n_bins": 4, "hidden": [4], "memory": 3}],
+        [{"n_bins": np.int64(4), "hidden": np.array([4]), "memory": np.float64(4.0)}],
+    ),
+    "hidden": (
+        np.array([Candidate(4, np.array([4]))], object),
+        [Candidate(np.int64(4), 4)],
+        [Candidate(4, np.array([5]))],
+    ),
+    "random_state": (np.int64(0), 0, np.int64(1)),
+    "cv": (np.int64(2), 2, np.int64(3)),
+    "budget": (np.str_("fast"), "fast", np.str_("good")),
+}
+
+
+@pytest.mark.parametrize("case", AS_NUMPY)
+def test_settings_that_numpy_holds_are_compared_by_value(case: str, tmp_path: Path) -> None:
+    name, path = "candidates" if case == "hidden" else case, tmp_path / "c"
+    usual: dict[str, Any] = {"candidates": [ENCODED]}
+    first, same, other = ({**usual, name: value} for value in AS_NUMPY[case])
+    expected = small(**first).fit(X, Y, checkpoint=path).predict(X)
+    np.testing.assert_array_equal(small(**same).fit(X, Y, checkpoint=path).predict(X), expected)
+    with pytest.raises(CheckpointError, match=rf"other settings .*{name} was .* and is .*remove"):
+        small(**other).fit(X, Y, checkpoint=path)

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from finite_differences import assert_gradient, differences
 from probprop import Candidate, PBPRegressorCV
+from probprop.estimators.cv.noise import Levels
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -31,7 +32,7 @@ def fitted(candidate: Candidate, n: int = 120, **parameters: Any) -> PBPRegresso
 
 
 def away_from_knots(model: PBPRegressorCV, rows: Any, steps: Any) -> Any:
-    """Return the rows at which no step crosses a kink of an encoding or leaves the range."""
+    """Return the rows at which no step crosses a kink or leaves the range."""
     box, found = model.calibration_.range, np.ones(len(rows), bool)
     states = [model.encoding_]
     if model.calibration_.noise is not None:
@@ -43,6 +44,13 @@ def away_from_knots(model: PBPRegressorCV, rows: Any, steps: Any) -> Any:
     for j in range(3):
         distance = np.abs(rows[:, j, np.newaxis] - np.array(knots[j]))
         found &= (distance > 1.01 * steps[j]).all(axis=1)
+    if (noise := model.calibration_.noise) is not None:  # the levels of the noise have kinks too
+        free = replace(noise, levels=Levels(-20.0, 20.0, 4.0))
+        around = [rows, *(rows + sign * step for step in np.diag(steps) for sign in (-1.01, 1.01))]
+        each = [free.log_scale(box.nearest(some)) for some in around]
+        low, high, variance = noise.levels
+        sides = np.array([[h.mean < low, h.mean > high, h.variance > variance] for h in each])
+        found &= (sides == sides[0]).all(axis=(0, 1))
     return rows[found]
 
 
@@ -77,10 +85,32 @@ def test_gradients_by_finite_differences(candidate: Candidate, n: int) -> None:
 
 def test_gradients_far_from_the_data() -> None:
     far = np.array([-1.0, 1.0])[:, np.newaxis] * 1e4 * SCALE + SHIFT
-    root, log = (fitted(candidate).predict_gradient(far) for candidate in POWERS)
-    assert np.isfinite([root.dmean_dX, root.dstd_dX]).all()
-    assert np.isinf([log.mean, log.std]).all()
-    assert np.isnan([log.dmean_dX, log.dstd_dX]).all()
+    for candidate in POWERS:
+        at = fitted(candidate).predict_gradient(far)
+        assert np.isfinite([at.mean, at.std]).all()
+        gradients = np.array([at.dmean_dX, at.dstd_dX]) * SCALE  # per standard deviation
+        assert (np.abs(gradients) < 1e-4 * at.std[:, np.newaxis]).all()  # bounded features
+
+
+@pytest.mark.parametrize("spread", [5.0, 8.4, 20.0])
+def test_gradients_of_capped_moments_by_finite_differences(spread: float) -> None:
+    """Targets whose logarithm has a standard deviation that no mean of theirs survives."""
+    rng = np.random.RandomState(1)
+    y = np.exp(spread * (0.2 * np.sin(2.0 * Z[:, 0]) + rng.standard_normal(120)))
+    candidate = Candidate(None, (4,), 10.0, power=0.0)
+    model = PBPRegressorCV(candidates=[candidate], cv=3, dtype="float64", random_state=0).fit(X, y)
+    steps = 1e-3 * SCALE
+    rows = away_from_knots(model, ROWS, steps)[:40]
+    at, predictive = model.predict_gradient(rows), model.predict_distribution(rows)
+    for name in ("mean", "std_model", "std_noise", "std"):
+        value, got = getattr(predictive, name), getattr(at, f"d{name}_dX")
+        assert_allclose(getattr(at, name), value, rtol=1e-10)
+        expected = differences(
+            lambda X, name=name: np.log(getattr(model.predict_distribution(X), name)), rows, steps
+        )
+        relative = got / value[:, np.newaxis]
+        right = np.isclose(relative * SCALE, expected * SCALE, rtol=1e-4, atol=1e-5)
+        assert right.all(axis=1).mean() > 0.9  # but where another member attains the cap
 
 
 def test_gradients_of_single_precision() -> None:

@@ -11,7 +11,9 @@ from scipy.stats import norm
 from sklearn.model_selection import KFold
 
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
+from probprop.estimators.base import fit_network
 from probprop.estimators.cv.judge import standard_error
+from probprop.estimators.data import Given, read_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 KINDS = [PBPRegressorCV, PBPClassifierCV]
@@ -59,7 +61,7 @@ def test_rows_of_weight_0_are_not_there(kind: Any, splits: str) -> None:
     for model, at in ((ours, slice(None)), (theirs, kept)):
         model.partial_fit(X[at], y[at], sample_weight=weights[at])
     assert_array_equal(predicted(ours, X), predicted(theirs, X))
-    assert_allclose(ours.calibration_.n_rows, 2.0 * weights.sum())
+    assert_allclose(ours.calibration_.n_rows, 2.0 * len(kept), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,6 +74,7 @@ def test_weights_of_1_change_nothing(kind: Any) -> None:
 def test_the_factor_is_a_weighted_mean() -> None:
     X, y = rows(45, PBPRegressorCV)
     weights = np.random.RandomState(1).uniform(0.3, 2.0, size=45)
+    weights /= weights.mean()
     splits = list(KFold(3).split(X))
     candidates = [Candidate(None, (8,), 10.0)]
     model = small(PBPRegressorCV, cv=splits, candidates=candidates).fit(X, y, weights)
@@ -83,7 +86,11 @@ def test_the_factor_is_a_weighted_mean() -> None:
             memory=10.0,
             dtype="float32",
             random_state=member.random_state,
-        ).fit(X[train], y[train], weights[train])
+        )
+        # All folds have the mean weight of all rows.
+        alone.fit(X[train], y[train])  # for the features and the likelihood
+        data = read_values(alone, Given(X, y, weights), None, alone.likelihood_.noise_prior)
+        fit_network(alone, data[train])
         p = alone.predict_distribution(X[test])
         mean[test], var[test] = p.mean, p.var_model + p.var_noise / weights[test]
     factor = np.average((y - mean) ** 2 / var, weights=weights)
@@ -93,17 +100,79 @@ def test_the_factor_is_a_weighted_mean() -> None:
     assert_allclose(model.calibration_.n_rows, weights.sum())
 
 
-def test_the_unit_of_weights_is_that_of_the_noise() -> None:
-    """Rows of weight 4 have a quarter of the noise of a new row, whose weight is 1."""
-    X, y = rows(60, PBPRegressorCV)
-    candidates = [Candidate(None, (8,), 10.0)]
-    usual, heavy = (
-        small(PBPRegressorCV, candidates=candidates, dtype="float64").fit(X, y, np.full(60, w))
-        for w in (1.0, 4.0)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("factor", [1e-6, 7.3, 1e6])
+def test_a_constant_factor_changes_nothing(kind: Any, factor: float) -> None:
+    X, y = rows(60, kind)
+    for weights in (np.random.RandomState(1).choice([0.0, 0.5, 2.0], size=60), np.ones(60)):
+        ours, theirs = small(kind).fit(X, y, factor * weights), small(kind).fit(X, y, weights)
+        assert_array_equal(predicted(ours, X), predicted(theirs, X))
+        assert_allclose(ours.mean_sample_weight_, factor * weights[weights > 0].mean(), rtol=1e-14)
+        ours.partial_fit(X, y, sample_weight=factor * weights)
+        theirs.partial_fit(X, y, sample_weight=weights)
+        assert_array_equal(predicted(ours, X), predicted(theirs, X))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_weights_change_no_prediction_of_the_default(kind: Any) -> None:
+    """Positive targets, for which a Box-Cox transformation is chosen, and noisy classes."""
+    rng = np.random.RandomState(3)
+    X = rng.uniform(-2.0, 2.0, size=(150, 2))
+    y: Any = np.exp(1.0 + X[:, 0] + 0.5 * rng.standard_normal(150))
+    if kind is PBPClassifierCV:
+        y = np.where(y > 3.0, "high", "low")
+    plain, heavy, mixed, scaled = (
+        kind(cv=3, budget="fast", random_state=0).fit(X, y, w)
+        for w in (None, 100, 1.0 + np.arange(150) % 4, 1e3 * (1.0 + np.arange(150) % 4))
     )
-    ratio = heavy.predict_distribution(X).std_noise / usual.predict_distribution(X).std_noise
-    assert_allclose(ratio, 2.0, rtol=0.2)
-    assert_allclose(heavy.calibration_.factor, usual.calibration_.factor, rtol=0.5)
+    if kind is PBPRegressorCV:
+        assert plain.calibration_.transformation is not None
+    assert_array_equal(predicted(heavy, X), predicted(plain, X))
+    assert_array_equal(predicted(scaled, X), predicted(mixed, X))
+
+
+@pytest.mark.parametrize("transformed", [False, True])
+@pytest.mark.parametrize("noise", ["constant", "input"])
+def test_a_prediction_may_have_a_weight(noise: Any, transformed: bool) -> None:
+    X, y = rows(60, PBPRegressorCV)
+    weights = 40.0 * np.random.RandomState(1).uniform(0.3, 2.0, size=60)
+    only = [Candidate(None, (8,), 10.0, power=0.0 if transformed else None, noise=noise)]
+    model = small(PBPRegressorCV, candidates=only).fit(X, y, weights)
+    usual = model.predict_distribution(X)
+    lighter = model.predict_distribution(X, sample_weight=weights.mean() / 4.0)
+    if transformed:
+        usual, lighter = usual.transformed, lighter.transformed
+    assert_allclose(lighter.mean, usual.mean, rtol=1e-12)
+    assert_allclose(lighter.std_model, usual.std_model, rtol=1e-12)
+    assert_allclose(lighter.std_noise, 2.0 * usual.std_noise, rtol=1e-6)
+    same = model.predict_distribution(X, sample_weight=np.full(60, weights.mean()))
+    assert_array_equal(same.std, model.predict_distribution(X).std)
+
+
+def test_rows_have_the_noise_of_their_weight() -> None:
+    """Out-of-fold intervals of means of 1 and of 25 measurements hold what they should."""
+    rng = np.random.RandomState(4)
+    n_measured = rng.choice([1, 25], 400)
+    X = rng.uniform(-2.0, 2.0, size=(400, 1))
+    y = 3.0 * X[:, 0] + rng.standard_normal(400) / np.sqrt(n_measured)
+    only = [Candidate(None, (8,), 10.0, noise="constant")]
+    model = small(PBPRegressorCV, candidates=only).fit(X, y, n_measured)
+    assert_allclose(model.predict_distribution(X, sample_weight=1).std_noise, 1.0, rtol=0.15)
+    assert_allclose(model.predict_distribution(X, sample_weight=25).std_noise, 0.2, rtol=0.15)
+    lower, upper = model.oof_predictive_.interval(0.9)
+    inside = (y > lower) & (y < upper)
+    assert_allclose([inside[n_measured == k].mean() for k in (1, 25)], 0.9, atol=0.06)
+
+
+def test_known_errors_are_refused_in_words() -> None:
+    X, y = rows(60, PBPRegressorCV)
+    model = small(PBPRegressorCV).fit(X, y)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="takes no known errors of the targets, y_std"):
+            call(X, y, y_std=0.1)
+    with pytest.raises(ValueError, match="y_std is for regressors"):
+        small(PBPClassifierCV).fit(*rows(60, PBPClassifierCV), y_std=0.1)
 
 
 def test_the_temperature_hears_heavy_rows_more() -> None:

@@ -247,8 +247,8 @@ def test_error_bars_grow_away_from_the_data() -> None:
     near = model.predict(X, return_std=True)[1].mean()
     for direction in ([1.0, 0.0], [0.0, -1.0]):
         X_5, X_50 = (X + far * np.array(direction) for far in (5.0, 50.0))
-        assert model.predict(X_5, return_std=True)[1].mean() > 2.0 * near
-        assert model.predict(X_50, return_std=True)[1].mean() > 10.0 * near
+        std_5, std_50 = (model.predict(far, return_std=True)[1].mean() for far in (X_5, X_50))
+        assert 2.0 * near < std_5 < std_50 < 20.0 * near
 
 
 def test_beyond_the_range_of_the_rows() -> None:
@@ -260,8 +260,8 @@ def test_beyond_the_range_of_the_rows() -> None:
         model.predict_distribution(edge + X.std(axis=0) * d) for d in (distances, distances[:1])
     )
     beyond = model.calibration_.range.std(edge + X.std(axis=0) * distances)
-    assert_allclose(beyond, 0.1 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
-    assert (p.std_model[1:] > beyond[1:]).all()
+    assert_allclose(beyond, 0.2 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
+    assert (p.std_model[1:] > 0.5 * beyond[1:]).all()  # of bounded rows
     assert_allclose(p.std_noise, q.std_noise[0])  # that of the edge
 
 
@@ -348,8 +348,8 @@ def test_rows_that_cannot_be_used() -> None:
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         small().fit(X, y, groups=np.arange(9))
     model = small(candidates=[Candidate(4, (5,), 10.0)]).fit(X, y)
-    with pytest.raises(ValueError, match="too large for dtype"):
-        model.predict([[1e300, 0.0]])
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict([[np.inf, 0.0]])
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:

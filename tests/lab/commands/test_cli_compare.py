@@ -92,18 +92,18 @@ def test_the_report_has_table_verdict_and_picture(capfd: Captured) -> None:
     assert page.count("<svg") == 1
 
 
-def test_the_last_line_is_the_mean_alone(capfd: Captured) -> None:
+def test_the_last_line_is_the_baseline(capfd: Captured) -> None:
     assert compare("--splits", "2", "--method", "BayesianRidge") == 0
     header, *lines = capfd.readouterr().out.splitlines()
     y = homes(200)["price"].to_numpy()
-    parts = [y[own_data.split(200, seed)[1]] for seed in (0, 1)]
+    parts = [[y[rows] for rows in own_data.split(200, seed)] for seed in (0, 1)]
     *words, likelihood, rmse, crps, share, sign = lines[-1].split()
-    assert words == ["mean", "alone"]
+    assert words == ["baseline"]
     assert sign == "%"
     assert float(rmse.replace(",", "")) == pytest.approx(
-        np.mean([p.std() for p in parts]), rel=1e-3
+        np.mean([np.sqrt(np.mean((test - train.mean()) ** 2)) for train, test in parts]), rel=1e-3
     )
-    expected = [norm.logpdf(p, p.mean(), p.std()).mean() for p in parts]
+    expected = [norm.logpdf(test, train.mean(), train.std()).mean() for train, test in parts]
     assert float(likelihood) == pytest.approx(np.mean(expected), abs=0.01)
     assert 80.0 < float(share) <= 100.0
     assert header.index("RMSE") < header.index("CRPS")
@@ -195,7 +195,7 @@ def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.Monke
     monkeypatch.setattr(own_data, "fit_and_judge", interrupt)
     assert compare("--splits", "1", "--report", "r.html") == 130
     assert capfd.readouterr().err.endswith(
-        "error: interrupted; files that were there before are unchanged\n"
+        "error: interrupted; every file is complete or as it was\n"
     )
     assert not Path("r.html").exists()
 

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import erfcx, log_ndtr
 from scipy.stats import norm
 
 from probprop import _kernel
 from probprop._types import FloatArray
+from probprop.inference.engine import ENGINES
 from probprop.reference.likelihoods import Evidence
 from probprop.reference.likelihoods.gaussian import log_Z_gaussian
 from probprop.reference.likelihoods.multinomial import (
@@ -302,7 +303,7 @@ def test_multinomial_by_finite_differences(multinomial: Multinomial, K: int) -> 
 
 
 @pytest.mark.parametrize("name", LOG_PROBABILITIES)
-@pytest.mark.parametrize("K", [2, 3, 10, 20])
+@pytest.mark.parametrize("K", [2, 3, 10, 20, 40])
 def test_probabilities_sum_to_one(name: str, K: int) -> None:
     rng = np.random.RandomState(K)
     m = rng.uniform(-50.0, 50.0, (50, K)) * 10.0 ** rng.uniform(-2.0, 0.0, (50, 1))
@@ -314,6 +315,34 @@ def test_probabilities_sum_to_one(name: str, K: int) -> None:
     for i in range(10):
         expected = [MULTINOMIAL[name](m[i], v[i], c).log_Z for c in range(K)]
         assert_allclose(log_p[i], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0, 100.0, 1e4, 1e9])
+@pytest.mark.parametrize("n_orders", [0.0, 2.0, 6.0])
+def test_one_grid_serves_many_classes(spread: float, n_orders: float) -> None:
+    # Each class by its own quadrature is the oracle. From 33 classes on there is one grid, unless
+    # classes lie too far apart for one.
+    for K in (33, 35, 100, 250):
+        rng = np.random.RandomState(K)
+        m = spread * rng.standard_normal((2, K))
+        v = 10.0 ** (n_orders * rng.uniform(-0.5, 1.0, (2, K)))
+        log_p = _kernel.class_log_probabilities(m, v)
+        rows, c = np.divmod(np.arange(2 * K), K)
+        expected = _kernel.class_log_probability(m[rows], v[rows], c).reshape(2, K)
+        assert_allclose(log_p, expected, rtol=2e-12, atol=2e-12)
+        assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=0.0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("K", [3, 20, 32])
+def test_one_class_per_row_has_the_bits_that_it_has_among_all(K: int) -> None:
+    rng = np.random.RandomState(K)
+    m, v, c = 3.0 * rng.standard_normal((9, K)), rng.gamma(1.0, 1.0, (9, K)), rng.randint(K, size=9)
+    for engine in ENGINES.values():
+        alone, among_all = (
+            engine.class_log_probability(m, v, c),
+            engine.class_log_probabilities(m, v),
+        )
+        assert_array_equal(alone, among_all[np.arange(9), c])
 
 
 def test_probabilities_are_the_exponential() -> None:
@@ -389,3 +418,9 @@ def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
             native_multinomial(two, two, c)
     with pytest.raises(ValueError, match="shape"):
         _kernel.class_log_probabilities(np.ones((4, 2)), np.ones((4, 3)))
+    ones = np.ones((4, 3))
+    with pytest.raises(ValueError, match="one class per row"):
+        _kernel.class_log_probability(ones, ones, np.zeros(3, np.int64))
+    for bad in (-1, 3):
+        with pytest.raises(ValueError, match="not one of the outputs"):
+            _kernel.class_log_probability(ones, ones, np.array([0, 1, 2, bad]))

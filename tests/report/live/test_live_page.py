@@ -168,8 +168,19 @@ def test_the_keyboard_is_enough(browser: Browser, page: Path) -> None:
     browser.wait_for("document.querySelector('[role=status]').textContent.includes('price: ')")
 
 
-def test_a_number_that_predict_refuses_is_refused(browser: Browser, page: Path) -> None:
+def test_a_far_number_is_predicted_as_predict_does(browser: Browser, page: Path) -> None:
     open_page(browser, page)
+    set_value(browser, "#wi-0", "1e12")
+    browser.evaluate(STILL)
+    assert not browser.evaluate("document.querySelector('.wi-far').checkVisibility()")
+    cells = browser.evaluate("whatIf.page.cells")
+    model = fitted("cv, ramps")
+    predicted = model.predict_distribution(pd.DataFrame([cells], columns=FEATURES))
+    np.testing.assert_allclose(shown(browser)["mean"], predicted.mean[0], rtol=1e-5)
+
+
+def test_a_number_that_predict_refuses_is_refused(browser: Browser, tmp_path: Path) -> None:
+    open_page(browser, write_page(tmp_path / "page.html", "no gaps, float32"))
     set_value(browser, "#wi-0", "1e12")
     browser.evaluate(STILL)
     assert browser.evaluate("document.querySelector('.wi-far').checkVisibility()")

@@ -18,34 +18,45 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array
+from probprop._types import Array, FloatArray
+from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import publish
+from probprop.estimators.base import plan_of, publish
+from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv.candidates import (
+    MANY_CLASSES,
     Budget,
     Candidate,
+    for_many_classes,
     n_first_folds,
     read_budget,
     read_candidates,
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
+from probprop.estimators.cv.joint import Joint, complete, learn_joint
 from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.large import is_large, shown_as_often, two_ends
+from probprop.estimators.cv.masked import calibrated_joint
 from probprop.estimators.cv.progress import Share, progress
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.sharing import is_elsewhere
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.trainings import Contest, outputs_of
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
+from probprop.estimators.progress import say
 from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.noise import LogScale, Noise
 from probprop.inference.posterior import Epoch
+from probprop.inference.prediction import predictive_of
+
+_BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -57,9 +68,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     _member: ClassVar[type[Member]]
 
     estimators_: list[Any]
+    bounds_: InputBounds
     encoding_: PiecewiseLinear | None
     choice_: CVChoice
     calibration_: Any
+    joint_: Joint | None
     oof_predictive_: Any
     oof_rows_: Array
     likelihood_: Likelihood
@@ -108,6 +121,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         callback: Callable[[Share], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
@@ -118,9 +132,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Values, or labels; of a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            The networks take them as `PBPRegressor` or `PBPClassifier` does. Means over rows held
-            out, by which candidates are compared and calibrated, are weighted. Rows of weight 0
-            are left out, before anything else is done.
+            Weights of 0 or more, of which only the ratios matter: all networks divide them by
+            the mean over all samples, `mean_sample_weight_`, and take them as `PBPRegressor` or
+            `PBPClassifier` does. Means over out-of-fold samples, by which candidates are compared
+            and calibrated, are weighted. Samples of weight 0 are left out, before anything else is
+            done.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are never parted into different folds, if `cv` is an int or a
             splitter that knows groups.
@@ -132,6 +148,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
             the same bits as without the break; other data, other parameters or another version of
             probprop are refused. `random_state` has to be an int and `budget` a name.
+        y_std : None
+            Known errors of the targets are not supported: any other value raises an error.
+            `PBPRegressor` and `PBPEnsemble` take them.
 
         Returns
         -------
@@ -143,7 +162,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with a warning; before the first comparison, and during calibration, the estimator is left
         as it was.
         """
-        given = Given(X, y, sample_weight)
+        given = Given(X, y, sample_weight, y_std=y_std)
         epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
@@ -185,12 +204,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             members, n = self.estimators_, len(data.y)
             n_folds = len(members) // self.n_partitions_
             folds = dealt_in_turn(n, n_folds, self.n_samples_seen_)
-            A = encoded(data.X.X, self.encoding_, np.dtype(members[0].dtype))
-            seen = replace(data, X=Inputs(A))
-            oof = predicted_before(members, seen, folds, self._judge(data.likelihood))
+            self.bounds_ = self.bounds_.grown(data.X.X)
+            X, encode = self.bounds_.apply(data.X.X), self._encode
+            rows = complete(X, self.joint_)
+            seen = replace(data, X=rows.inputs(encode(X), encode))
+            judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
+            oof = predicted_before(members, seen, rows, encode, a2, folds, judge)
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
-            self.calibration_ = self.calibration_.after(oof, data.X.X)
+            self.calibration_ = self.calibration_.after(oof, rows)
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
@@ -207,6 +229,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         partition = self._partition(given, data, groups, judge, rng)
+        bounds = fit_bounds(data.X.X)
+        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
         large, order = is_large(len(data.y)), None
         if large and self._can_be_drawn_again and groups is None:
             order = rng.permutation(len(data.y))
@@ -214,6 +238,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         contest = self._contest(data, judge, partition, alone=large, twice=order is not None)
         if large:
             budget = shown_as_often(budget, len(contest.folds[0].train))
+        budget = for_many_classes(budget, data.likelihood.n_classes)
         journal = None
         if checkpoint is not None:
             folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
@@ -225,9 +250,12 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             len(data.y),
             judge.usual,
             contest.encodings.bins_that_fit,
-            one_memory=large,
+            one_memory=large or data.likelihood.n_classes > MANY_CLASSES,
         )
         powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        if self.verbose:
+            n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
+            say(cost_in_words(self, len(data.y), n_features, n_classes, len(contest.folds)))
         with progress(self.verbose, callback) as report, written_at_the_end(journal):
             found, calibrated = Search(
                 contest,
@@ -238,7 +266,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 n_threads=effective_n_jobs(self.n_jobs),
                 report=report,
             ).best_of(candidates)
-        publish_race(self, found, calibrated, contest.encodings, data.likelihood)
+        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+        self.bounds_ = bounds
         counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
@@ -282,8 +311,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Contest:
         folds = partition()
         n_first = 1 if alone else n_first_folds(len(data.y), judge.usual)
+        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
         return Contest(
-            Encodings(data.X.X, np.dtype(self.dtype)),
+            Encodings(data.X.X, np.dtype(self.dtype), joint),
             data.y,
             folds,
             judge,
@@ -296,12 +326,41 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- Prediction
 
-    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], Array]:
-        """Return what every member predicts, not calibrated, and the rows, checked."""
+    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], LogScale | None, Array]:
+        """Return what every member predicts, not calibrated, and the rows, checked and bounded.
+
+        With missing values also the output of the noise network, if there is one.
+        """
         check_is_fitted(self)
-        rows = read_inputs(self, X, None).X
-        A = encoded(rows, self.encoding_, np.dtype(self.estimators_[0].dtype))
-        return [member.predict_distribution(A) for member in self.estimators_], rows
+        rows = self.bounds_.apply(read_inputs(self, X, None).X)
+        if self.joint_ is not None and np.isnan(rows).any():
+            return *self._each_completes(rows), rows
+        A = self._encode(rows)
+        return [member.predict_distribution(A) for member in self.estimators_], None, rows
+
+    def _each_completes(self, X: Array) -> tuple[list[Any], LogScale | None]:
+        """Return predictions and noise of rows with missing values, which are taken in blocks."""
+        plan, a2 = plan_of(self.estimators_[0], self.likelihood_), float(self.calibration_.factor)
+        networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
+        moments, h = list[list[tuple[FloatArray, FloatArray]]](), list[LogScale]()
+        for start in range(0, len(X), _BLOCK):
+            rows = complete(X[start : start + _BLOCK], self.joint_)
+            A, outputs = self._encode(rows.X), (outputs_of(plan, *own) for own in networks)
+            moments.append([rows.moments(A, self._encode, of, a2) for of in outputs])
+            if (noise := self.calibration_.log_scale(rows)) is not None:
+                h.append(noise)
+        predictions = []
+        for own, blocks in zip(networks, zip(*moments, strict=True), strict=True):
+            mean, variance = map(np.concatenate, zip(*blocks, strict=True))
+            predictions.append(predictive_of(plan, *own, mean, variance, Noise.everywhere(own[0])))
+        if not h:
+            return predictions, None
+        joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
+        return predictions, LogScale(*joined)
+
+    def _encode(self, X: Array) -> Array:
+        """Return rows as the members take them."""
+        return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
 
     # ---- Saving
 
@@ -325,6 +384,12 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def n_iter_(self) -> int:
         """Passes that a member made, at most: epochs of `fit` plus calls of `partial_fit`."""
         return max(len(member.history_) for member in self.estimators_)
+
+    @property
+    def mean_sample_weight_(self) -> float:
+        """Mean of the sample weights in `fit`, by which all weights are divided."""
+        mean: float = self.estimators_[0].mean_sample_weight_
+        return mean
 
     # ---- What scikit-learn asks
 
@@ -351,12 +416,18 @@ def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
 
 
 def publish_race(
-    model: PBPEstimatorCV, found: Race, calibrated: Any, encodings: Encodings, likelihood: Any
+    model: PBPEstimatorCV,
+    found: Race,
+    calibrated: Any,
+    contest: Contest,
+    likelihood: Any,
+    mean_weight: float,
 ) -> None:
     """Give a model the networks that a race has left, their encoding and their calibration."""
+    encodings = contest.encodings
     n_bins = found.choice.candidate.n_bins
     model.estimators_ = [
-        _new_member(model, found.choice, likelihood, check, fold, i)
+        _new_member(model, found.choice, likelihood, check, fold, i, mean_weight)
         for check, folds in zip(found.checks, found.partitions, strict=True)
         for i, fold in enumerate(folds)
     ]
@@ -364,11 +435,18 @@ def publish_race(
     model.n_partitions_ = len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = calibrated
+    model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
 
 
 def _new_member(
-    model: PBPEstimatorCV, choice: CVChoice, likelihood: Any, check: Check, fold: Fold, i: int
+    model: PBPEstimatorCV,
+    choice: CVChoice,
+    likelihood: Any,
+    check: Check,
+    fold: Fold,
+    i: int,
+    mean_weight: float,
 ) -> Member:
     """Return the network of a fold as an estimator of its own, on encoded rows."""
     candidate = choice.candidate
@@ -382,5 +460,5 @@ def _new_member(
     )
     member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
     member.likelihood_ = likelihood
-    publish(member, check.fitted[i], check.history[i])
+    publish(member, check.fitted[i], check.history[i], mean_weight)
     return member

@@ -3,7 +3,8 @@
 Inside of it rows held out say how wrong the networks are; beyond it there are none. A network
 trained to the end goes on along a line there, and is sure of its slope. Here the slope beyond
 the range is a Gaussian more: with d_j the distance of feature j from its range, in standard
-deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2.
+deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2. Rows are
+bounded before (`probprop.encoding.bounds`), so d_j is limited too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import fit_standardizer
 
-_SLOPE = 0.1  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
+_SLOPE = 0.2  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +28,15 @@ class Range:
     low, high : ndarray of shape (n_features,)
         The smallest and the largest value of each feature.
     scale : ndarray of shape (n_features,)
-        Standard deviation of each.
+        Standard deviation of each, infinite for a feature that is constant or has no values: other
+        values of it are ignored.
     slope : float
         In target units, for one standard deviation of a feature.
 
     Examples
     --------
     >>> import numpy as np
-    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=5.0)
+    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=2.5)
     >>> box.std(np.array([[0.5], [3.0], [-5.0]])), box.nearest(np.array([[3.0]]))
     (array([0., 1., 2.]), array([[1.]]))
     """
@@ -71,4 +73,5 @@ def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
 
 def range_of(X: Array, unit: float) -> Range:
     """Measure the range of rows; `unit` is the standard deviation of their targets."""
-    return Range(*_ends(X), fit_standardizer(X, None).x_scale, _SLOPE * unit)
+    spreads = fit_standardizer(X, None).spreads
+    return Range(*_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)

@@ -11,6 +11,7 @@ from probprop._types import Array, FloatArray
 from probprop.estimators.cv.beyond import Range, range_of
 from probprop.estimators.cv.candidates import OF_VALUES, Candidate, Noise
 from probprop.estimators.cv.folds import Encodings, HeldOut
+from probprop.estimators.cv.joint import Completed
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
 from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise, work_of_noise
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
@@ -71,25 +72,42 @@ class Calibration:
         factor, n_rows = f"factor={self.factor:.3g}", f"n={self.n_rows:.6g}"
         return short_repr(self, factor, noise + gain, *power, n_rows)
 
-    def after(self, oof: OutOfFold, X: Array) -> Calibration:
-        """Return the calibration after more rows, X, which `oof` has predictions of.
+    def after(self, oof: OutOfFold, rows: Completed) -> Calibration:
+        """Return the calibration after more rows, which `oof` has predictions of.
 
         The squares are running means, in which all rows count that were ever held out.
         """
         squares = self.squares.after(oof.squares(self.squares.n_members))
         noise = self.noise
         if noise is not None:
-            noise = noise.after(X, oof.of_ensemble(squares), squares.total)
-        return replace(self, squares=squares, range=self.range.grown(X), noise=noise)
+            noise = noise.after(rows, oof.of_ensemble(squares), squares.total)
+        return replace(self, squares=squares, range=self.range.grown(rows.X), noise=noise)
 
     def mixture(
-        self, members: Sequence[Predictive], X: Array
+        self, members: Sequence[Predictive], X: Array, h: LogScale | None = None
     ) -> Mixture | HeavyMixture | TransformedPredictive:
-        """Return the calibrated mixture of what the members predict for the rows of X."""
-        mixture, g = self._mixture(members, X), self.transformation
+        """Return the calibrated mixture of what the members predict for the rows of X.
+
+        `h` is the output of the noise network for these rows, which is computed here if it is
+        None; then no value of X may be missing.
+        """
+        mixture, g = self._mixture(members, X, h), self.transformation
         return mixture if g is None else TransformedPredictive(mixture, g)
 
-    def _mixture(self, members: Sequence[Predictive], X: Array) -> Mixture | HeavyMixture:
+    def log_scale(self, rows: Completed) -> LogScale | None:
+        """Return the output of the noise network for rows; None if there is no such network."""
+        if (noise := self.noise) is None:
+            return None
+
+        def of(X: Array) -> tuple[FloatArray, FloatArray]:
+            h = noise.log_scale(self.range.nearest(X))
+            return h.mean, h.variance
+
+        return LogScale(*rows.moments(rows.X, np.asarray, of)).bounded()
+
+    def _mixture(
+        self, members: Sequence[Predictive], X: Array, h: LogScale | None
+    ) -> Mixture | HeavyMixture:
         a, beyond = np.sqrt(self.factor), self.range.std(X)
         scaled = [
             replace(p, std_model=np.hypot(a * p.std_model, beyond), std_noise=a * p.std_noise)
@@ -97,7 +115,7 @@ class Calibration:
         ]
         if self.noise is None:
             return Mixture.of(scaled)
-        h = self.noise.log_scale(self.range.nearest(X))
+        h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
         return HeavyMixture(tuple(_heavy(p.mean, p.std_model, p.std_noise, h) for p in scaled))
 
 
@@ -229,7 +247,7 @@ def calibrate(
         return Calibrated(Calibration(squares, box), constant)
     n_bins = encodings.bins_that_fit(N_BINS)
     judged = learn_noise(
-        encodings.rows(n_bins)[held_out.rows],
+        encodings.inputs(n_bins)[held_out.rows],
         encodings.state(n_bins),
         oof.of_ensemble(squares),
         squares.total,

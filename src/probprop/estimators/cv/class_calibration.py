@@ -10,6 +10,7 @@ import numpy as np
 from probprop._types import Array, FloatArray
 from probprop.estimators.cv.candidates import OF_LABELS, Candidate
 from probprop.estimators.cv.folds import Encodings, HeldOut
+from probprop.estimators.cv.joint import Completed
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, weighted_mean
 from probprop.estimators.cv.temperature import LabelsOutOfFold, LogTemperature, tempered
 from probprop.inference.likelihoods import LabelLikelihood
@@ -39,7 +40,15 @@ class ClassCalibration:
     raw_log_loss: float
     n_rows: float
 
-    def after(self, oof: LabelsOutOfFold, X: Array) -> ClassCalibration:
+    @property
+    def factor(self) -> float:
+        """The temperature: the variances of all outputs are multiplied by it."""
+        return self.temperature
+
+    def log_scale(self, rows: Completed) -> None:
+        """Return None: class labels have no noise network."""
+
+    def after(self, oof: LabelsOutOfFold, rows: Completed) -> ClassCalibration:
         """Return the calibration after more rows, which `oof` has the outputs of.
 
         What was known about log T, a Gaussian, is the prior of what the new rows say: as for the

@@ -75,6 +75,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
         well where Ctrl-C left no time for the second, or its networks did not make finite
         predictions.
+    bounds_ : InputBounds
+        Range of each feature. Values inside it are used as they are; values beyond it grow ever
+        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -91,6 +94,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         Passes that a member made, at most.
     n_samples_seen_ : int
         Rows given, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
+        were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -146,7 +152,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), default=None
             All classes there will be, for the first call; None: those of its rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            As in `fit`.
+            In the units of `fit`, and divided by its mean weight; None is that mean weight.
 
         Returns
         -------
@@ -217,7 +223,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         ClassMixture
             Of the members, each at the temperature of `calibration_`.
         """
-        predictions, _ = self._each_predicts(X)
+        predictions, *_ = self._each_predicts(X)
         return self.calibration_.mixture(predictions, self.likelihood_)
 
     # ---- Fitted attributes that follow from others

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
+from probprop.estimators.cv.joint import Completed, Joint, complete
 from probprop.estimators.validation import check_int
+from probprop.inference.inputs import Inputs
 from probprop.inference.standardize import fit_standardizer
 
 MOST_RAMPS = 1_024
@@ -155,12 +157,16 @@ class Encodings:
     X : ndarray of shape (n, n_features)
     dtype : numpy.dtype
         Of encoded rows. Rows that are not encoded stay as they are.
+    joint : Joint or None, default=None
+        Completes missing values. None if there are none.
     """
 
     X: Array
     dtype: np.dtype[Any]
+    joint: Joint | None = None
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
     _rows: dict[int, Array] = field(default_factory=dict)
+    _inputs: dict[int | None, Inputs] = field(default_factory=dict)
 
     def state(self, n_bins: int) -> PiecewiseLinear:
         """Return the encoding with that many bins."""
@@ -185,15 +191,31 @@ class Encodings:
             self._rows[n_bins] = encoded(self.X, self.state(n_bins), self.dtype)
         return self._rows[n_bins]
 
+    def inputs(self, n_bins: int | None) -> Inputs:
+        """Return all rows in that encoding, as networks learn them: missing values are Gaussians
+        with the moments of the completed rows.
+        """
+        if n_bins not in self._inputs:
+            rows = self.rows(n_bins)
+            self._inputs[n_bins] = self.completed.inputs(rows, self.encode(n_bins))
+        return self._inputs[n_bins]
+
+    def encode(self, n_bins: int | None) -> Callable[[Array], Array]:
+        """Return what encodes other rows in that encoding."""
+        return partial(
+            encoded, state=None if n_bins is None else self.state(n_bins), dtype=self.dtype
+        )
+
+    @cached_property
+    def completed(self) -> Completed:
+        """All rows, completed."""
+        return complete(self.X, self.joint)
+
     def spreads(self, n_bins: int | None) -> FloatArray:
         """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
         0 in a constant column.
         """
-        raw = self._raw_spreads
-        if n_bins is None:
-            return raw
-        n_ramps = self.state(n_bins).n_outputs - len(raw)
-        return np.concatenate([np.where(raw > 0.0, 1.0, 0.0), np.ones(n_ramps)])
+        return self._raw_spreads if n_bins is None else self.state(n_bins).spreads
 
     @cached_property
     def _raw_spreads(self) -> FloatArray:

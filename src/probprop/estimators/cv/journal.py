@@ -42,10 +42,13 @@ class Journal:
     def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None = None) -> None:
         self._file, self._checks, self._step = file, {*budget.checks}, step
         self._steps: dict[int, list[Checkpoint]] = {}
-        for found in file.read_all():
-            self._steps.setdefault(int(found.label), []).append(found)
+        kept = file.read_all()
+        with file.reading():
+            for found in kept:
+                self._steps.setdefault(int(found.label), []).append(found)
         self._last = max(self._steps, default=-1)
         self._n_steps = 0
+        self._n_skipped = 0  # epochs of steps that a later one in the file has too
 
     def advance(
         self, runs: Sequence[Run], n_epochs: int, n_threads: int
@@ -53,9 +56,18 @@ class Journal:
         """Make more epochs of every training, as `sharing.advance` does, or find them."""
         step, self._n_steps = self._n_steps, self._n_steps + 1
         if step in self._steps:
-            made = [_resumed(*pair) for pair in zip(runs, self._steps[step], strict=True)]
+            with self._file.reading():
+                made = [_resumed(*pair) for pair in zip(runs, self._steps[step], strict=True)]
+                if {len(run.made) for run in made} != {self._n_skipped + n_epochs}:
+                    raise ValueError("a step does not have the epochs that it made")
+            self._n_skipped = 0
             return made, None
         if step <= self._last:  # a later one has these epochs too
+            self._n_skipped += n_epochs
+            with self._file.reading():
+                reached = {run.fitted.epoch.n_iter + self._n_skipped for run in runs}
+                if reached & self._checks:
+                    raise ValueError("a step before a comparison is missing")
             return [run._replace(made=[]) for run in runs], None
         made, interrupt = (self._step or sharing.advance)(runs, n_epochs, n_threads)
         if interrupt is None:

@@ -51,8 +51,7 @@ def shown_as_often(budget: Budget, n_rows: int) -> Budget:
     def epochs(n: int) -> int:
         return int(np.ceil(n * AS_IF / n_rows))
 
-    checks = tuple(sorted({epochs(n) for n in budget.checks}))
-    return replace(budget, checks=checks, first_cut=epochs(budget.first_cut), chunk=1)
+    return replace(budget.with_epochs(epochs), chunk=1)
 
 
 def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:

@@ -19,11 +19,12 @@ from probprop.estimators.cv.sensitivity import (
     draw_function,
     sensitivity_of_mixture,
 )
-from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
+from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
+from probprop.inference.prediction import with_noise
 from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
 from probprop.predictive.mixture import Mixture
@@ -83,6 +84,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
         well where Ctrl-C left no time for the second, or its networks did not make finite
         predictions.
+    bounds_ : InputBounds
+        Range of each feature. Values inside it are used as they are; values beyond it grow ever
+        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -101,6 +105,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         Passes that a member made, at most.
     n_samples_seen_ : int
         Rows given, each counted once.
+    mean_sample_weight_ : float
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
+        were none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -138,7 +145,12 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     # ---- Training
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        y_std: ArrayLike | None = None,
     ) -> Self:
         """Go on with new rows; the first call is a `fit`.
 
@@ -155,6 +167,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Above 0 where the members predict a power of the target.
         sample_weight : array-like of shape (n_samples,), default=None
+            In the units of `fit`, and divided by its mean weight; None is that mean weight.
+        y_std : None
             As in `fit`.
 
         Returns
@@ -165,7 +179,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         -----
         Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
-        epochs = self._go_on(Given(X, y, sample_weight))
+        epochs = self._go_on(Given(X, y, sample_weight, y_std=y_std))
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
@@ -196,16 +210,22 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         predictive = self.predict_distribution(X)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
 
-    def predict_distribution(self, X: ArrayLike) -> Mixture | HeavyMixture | TransformedPredictive:
+    def predict_distribution(
+        self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Mixture | HeavyMixture | TransformedPredictive:
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
-        the noise variance of a row is log-normal. Far from the data, where nothing is known about
-        the noise, the variance of its logarithm is taken to be at most 4 and its mean within 20.
+        the noise variance of a sample is log-normal; the moments of its logarithm stay within the
+        levels that the network gives to out-of-fold training samples, whatever the features are.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
+            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
+            epistemic uncertainty.
 
         Returns
         -------
@@ -214,8 +234,10 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             a power of the target: ``calibration_.transformation`` is not None. It is in target
             units too.
         """
-        predictions, rows = self._each_predicts(X)
-        return self.calibration_.mixture(predictions, rows)
+        predictions, h, rows = self._each_predicts(X)
+        factor = noise_factor(self, sample_weight, rows)
+        predictions = [with_noise(predicted, factor) for predicted in predictions]
+        return self.calibration_.mixture(predictions, rows, h)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
@@ -234,7 +256,8 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """
         check_is_fitted(self)
         rows = read_inputs(self, X, None).X
-        return sensitivity_of_mixture(self.estimators_, self.encoding_, self.calibration_, rows)
+        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
+        return sensitivity_of_mixture(*parts, rows)
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -254,8 +277,9 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_int("n", n, 1)
-        rng, parts = check_random_state(random_state), (self.encoding_, self.calibration_)
-        return [draw_function(self.estimators_, *parts, rng) for _ in range(n)]
+        rng = check_random_state(random_state)
+        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
+        return [draw_function(*parts, rng) for _ in range(n)]
 
     # ---- Fitted attributes that follow from others
 
@@ -269,6 +293,11 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
+        if given.y_std is not None:
+            raise ValueError(
+                "PBPRegressorCV takes no known errors of the targets, y_std: it may predict a "
+                "Box-Cox transformation of y. Leave y_std out, or use PBPRegressor or PBPEnsemble."
+            )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
         if known is None:

@@ -46,7 +46,8 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     Returns
     -------
     float or None
-        None where targets are not all above 0, or no power is clearly better than none.
+        None where targets are not all above 0, or all equal, or no power is clearly better than
+        none.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     >>> power_of_residuals(m * np.exp(e), oof), power_of_residuals(m + e, oof)
     (0.05, None)
     """
-    if len(y) < MIN_ROWS or not (y > 0.0).all():
+    if len(y) < MIN_ROWS or not (y > 0.0).all() or y.min() == y.max():
         return None
     mean, weights = np.maximum(oof.mean, y.min()), oof.weights
     with np.errstate(divide="ignore", invalid="ignore"):  # without errors there is no scale

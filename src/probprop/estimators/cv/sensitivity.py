@@ -1,7 +1,7 @@
 """Calibrated mixtures as functions of the features: their gradients, and functions drawn from them.
 
-The networks see encoded rows, A(X). Derivatives by X follow by the chain rule: a ramp rises with
-1/(width * scale) between its ends, and is flat elsewhere.
+The networks see encoded rows, A(B(X)), of bounded values, B(X). Derivatives by X follow by the
+chain rule: a ramp rises with 1/(width * scale) between its ends, and is flat elsewhere.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from probprop._types import Array, FloatArray
+from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
@@ -24,13 +25,20 @@ from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
-from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, LogScale
+from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at
 from probprop.predictive.box_cox import BoxCox
 from probprop.predictive.sampled import SampledNetwork
 from probprop.predictive.sensitivity import Sensitivity
-from probprop.predictive.transformed_moments import Moments, mixed, moments, slopes
+from probprop.predictive.transformed_moments import (
+    Moments,
+    capped,
+    ends_of,
+    mixed,
+    moments,
+    slopes,
+)
 from probprop.predictive.words import short_repr
 
 
@@ -72,7 +80,10 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
 
 
 class _Members(NamedTuple):
-    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features)."""
+    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features).
+
+    Those of the mixture have no axis S.
+    """
 
     values: Moments
     dmean_dX: FloatArray
@@ -82,6 +93,7 @@ class _Members(NamedTuple):
 
 def sensitivity_of_mixture(
     estimators: Sequence[PBPRegressor],
+    bounds: InputBounds,
     encoding: PiecewiseLinear | None,
     calibration: Calibration,
     X: Array,
@@ -92,14 +104,22 @@ def sensitivity_of_mixture(
     ----------
     estimators : sequence of PBPRegressor
         Members, on encoded rows.
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     calibration : Calibration
     X : ndarray of shape (n, n_features)
         Checked.
     """
-    m = _calibrated(estimators, encoding, calibration, X)
-    if (g := calibration.transformation) is not None:
-        m = _in_target_units(m, g)
+    z = _calibrated(estimators, encoding, calibration, bounds.apply(X))
+    mixture, g = _mixed(z), calibration.transformation
+    if g is not None:
+        mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
+    slope = bounds.slope(X)
+    return Sensitivity(*mixture.values, *(slope * gradient for gradient in mixture[1:]))
+
+
+def _mixed(m: _Members) -> _Members:
+    """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
     each, mixture = m.values, mixed(m.values)
     dmean_dX = m.dmean_dX.mean(axis=0)
     with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
@@ -108,7 +128,59 @@ def sensitivity_of_mixture(
         stds, dstds_dX = (each.std_model, between), (m.dstd_model_dX, dbetween_dX)
         dstd_model_dX = _of_root_mean_square(stds, dstds_dX, mixture.std_model)
         dstd_noise_dX = _of_root_mean_square([each.std_noise], [m.dstd_noise_dX], mixture.std_noise)
-    return Sensitivity(*mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+    return _Members(mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+
+
+def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
+    """Return the moments as `TransformedPredictive` caps them, and the gradients of these.
+
+    Parameters
+    ----------
+    exact, mixture_z : _Members
+        Moments of the mixture in target units, and of z.
+    z : _Members
+        Members, of z.
+    g : BoxCox
+    """
+    ends = ends_of(z.values, g)
+    values = capped(exact.values, z.values, ends)
+    std = np.hypot(exact.values.std_model, exact.values.std_noise)
+    most, high = ends.high - ends.low, ends.high
+    dlow_dX, dhigh_dX = _of_end(z, ends.low_at, -ends.c, g), _of_end(z, ends.high_at, ends.c, g)
+
+    # A capped part is `most` times its share of the std, a / hypot(a, b).
+    finite = np.isfinite(std)
+    parts = exact.values[1:], exact[2:], mixture_z.values[1:], mixture_z[2:]
+    a, b = (np.where(finite, of_y, of_z) for of_y, of_z in zip(parts[0], parts[2], strict=True))
+    da, db = (
+        np.where(finite[:, np.newaxis], of_y, of_z)
+        for of_y, of_z in zip(parts[1], parts[3], strict=True)
+    )
+    total = np.hypot(a, b)
+    total = np.where(total > 0.0, total, 1.0)
+    share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
+    dtotal = share_a * da + share_b * db
+    dmost = dhigh_dX - dlow_dX
+    of_parts = [
+        share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
+        for share, dpart in ((share_a, da), (share_b, db))
+    ]
+    over = (std > most)[:, np.newaxis]
+    dstds = [np.where(over, new, old) for new, old in zip(of_parts, exact[2:], strict=True)]
+    above = (exact.values.mean > high)[:, np.newaxis]
+    return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
+
+
+def _of_end(z: _Members, at: Array, c: float, g: BoxCox) -> FloatArray:
+    """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
+    m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
+    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z[1:])
+    s = np.hypot(a, b)
+    dz = dm + c * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
+    slope = g.slope(m + c * s)
+    # Beyond floats the end is constant.
+    gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    return gradient
 
 
 def _of_root_mean_square(
@@ -172,17 +244,18 @@ def _outside(box: Range, X: Array) -> FloatArray:
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
     """Return E[exp(h)] of every row, and the gradient of its logarithm.
 
-    Beyond the range, and beyond the bounds of its moments, h is constant.
+    Beyond the range, and beyond the levels seen in training, h is constant.
     """
     nearest = box.nearest(X)
     plan = Plan(Scale(), dtype=network.posterior.dtype)
     A = encoded(nearest, network.encoding, plan.dtype)
     h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
-    v = h.std_model**2
-    dm_dA = np.where(np.abs(h.mean) < LARGEST_LOG, h.dmean_dX.T, 0.0).T
-    half_dv_dA = np.where(v < LARGEST_VARIANCE, h.std_model * h.dstd_model_dX.T, 0.0).T
+    v, levels = h.std_model**2, network.levels
+    inside = (levels.low < h.mean) & (h.mean < levels.high)
+    dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
+    half_dv_dA = np.where(v < levels.variance, h.std_model * h.dstd_model_dX.T, 0.0).T
     dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
-    factor = LogScale(h.mean, v).bounded().factor
+    factor = LogScale(h.mean, v).bounded(*levels).factor
     return factor, np.where(nearest == X, dlog_dX, 0.0)
 
 
@@ -205,6 +278,8 @@ class SampledFunction:
         f, on encoded rows.
     member : PBPRegressor
         Whose mean is m.
+    bounds : InputBounds
+        Applied to x before all else.
     encoding : PiecewiseLinear or None
     calibration : Calibration
     slopes : ndarray of shape (n_features,)
@@ -223,6 +298,7 @@ class SampledFunction:
 
     network: SampledNetwork
     member: PBPRegressor
+    bounds: InputBounds
     encoding: PiecewiseLinear | None
     calibration: Calibration
     slopes: FloatArray
@@ -239,7 +315,7 @@ class SampledFunction:
         ----------
         X : array-like of shape (n, n_features)
         """
-        rows, g = self._rows(X), self.calibration.transformation
+        rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
         A = self._encoded(rows)
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
@@ -253,14 +329,16 @@ class SampledFunction:
         ----------
         X : array-like of shape (n, n_features)
         """
-        rows = self._rows(X)
+        given = self._rows(X)
+        rows = self.bounds.apply(given)
         A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
         outside = _outside(box, rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
         dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
-        gradient, g = pull_back(dA, rows, self.encoding) + beyond, self.calibration.transformation
+        gradient = (pull_back(dA, rows, self.encoding) + beyond) * self.bounds.slope(given)
+        g = self.calibration.transformation
         if g is None:
             return value, gradient
         return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
@@ -280,6 +358,7 @@ class SampledFunction:
 
 def draw_function(
     estimators: Sequence[PBPRegressor],
+    bounds: InputBounds,
     encoding: PiecewiseLinear | None,
     calibration: Calibration,
     random_state: RandomState,
@@ -290,6 +369,7 @@ def draw_function(
     ----------
     estimators : sequence of PBPRegressor
         Members, on encoded rows.
+    bounds : InputBounds
     encoding : PiecewiseLinear or None
     calibration : Calibration
     random_state : RandomState
@@ -298,4 +378,4 @@ def draw_function(
     [network] = member.sample_functions(1, random_state)
     box = calibration.range
     slopes = box.slope * random_state.standard_normal(len(box.low))
-    return SampledFunction(network, member, encoding, calibration, slopes)
+    return SampledFunction(network, member, bounds, encoding, calibration, slopes)

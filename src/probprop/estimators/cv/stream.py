@@ -14,6 +14,7 @@ import numpy as np
 
 from probprop.estimators.base import go_on_with_network, plan_of, state_of
 from probprop.estimators.cv.folds import Fold, HeldOut
+from probprop.estimators.cv.joint import Completed, Encode
 from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.trainings import fold_outputs
 from probprop.estimators.data import TrainingData
@@ -38,7 +39,13 @@ def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
 
 
 def predicted_before(
-    members: Sequence[Member], data: TrainingData, folds: Sequence[Fold], judge: Judge
+    members: Sequence[Member],
+    data: TrainingData,
+    rows: Completed,
+    encode: Encode,
+    a2: float,
+    folds: Sequence[Fold],
+    judge: Judge,
 ) -> Any:
     """Return what the networks say about new rows, each about those of its fold.
 
@@ -48,6 +55,12 @@ def predicted_before(
         One per fold and partition: those of the first partition come first.
     data : TrainingData
         The rows, encoded.
+    rows : Completed
+        The rows, not encoded.
+    encode : callable
+        Encodes completed rows.
+    a2 : float
+        By which calibration multiplies their variances.
     folds : sequence of Fold
         Of each partition.
     judge : Judge
@@ -61,7 +74,14 @@ def predicted_before(
     parts = []
     for start in range(0, len(members), len(folds)):
         outputs = [
-            fold_outputs(plan_of(member, data.likelihood), state_of(member), data.X.X[fold.test])
+            fold_outputs(
+                plan_of(member, data.likelihood),
+                state_of(member),
+                data.X.X[fold.test],
+                rows[fold.test],
+                encode,
+                a2,
+            )
             for member, fold in zip(members[start : start + len(folds)], folds, strict=True)
             if len(fold.test)
         ]

@@ -28,7 +28,7 @@ _STEP = 0.05  # of log T, between differences
 _LARGEST_STEP = 1.0  # of Newton's method
 _TOLERANCE = 0.005  # of log T
 _MOST_STEPS = 30
-_MOST_TERMS = 250_000  # rows times squared outputs, which the time of a look is proportional to
+_MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
 
 
@@ -151,7 +151,9 @@ class LabelsOutOfFold:
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return the log probability of the labels of every row at that temperature, (n,)."""
-        return self.likelihood.log_p(self.predictive(factor), self.y)
+        parts = (self, *self.beside)
+        outputs = [(part.mean / np.sqrt(factor), part.variance) for part in parts]
+        return self.likelihood.log_p_of_outputs(outputs, self.y, ENGINES["native"])
 
     @property
     def _some(self) -> LabelsOutOfFold:

@@ -13,14 +13,21 @@ from probprop.estimators.cv import sharing
 from probprop.estimators.cv.candidates import Budget, Candidate
 from probprop.estimators.cv.clock import Timer
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
+from probprop.estimators.cv.joint import Completed, Encode
 from probprop.estimators.cv.judge import FoldOutputs, Judge, weighted_mean
 from probprop.estimators.cv.runners import CandidateCurve, Check, Runner
 from probprop.estimators.cv.sharing import Step
 from probprop.inference import training
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
+from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import output_moments
-from probprop.inference.standardize import with_usual_scales
+from probprop.inference.standardize import (
+    Standardizer,
+    measure,
+    with_usual_scales,
+    with_usual_target_scale,
+)
 from probprop.inference.training import Fitted, Run
 
 
@@ -134,11 +141,16 @@ def _begin(
     y, weights = contest.y[train], contest.weights_of(train)
     rng = RandomState(fold.seed)
     if sibling is None:
-        X = Inputs(contest.encodings.rows(candidate.n_bins)[train])
-        before = training.start(plan, X, y, rng)
+        rows = Inputs(contest.encodings.rows(candidate.n_bins)[train])
+        before = training.start(plan, rows, y, rng)
         usual = contest.encodings.spreads(candidate.n_bins)
         scales = with_usual_scales(before.standardizer, usual)
+        if plan.likelihood.standardises_target:
+            own, every = (measure(a.reshape(len(a), -1)) for a in (y, contest.y))
+            relative = candidate.power is not None
+            scales = with_usual_target_scale(scales, own, every, relative=relative)
         before = replace(before, standardizer=scales)
+        X = contest.encodings.inputs(candidate.n_bins)[train]
         return training.begin(plan, before, X, y, rng, weights=weights)
     X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
     before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
@@ -167,10 +179,16 @@ def _with_runs(runner: Runner, runs: Sequence[Run]) -> Runner:
 
 def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     """Judge the networks of a candidate on the rows that their folds held out."""
-    contest = contest.seen_by(runner.curve.candidate)
-    A = contest.encodings.rows(runner.curve.candidate.n_bins)
+    contest, n_bins = contest.seen_by(runner.curve.candidate), runner.curve.candidate.n_bins
+    A, encode = contest.encodings.rows(n_bins), contest.encodings.encode(n_bins)
     outputs = [
-        fold_outputs(run.plan, run.fitted, A[side_by_side(fold.test)])
+        fold_outputs(
+            run.plan,
+            run.fitted,
+            A[side_by_side(fold.test)],
+            contest.encodings.completed[fold.test],
+            encode,
+        )
         for run, fold in zip(runner.runs, folds, strict=True)
     ]
     held_out = HeldOut(folds)
@@ -182,7 +200,16 @@ def check_of(runner: Runner, contest: Contest, folds: Sequence[Fold]) -> Check:
     return Check(fitted[0].epoch.n_iter, oof, fitted, runner.history, log_p, raw)
 
 
-def fold_outputs(plan: Plan, fitted: Fitted, A: Array) -> FoldOutputs:
-    """Return what a network says about encoded rows."""
-    moments = output_moments(plan, fitted.posterior, fitted.standardizer, Inputs(A))
-    return FoldOutputs(fitted, *moments)
+def fold_outputs(
+    plan: Plan, fitted: Fitted, A: Array, rows: Completed, encode: Encode, a2: float | None = None
+) -> FoldOutputs:
+    """Return the outputs of a network for encoded rows, A; see `Completed.moments`."""
+    of = outputs_of(plan, fitted.posterior, fitted.standardizer)
+    return FoldOutputs(fitted, *rows.moments(A, encode, of, a2))
+
+
+def outputs_of(
+    plan: Plan, posterior: Posterior, standardizer: Standardizer
+) -> Callable[[Array], tuple[FloatArray, FloatArray]]:
+    """Return the function from encoded rows to the moments of a network's outputs."""
+    return lambda A: output_moments(plan, posterior, standardizer, Inputs(A))

@@ -45,6 +45,7 @@ class Gaussian:
     task = "regression"
     learns_noise = True
     learns_tail = False
+    n_classes = 1
     weights_divide_noise = True
     standardises_target = True
 

@@ -13,7 +13,7 @@ from probprop.inference.likelihoods.labels import class_index
 from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.classes import ClassMixture, ClassPredictive
+from probprop.predictive.classes import ClassMixture, ClassPredictive, log_mean
 from probprop.reference.likelihoods import MULTINOMIAL, Evidence
 
 
@@ -48,6 +48,11 @@ class Multinomial:
     @property
     def n_outputs(self) -> int:
         """One per class."""
+        return len(self.classes)
+
+    @property
+    def n_classes(self) -> int:
+        """The same: a label is the largest of them."""
         return len(self.classes)
 
     def encode(self, y: Array) -> FloatArray:
@@ -86,6 +91,17 @@ class Multinomial:
         """Return the log probability of the class of each row, (n,)."""
         log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
         return log_p
+
+    def log_p_of_outputs(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+    ) -> FloatArray:
+        """Return the same for the mixture of networks, given the moments of their outputs.
+
+        The other classes' probabilities are not computed: their number is the factor saved.
+        """
+        c = y.astype(np.int64)
+        log_p = [engine.class_log_probability(m, v, c) for m, v in outputs]
+        return log_mean(log_p) if len(log_p) > 1 else log_p[0]
 
     def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
         """Return the equal mixture of several networks."""

@@ -43,6 +43,7 @@ class Probit:
     task = "classification"
     learns_noise = False
     learns_tail = False
+    n_classes = 1
     weights_divide_noise = False
     standardises_target = False
     # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
@@ -97,6 +98,13 @@ class Probit:
         log_each = logsumexp(of_members, axis=0) - np.log(len(members))
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
         return log_p
+
+    def log_p_of_outputs(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+    ) -> FloatArray:
+        """Return the same for the mixture of networks, given the moments of their outputs."""
+        predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
+        return self.log_p(self.mixture(predictives), y)
 
     def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
         """Return the equal mixture of several networks."""

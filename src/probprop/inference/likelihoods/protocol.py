@@ -49,6 +49,10 @@ class Likelihood(Protocol):
         """Units of the last layer."""
 
     @property
+    def n_classes(self) -> int:
+        """Number of outputs of which a label is the largest; 1 where each has its own target."""
+
+    @property
     def noise_prior(self) -> tuple[float, float]:
         """Shape and rate of the Gamma prior of the noise precision."""
 

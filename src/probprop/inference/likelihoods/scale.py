@@ -43,6 +43,7 @@ class Scale:
     learns_noise = False
     weights_divide_noise = False
     standardises_target = False
+    n_classes = 1
     noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
 
     def encode(self, y: Array) -> FloatArray:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.reference.likelihoods.evidence import Evidence
 from probprop.reference.normal import hazard
 
@@ -87,6 +87,20 @@ def class_log_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:
         z = (t[..., np.newaxis] - m[:, np.newaxis]) / s[:, np.newaxis]
         log_p[:, c] = logsumexp(log_weight + _log_integrand(z, s[:, np.newaxis], c), axis=-1)
     return np.minimum(log_p, 0.0)  # the rule's error must not lift p above 1
+
+
+def class_log_probability(m: FloatArray, v: FloatArray, c: Array) -> FloatArray:
+    """Evaluate log Z_c for every row and one class per row, c, (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> m = np.array([[0.0, 1.0, 3.0], [0.0, 0.0, 0.0]])
+    >>> np.exp(class_log_probability(m, np.ones((2, 3)), np.array([2, 0]))).round(4)
+    array([0.807 , 0.3333])
+    """
+    log_p: FloatArray = class_log_probabilities(m, v)[np.arange(len(c)), c]
+    return log_p
 
 
 def class_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:

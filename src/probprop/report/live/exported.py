@@ -8,10 +8,13 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
+from probprop.encoding import bounds
 from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
+from probprop.estimators.cv.joint import N_NODES, Joint
 from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
+from probprop.inference.inputs import normal_nodes
 from probprop.inference.posterior import Posterior, flat
 from probprop.inference.standardize import LARGEST, Standardizer
 from probprop.predictive.classes import normal_draws
@@ -41,11 +44,13 @@ def exported(model: TableModel) -> Tree:
         "x_mean": x_mean,
         "x_scale": x_scale,
         "largest": LARGEST[first_network(estimator).posterior_.dtype],
+        "bounds": bounds.to_arrays(estimator.bounds_) if is_cross_validated(estimator) else None,
         "encoding": _encoding(getattr(estimator, "encoding_", None)),
         "members": [_network(network) for network in networks],
         "calibration": _calibration(estimator.calibration_)
         if is_cross_validated(estimator)
         else None,
+        "joint": _joint(getattr(estimator, "joint_", None)),
         "draws": normal_draws(len(cast(Array, classes))) if several else None,
     }
 
@@ -67,6 +72,24 @@ def moments_of_columns(model: TableModel) -> tuple[FloatArray, FloatArray]:
 
 def _encoding(state: PiecewiseLinear | None) -> Tree | None:
     return None if state is None else dict(to_arrays(state))
+
+
+def _joint(joint: Joint | None) -> Tree | None:
+    """Return what completes missing values; of the covariance the lower triangle, row by row."""
+    if joint is None:
+        return None
+    n_features, S = len(joint.discrete), joint.covariance
+    return {
+        "column": joint.column,
+        "value": joint.value,
+        "score": joint.score,
+        "discrete": joint.discrete.astype(np.int32),
+        "encoding": _encoding(joint.encoding),
+        "covariance": None if S is None else S[np.tril_indices(len(S))],
+        "factor": joint.factor,
+        "nodes": normal_nodes(n_features, N_NODES),
+        "n_nodes": N_NODES,
+    }
 
 
 def _network(network: Any) -> Tree:
@@ -109,6 +132,7 @@ def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
         else {
             **_layers(noise.posterior, noise.standardizer),
             "encoding": _encoding(noise.encoding),
+            "levels": noise.levels._asdict(),
         },
         "transformation": None if g is None else {"power": g.power, "unit": g.unit},
     }

@@ -95,8 +95,7 @@ def _script() -> str:
 
 def _range_of(model: TableModel, rows: pd.DataFrame | None, train: pd.DataFrame | None) -> str:
     """Say whose range the sliders show."""
-    known = getattr(getattr(model.estimator, "calibration_", None), "range", None)
-    if train is not None or known is not None:
+    if train is not None or hasattr(model.estimator, "bounds_"):
         return "training"
     return "model" if rows is None else "rows"
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
+from probprop.inference.standardize import fit_standardizer
 from probprop.report.live.exported import Tree, moments_of_columns
 from probprop.table.model import TableModel, UnknownCategoryWarning
 
@@ -119,11 +120,11 @@ class _Column:
     @property
     def range(self) -> tuple[float, float] | None:
         """That of the training rows, where the model knows it."""
-        box = getattr(getattr(self.model.estimator, "calibration_", None), "range", None)
-        if box is None:
+        bounds = getattr(self.model.estimator, "bounds_", None)
+        if bounds is None:
             return None
         at = _place(self.model, self.name).start
-        return float(box.low[at]), float(box.high[at])
+        return float(bounds.low[at]), float(bounds.high[at])
 
 
 def _number(column: _Column) -> Tree:
@@ -135,13 +136,19 @@ def _number(column: _Column) -> Tree:
         low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
         return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}
     low, high = column.range or (float(x.min()), float(x.max()))
+    if fit_standardizer(np.array([[low], [high]]), None).spreads[0] == 0.0:
+        high = low  # constant, except for rounding
+        counts = np.zeros(N_BINS, np.int64)
+        counts[0] = len(x)
+    else:
+        counts = np.histogram(x, N_BINS, (low, high))[0]
     return {
         "scale": std,
         "low": low,
         "high": high,
         "typical": float(np.quantile(x, 0.5, method="inverted_cdf")),
         "whole": bool((x == np.rint(x)).all()),
-        "counts": np.histogram(x, N_BINS, (low, high if high > low else low + 1.0))[0],
+        "counts": counts,
     }
 
 

@@ -1,6 +1,11 @@
 // Targets of which the networks predict a power: probprop/predictive/box_cox.py, transformed.py and
 // transformed_moments.py.
 
+import { ndtri } from "./special.js";
+
+const OUTSIDE = 5e-5; // probability beyond each end of the 99.99 % interval
+const LARGEST = 0.5 * Number.MAX_VALUE; // half: the hypot of two parts must not overflow
+const LARGEST_LOG = 340; // of y in units: its square is a float
 const REACH = 9; // standard deviations of u on either side of the mass
 const FARTHEST = 38; // the density of u is 0 beyond
 const STEP = 0.05; // of u; small for the sake of the kink at a target of 0
@@ -20,9 +25,13 @@ export class BoxCox {
   }
 
   inverse(z) {
-    if (z <= this.lowest) return 0;
-    const logY = this.power ? Math.log1p(this.power * z) / this.power : z;
-    return this.unit * Math.exp(logY);
+    return this.unit * Math.exp(this.logOf(z));
+  }
+
+  // Log of the target, in units.
+  logOf(z) {
+    if (z <= this.lowest) return -Infinity;
+    return this.power ? Math.log1p(this.power * z) / this.power : z;
   }
 
   logJacobian(y) {
@@ -39,12 +48,20 @@ export class Transformed {
     const each = Array.from({ length: n }, (_, s) =>
       moments(mixture.means[s], mixture.stdsModel[s], mixture.stdsNoise[s], g),
     );
-    this.mean = each.reduce((sum, m) => sum + m.mean, 0) / n;
-    const finite = Number.isFinite(this.mean);
-    const deviations = each.map((m) => (finite ? m.mean - this.mean : 0));
-    this.stdModel = Math.hypot(...each.map((m) => m.stdModel), ...deviations) / Math.sqrt(n);
-    this.stdNoise = Math.hypot(...each.map((m) => m.stdNoise)) / Math.sqrt(n);
-    this.std = Math.hypot(this.stdModel, this.stdNoise);
+    const mean = each.reduce((sum, m) => sum + m.mean, 0) / n;
+    const finite = Number.isFinite(mean);
+    const deviations = each.map((m) => (finite ? m.mean - mean : 0));
+    let stdModel = Math.hypot(...each.map((m) => m.stdModel), ...deviations) / Math.sqrt(n);
+    let stdNoise = Math.hypot(...each.map((m) => m.stdNoise)) / Math.sqrt(n);
+    const std = Math.hypot(stdModel, stdNoise);
+    const [low, high] = ends(mixture, g);
+    if (std > high - low) {
+      if (!Number.isFinite(std)) ({ stdModel, stdNoise } = mixture);
+      const factor = (high - low) / Math.hypot(stdModel, stdNoise);
+      [stdModel, stdNoise] = [factor * stdModel, factor * stdNoise];
+    }
+    Object.assign(this, { mean: Math.min(mean, high), stdModel, stdNoise });
+    this.std = Math.hypot(stdModel, stdNoise);
   }
 
   pdf(y) {
@@ -62,18 +79,27 @@ export class Transformed {
   }
 }
 
+// Two points inside the 99.99 % interval, which cap the moments: `Ends` of transformed_moments.py.
+function ends({ n, means, stdsModel, stdsNoise }, g) {
+  const j = Math.ceil(n / 100);
+  const c = -ndtri((OUTSIDE * n) / j);
+  const sorted = (sign) =>
+    Float64Array.from(means, (m, s) => m + sign * c * Math.hypot(stdsModel[s], stdsNoise[s])).sort();
+  return [sorted(-1)[j - 1], sorted(1)[n - j]].map((z) => Math.min(g.inverse(z), LARGEST));
+}
+
 // Of a target whose z = m + s u, u ~ N(0, 1), with the share rho of s^2 the model's.
 function moments(m, stdModel, stdNoise, g) {
   const s = Math.hypot(stdModel, stdNoise);
   const rho = (stdModel / s) ** 2;
   const b = 1 + g.power * m;
   const pull = (4 * s) / (b + Math.sqrt(b * b + 8 * g.power * s * s));
-  if (!(pull <= FARTHEST - REACH)) {
-    if (b > 0) return { mean: Infinity, stdModel: Infinity, stdNoise: Infinity };
-  }
+  const tooFar = !(pull <= FARTHEST - REACH) && b > 0;
+  if (tooFar || g.logOf(m + FARTHEST * s) > LARGEST_LOG)
+    return { mean: Infinity, stdModel: Infinity, stdNoise: Infinity };
   const far = Math.min(pull, FARTHEST - REACH) + REACH;
   const { u, weights } = nodes(Math.ceil(far));
-  const y = u.map((at) => g.inverse(m + s * at));
+  const y = u.map((at) => Math.exp(g.logOf(m + s * at))); // in units
   const [w] = weights;
   let mean = 0;
   y.forEach((value, i) => (mean += w[i] * value));
@@ -90,8 +116,8 @@ function moments(m, stdModel, stdNoise, g) {
   }
   ofModel += Math.max(0, rest) * rho ** (N_COEFFICIENTS + 1);
   ofModel = Math.min(variance, ofModel);
-  if (!Number.isFinite(variance)) return { mean, stdModel: Infinity, stdNoise: Infinity };
-  return { mean, stdModel: Math.sqrt(ofModel), stdNoise: Math.sqrt(variance - ofModel) };
+  const stds = [ofModel, variance - ofModel].map((part) => g.unit * Math.sqrt(part));
+  return { mean: g.unit * mean, stdModel: stds[0], stdNoise: stds[1] };
 }
 
 const tables = new Map(); // of nodes, by where they end

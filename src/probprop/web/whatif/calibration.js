@@ -1,6 +1,7 @@
 // What cross-validation corrects: probprop/estimators/cv/calibration.py, beyond.py and noise.py.
 
-import { logScale } from "./network.js";
+import { overNodes } from "./joint.js";
+import { LARGEST_VARIANCE, logScale } from "./network.js";
 import { encodeRamps } from "./piecewise.js";
 
 // The nearest row inside the range of the training rows; what is missing stays so.
@@ -15,25 +16,34 @@ function beyond(row, { low, high, scale, slope }) {
   return slope * Math.hypot(...distances);
 }
 
-// Calibrated values of rows, given those of one network.
-export function calibrated(values, calibration, rows, h) {
+// Calibrated values of rows, given those of one network at all nodes of the completed rows. The
+// noise of a network is the same everywhere.
+export function calibrated(values, calibration, rows, h, completed) {
   const a = Math.sqrt(calibration.factor);
-  const stdsModel = values.stdsModel.map((std, i) =>
-    Math.hypot(a * std, beyond(rows[i], calibration.range)),
-  );
+  const variances = values.stdsModel.map((std) => std * std);
+  const scale = (factor) => factor / calibration.factor;
+  const { mean, variance } = overNodes(completed, values.means, variances, scale);
   const noise = (i) => (h ? Math.sqrt(Math.exp(h.mean[i] + 0.5 * h.variance[i])) : 1);
   return {
-    means: values.means,
-    stdsModel,
-    stdsNoise: values.stdsNoise.map((std, i) => a * std * noise(i)),
-    tails: h ? h.variance : values.tails,
+    means: mean,
+    stdsModel: variance.map((v, i) => Math.hypot(a * Math.sqrt(v), beyond(rows[i], calibration.range))),
+    stdsNoise: mean.map((_, i) => a * values.stdsNoise[0] * noise(i)),
+    tails: h ? h.variance : mean.map(() => values.tails[0]),
   };
 }
 
-// What the noise network of a calibration says of rows; null where there is none.
-export function noiseOf(kernel, calibration, rows) {
+// What the noise network of a calibration says of completed rows, within the levels seen in
+// training; null where there is none.
+export function noiseOf(kernel, calibration, completed) {
   const { noise, range } = calibration;
   if (!noise) return null;
-  const inside = rows.map((row) => encodeRamps(nearest(row, range), noise.encoding));
-  return logScale(kernel, noise, inside);
+  const inside = completed.flatMap(({ rows }) =>
+    rows.map((row) => encodeRamps(nearest(row, range), noise.encoding)),
+  );
+  const h = logScale(kernel, noise, inside);
+  const { low, high, variance: largest } = noise.levels;
+  const means = h.mean.map((m) => Math.min(Math.max(m, low), high));
+  const variances = h.variance.map((v) => Math.min(v, largest));
+  const { mean, variance } = overNodes(completed, means, variances, () => 1);
+  return { mean, variance: variance.map((v) => Math.min(v, LARGEST_VARIANCE)) };
 }

@@ -103,11 +103,13 @@ export function short(x) {
   return text.replace("-", "−");
 }
 
-// A number rounded to the place of the fourth digit of `scale`, as `probprop predict` writes it.
+// A number rounded to the place of the fourth digit of `scale` or of its own, the finer one, as
+// `probprop predict` writes it.
 export function rounded(x, scale) {
   if (!Number.isFinite(x)) return short(x);
-  if (!(scale > 0 && Number.isFinite(scale))) return String(x).replace("-", "−");
-  const decimals = 3 - Math.floor(Math.log10(scale));
+  const size = Math.min(Math.abs(x), scale);
+  if (!(size > 0 && Number.isFinite(size))) return String(x).replace("-", "−");
+  const decimals = 3 - Math.floor(Math.log10(size));
   const power = 10 ** Math.abs(decimals);
   const value = decimals >= 0 ? Math.round(x * power) / power : Math.round(x / power) * power;
   return (Number.isFinite(value) ? String(value) : String(x)).replace("-", "−");

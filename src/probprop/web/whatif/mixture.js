@@ -38,23 +38,24 @@ export class Mixture {
     return { stds: variances.map((v) => level * Math.sqrt(ratio + v)), weights };
   }
 
-  // The mean over the components of the sums of `of`, which takes y less the mean, and a std.
-  #sum(y, of) {
+  // The mean over the components of the sums of `of`, which takes y less the mean, and a std. It is
+  // given y less the mean of all: far from 0, y itself has fewer digits.
+  #sum(distance, of) {
     let total = 0;
     for (let s = 0; s < this.n; s += 1) {
       const { stds, weights } = this.parts[s];
-      const d = y - this.means[s];
+      const d = distance - (this.means[s] - this.mean);
       for (let i = 0; i < stds.length; i += 1) total += weights[i] * of(d, stds[i]);
     }
     return total / this.n;
   }
 
   pdf(y) {
-    return this.#sum(y, (d, std) => Math.exp(-0.5 * (d / std) ** 2) / std) / ROOT_TWO_PI;
+    return this.#sum(y - this.mean, (d, std) => Math.exp(-0.5 * (d / std) ** 2) / std) / ROOT_TWO_PI;
   }
 
   cdf(y) {
-    return this.#sum(y, (d, std) => normalCdf(d / std));
+    return this.#sum(y - this.mean, (d, std) => normalCdf(d / std));
   }
 
   // The ends of the central interval that holds the target with this probability, with a tolerance
@@ -70,7 +71,7 @@ export class Mixture {
     if (this.n === 1 && this.tails[0] === 0) return this.mean + sign * z * this.std;
     const logOutside = Math.log(outside);
     const above = (d, std) => normalCdf((sign * d) / std);
-    const excess = (u) => Math.log(this.#sum(this.mean + sign * this.std * u, above)) - logOutside;
+    const excess = (u) => Math.log(this.#sum(sign * this.std * u, above)) - logOutside;
     // From where a Gaussian would have it, outwards and inwards until the bracket holds it.
     let [low, high] = [z - 0.1, z + 0.1];
     for (let step = 0.2; excess(low) > 0 && step < FAR; step *= 2) low -= step;

@@ -1,8 +1,10 @@
 // A fitted model of a table: cells in, predictive distributions out.
 
 import { BoxCox, Transformed } from "./box_cox.js";
+import { bounded } from "./bounds.js";
 import { calibrated, noiseOf } from "./calibration.js";
 import { ClassMixture } from "./classes.js";
+import { Joint, overNodes } from "./joint.js";
 import { Mixture } from "./mixture.js";
 import { outputMoments, predictValues } from "./network.js";
 import { encodeRamps } from "./piecewise.js";
@@ -14,30 +16,45 @@ export class Model {
   constructor(exported, kernel) {
     Object.assign(this, exported);
     this.kernel = kernel;
+    this.joint = exported.joint ? new Joint(exported.joint) : null;
     const g = this.calibration?.transformation;
     this.g = g ? new BoxCox(g.power, g.unit) : null;
   }
 
   // Whether the numbers of a row are too far from the training rows to compute with.
   tooFar(cells) {
-    const x = encodeCells(cells, this.columns, this.n_features, this.takes_gaps);
-    return x.some(
+    return this.#numbers(cells).some(
       (value, j) => Math.abs((value - this.x_mean[j]) / this.x_scale[j]) > this.largest,
     );
   }
 
   // For each row of cells, a list of distributions: one of a class, or one for each target.
   predict(rows) {
-    const X = rows.map((row) => encodeCells(row, this.columns, this.n_features, this.takes_gaps));
-    const A = X.map((x) => encodeRamps(x, this.encoding));
-    return this.classes ? this.#predictClasses(A) : this.#predictValues(X, A);
+    const X = rows.map((row) => this.#numbers(row));
+    const known = { weights: [1], factor: 0 };
+    const completed = X.map((x) =>
+      this.joint && x.some(Number.isNaN) ? this.joint.complete(x) : { rows: [x], ...known },
+    );
+    return this.classes ? this.#predictClasses(completed) : this.#predictValues(X, completed);
   }
 
-  #predictValues(X, A) {
-    const h = this.calibration ? noiseOf(this.kernel, this.calibration, X) : null;
+  // The numbers of a row, within the bounds of the model.
+  #numbers(cells) {
+    const x = encodeCells(cells, this.columns, this.n_features, this.takes_gaps);
+    return bounded(x, this.bounds);
+  }
+
+  // The rows of all nodes, as the networks take them.
+  #encoded(completed) {
+    return completed.flatMap(({ rows }) => rows.map((x) => encodeRamps(x, this.encoding)));
+  }
+
+  #predictValues(X, completed) {
+    const [A, calibration] = [this.#encoded(completed), this.calibration];
+    const h = calibration ? noiseOf(this.kernel, calibration, completed) : null;
     const members = this.members.map((member) => {
       const values = predictValues(this.kernel, member, A);
-      return this.calibration ? calibrated(values, this.calibration, X, h) : values;
+      return calibration ? calibrated(values, calibration, X, h, completed) : values;
     });
     const K = this.targets.length;
     const names = ["means", "stdsModel", "stdsNoise", "tails"];
@@ -50,17 +67,20 @@ export class Model {
     );
   }
 
-  #predictClasses(A) {
-    const cooling = 1 / Math.sqrt(this.calibration?.temperature ?? 1);
+  #predictClasses(completed) {
+    const [A, temperature] = [this.#encoded(completed), this.calibration?.temperature ?? 1];
+    const cooling = 1 / Math.sqrt(temperature);
     const members = this.members.map((member) => {
-      const { mean, variance } = outputMoments(this.kernel, member, A);
+      const outputs = outputMoments(this.kernel, member, A);
+      const scale = (factor) => factor / temperature;
+      const { mean, variance } = overNodes(completed, outputs.mean, outputs.variance, scale);
       return this.#probabilities(
         mean.map((m) => m * cooling),
         variance,
-        A.length,
+        completed.length,
       );
     });
-    return A.map((_, i) => [
+    return completed.map((_, i) => [
       new ClassMixture(
         members.map((rows) => rows[i]),
         this.draws,

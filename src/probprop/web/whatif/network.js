@@ -2,7 +2,7 @@
 // probprop/inference/prediction.py and noise.py. The forward pass is that of the kernel.
 
 const LARGEST_LOG = 20; // bounds on the moments of the logarithm of the noise in predictions
-const LARGEST_VARIANCE = 4;
+export const LARGEST_VARIANCE = 4;
 
 // Mean and variance of the outputs of every row, standardised: (n, K) each, flat. What is missing in
 // a row has the mean and the variance of its feature.

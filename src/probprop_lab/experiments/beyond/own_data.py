@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import RandomState
 
 from probprop._types import Array
-from probprop.metrics.alone import mean_alone
+from probprop.inference.standardize import marginal, measure
+from probprop.metrics.baseline import baseline_summary
 from probprop_lab.clock import CLOCK
 from probprop_lab.experiments.beyond import field
 from probprop_lab.experiments.harness import benchmark, methods, standings
@@ -207,8 +208,8 @@ def records(rows: Sequence[Row]) -> list[Record]:
     return found
 
 
-def alone(y: Array, rows: Sequence[Row]) -> list[str]:
-    """Return the cells of one more line: the mean of the test rows, the same for all of them.
+def baseline(y: Array, rows: Sequence[Row]) -> list[str]:
+    """Return the cells of one more line: mean and std of the training rows, for all test rows.
 
     Parameters
     ----------
@@ -218,13 +219,17 @@ def alone(y: Array, rows: Sequence[Row]) -> list[str]:
         Of the methods: their splits are taken.
     """
     seeds = sorted({row["seed"] for row in rows})
-    found = [mean_alone(y[split(len(y), seed)[1]]) for seed in seeds]
+    parts = [split(len(y), seed) for seed in seeds]
+    found = [
+        baseline_summary(y[test], *marginal(measure(y[train, np.newaxis]))[0])
+        for train, test in parts
+    ]
     scores = [each for each in found if each is not None]  # not all targets are the same
     if not scores:
-        return ["mean alone", *("" for _ in COLUMNS[1:])]
+        return ["baseline", *("" for _ in COLUMNS[1:])]
     mean = {k: float(np.mean([each[k] for each in scores])) for k in scores[0]}
     of_methods = {"behind": None, "behind_se": None, "p": None, "seconds": None}
-    return ["mean alone", *(column.show({**mean, **of_methods}) for column in COLUMNS[1:])]
+    return ["baseline", *(column.show({**mean, **of_methods}) for column in COLUMNS[1:])]
 
 
 def _by_split(rows: Sequence[Row], method: str) -> dict[int, float]:

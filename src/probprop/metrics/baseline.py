@@ -1,4 +1,4 @@
-"""What the targets alone would score, without any feature: what every score is compared with."""
+"""Baselines: the scores of predictions without any feature."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from numpy.typing import ArrayLike
 
 from probprop.metrics.classes import accuracy, brier_score, calibration_error, log_loss
 from probprop.metrics.columns import check_columns
-from probprop.metrics.regression import summary
+from probprop.metrics.regression import scores
 from probprop.predictive.gaussian import Predictive
 
 
-def mean_alone(y: ArrayLike) -> dict[str, float] | None:
-    """Score the Gaussian with the mean and the variance of the targets, the same for every row.
+def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
+    """Score one Gaussian for all samples, with the marginal mean and std of the training target.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
+    mean, std : float
+        Mean and standard deviation of the training targets, in target units.
 
     Returns
     -------
     dict or None
-        The keys of `summary`; None where all targets are the same, which has no density.
+        The keys of `summary`; None if `std` is 0, because there is no density then.
 
     Examples
     --------
-    >>> found = mean_alone([1.0, 3.0])
-    >>> found["rmse"], found["sharpness"]
-    (1.0, 1.0)
+    >>> found = baseline_summary([1.0, 3.0], mean=2.0, std=1.0)
+    >>> found["rmse"], found["r2"], found["sharpness"]
+    (1.0, 0.0, 1.0)
     """
     (y,) = check_columns(y=y)
-    scale = np.abs(y).max()
-    if y.min() == y.max():
+    if not std > 0.0:
         return None
-    scaled = y / scale  # squares of large targets are not floats
-    mean, std = scale * np.mean(scaled), scale * np.std(scaled)
-    return summary(y, Predictive(np.full_like(y, mean), np.zeros_like(y), std, 6.0))
+    return scores(y, Predictive(np.full_like(y, mean), np.zeros_like(y), std, 6.0)).values
 
 
-def shares_alone(y: ArrayLike, n_classes: int) -> dict[str, float]:
+def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
     """Score the shares of the classes as probabilities, the same for every row.
 
     Parameters
@@ -55,7 +54,7 @@ def shares_alone(y: ArrayLike, n_classes: int) -> dict[str, float]:
 
     Examples
     --------
-    >>> shares_alone([0, 0, 0, 1], 2)["accuracy"]
+    >>> class_baseline([0, 0, 0, 1], 2)["accuracy"]
     0.75
     """
     index = np.asarray(y)

@@ -1,0 +1,224 @@
+"""Bounds on the values of each feature, so that a single far value cannot destroy a prediction.
+
+A value inside the training range [low, high] of its feature is passed as it is. Beyond it the value
+grows ever more slowly, by at most `growth`: with d its distance from the nearer end e,
+
+    x' = e ± growth d / (growth + d),
+
+whose slope is 1 at the end. An isolated outlier is not part of the range, so training samples are
+bounded by the same rule as new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from probprop._types import Array, FloatArray
+from probprop.encoding.piecewise import MAX_SAMPLE, present, sample_rows
+
+_TAIL = 0.01  # share of the values at either end among which outliers are looked for
+_NEAR = 10.0  # robust standard deviations from the median within which no value is an outlier
+_GAP = 10.0  # an outlier is this many times as far from the median as the value before it
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_WIDTHS = (3.2897, 1.3490)  # 5 % to 95 %, and between the quartiles, of a standard Gaussian
+_ROUNDING = 1e-12  # of the size of values, below which their differences are rounding
+_LONGEST = 6.0  # standard deviations by which a value may exceed a range that is longer
+_OUTLIER = 0.25  # robust standard deviations by which it may exceed a range without its outliers
+
+
+@dataclass(frozen=True, eq=False)
+class InputBounds:
+    """The range of each feature, and by how much a value beyond it may exceed it.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n_features,)
+        The smallest and the largest training value of each feature, without isolated outliers; NaN
+        where a feature has no value.
+    growth : ndarray of shape (n_features,)
+        Limit of the distance from the range, in the units of each feature; 0 for a constant one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bounds = fit_bounds(np.array([[0.0], [2.0], [4.0]]))
+    >>> bounds.apply(np.array([[1.0], [8.0], [1e9], [-1e9], [np.nan]])).round(6).ravel()
+    array([ 1.,  6.,  8., -4., nan])
+    """
+
+    low: FloatArray
+    high: FloatArray
+    growth: FloatArray
+
+    def apply(self, X: Array) -> Array:
+        """Return bounded samples; X itself if all values are within the range.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+            NaN where a value is missing, which it stays.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Of the dtype of X.
+        """
+        low, high = _ends(X)  # with few temporaries, as nothing is outside in most calls
+        columns = np.flatnonzero(np.less(low, self.low) | np.greater(high, self.high))
+        if not len(columns):
+            return X
+        bounded, most = X.copy(), np.finfo(X.dtype).max
+        for j in columns:
+            x = X[:, j].astype(np.float64)
+            inside = np.clip(x, self.low[j], self.high[j])
+            outside = x != inside  # missing values are among these, and stay missing
+            with np.errstate(over="ignore"):  # infinite distances and ratios have the right limit
+                distance = (x - inside)[outside]
+                excess = self.growth[j] / (1.0 + self.growth[j] / np.abs(distance))
+                there = inside[outside] + np.copysign(excess, distance)
+            bounded[outside, j] = np.clip(there, -most, most)
+        return bounded
+
+    def slope(self, X: Array) -> FloatArray:
+        """Return the derivative of each bounded value by the value, (n, n_features), 0 to 1."""
+        slope = np.ones(X.shape)
+        outside = np.less(X, self.low) | np.greater(X, self.high)
+        _, column = np.nonzero(outside)
+        x = X[outside].astype(np.float64)
+        with np.errstate(over="ignore", divide="ignore"):
+            distance = np.abs(x - np.clip(x, self.low[column], self.high[column]))
+            slope[outside] = (1.0 + distance / self.growth[column]) ** -2.0
+        return slope
+
+    def grown(self, X: Array) -> InputBounds:
+        """Return the bounds widened to the samples of X, by at most `growth` on either side.
+
+        A feature that was constant is widened to all values of X.
+        """
+        low, high = _ends(X)
+        low, high = np.fmin(self.low, low), np.fmax(self.high, high)
+        varied = ~(self.growth == 0.0)
+        with np.errstate(over="ignore"):
+            low = np.where(varied, np.fmax(low, self.low - self.growth), low)
+            high = np.where(varied, np.fmin(high, self.high + self.growth), high)
+        return replace(
+            self, low=low, high=high, growth=np.where(varied, self.growth, _width(low, high))
+        )
+
+
+def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
+    """Find the range of each feature and whether it has isolated outliers.
+
+    The quantiles of X give a median and a robust standard deviation s. A value is an isolated
+    outlier if it is among the outer 1 % of the values of its side, more than 10 s from the median,
+    and more than 10 times as far from it as the next value inward; so is every value beyond it.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where a value is missing, else finite.
+    ends : ndarray of shape (2, n_features), default=None
+        The smallest and the largest values of all samples, where X is only some of them; NaN where
+        a feature has no value.
+
+    Returns
+    -------
+    InputBounds
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.append(np.linspace(0.0, 10.0, 101), 4e5)[:, None]
+    >>> fit_bounds(X).high
+    array([10.])
+    """
+    columns = (present(x) for x in (X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X).T)
+    if ends is None and len(X) > MAX_SAMPLE:
+        ends = np.array(_ends(X))
+    if ends is not None:
+        pairs = zip(columns, ends.T.astype(np.float64), strict=True)
+        columns = (np.append(x, end[~np.isnan(end)]) for x, end in pairs)
+    found = zip(*map(_bounds_of, columns), strict=True)
+    return InputBounds(*(np.array(each) for each in found))
+
+
+def _bounds_of(x: FloatArray) -> tuple[float, float, float]:
+    """Return low, high and growth of a feature with the values x, (n,)."""
+    if not len(x):
+        return np.nan, np.nan, 0.0
+    x = np.sort(x)
+    quantiles = np.quantile(0.5 * x, _QUANTILES)  # halves, whose differences are finite
+    median, scale = quantiles[2], _robust_scale(x, quantiles)
+    n_below, n_above = (
+        _n_outliers(distance, scale) for distance in (median - 0.5 * x[::-1], 0.5 * x - median)
+    )
+    inner = x[n_below : len(x) - n_above]
+    low, high = float(inner[0]), float(inner[-1])
+    if n_below or n_above:
+        return low, high, _OUTLIER * 2.0 * scale
+    unit = max(abs(low), abs(high)) or 1.0
+    return low, high, min(float(_width(low, high)), _LONGEST * unit * float(np.std(x / unit)))
+
+
+def _robust_scale(x: FloatArray, quantiles: FloatArray) -> float:
+    """Return half the standard deviation of a Gaussian that is at least as wide as the quantiles.
+
+    If the quantiles are equal, it is half the median distance of the other values from them; 0 in a
+    constant column.
+    """
+    far, near, median, also_near, also_far = quantiles
+    scale = max((also_far - far) / _WIDTHS[0], (also_near - near) / _WIDTHS[1])
+    rounding = _ROUNDING * max(abs(far), abs(also_far))
+    if scale > rounding:
+        return float(scale)
+    distance = np.abs(0.5 * x - median)
+    others = distance[distance > rounding]
+    return float(np.median(others)) if len(others) else 0.0
+
+
+def _n_outliers(distance: FloatArray, scale: float) -> int:
+    """Count isolated outliers at the end of distances from the median, (n,) ascending."""
+    n = len(distance)
+    tail = distance[max(0, n - 1 - int(np.ceil(_TAIL * n))) :]
+    with np.errstate(over="ignore"):
+        gaps = np.flatnonzero(tail[1:] > np.maximum(_NEAR * scale, _GAP * tail[:-1]))
+    return len(tail) - 1 - int(gaps[0]) if len(gaps) and scale > 0.0 else 0
+
+
+def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest value of each feature; NaN where it has none."""
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    return low, high
+
+
+def _width(low: FloatArray | float, high: FloatArray | float) -> FloatArray:
+    """Return the length of ranges, at most the largest float."""
+    with np.errstate(over="ignore"):
+        return np.minimum(np.subtract(high, low), np.finfo(np.float64).max)
+
+
+def to_arrays(bounds: InputBounds) -> dict[str, Array]:
+    """Return the bounds as named arrays, for a file."""
+    return {field.name: getattr(bounds, field.name) for field in fields(bounds)}
+
+
+def from_arrays(arrays: Mapping[str, Array], n_features: int) -> InputBounds:
+    """Return the bounds that `to_arrays` gave; raise ValueError if they cannot be bounds."""
+    names = [field.name for field in fields(InputBounds)]
+    if {*arrays} != {*names}:
+        raise ValueError(f"bounds_ must have the arrays {', '.join(names)}; got {[*arrays]}")
+    for name in names:
+        if arrays[name].shape != (n_features,) or arrays[name].dtype != np.float64:
+            raise ValueError(
+                f"bounds_.{name} must be float64 of shape ({n_features},); got "
+                f"{arrays[name].dtype} of shape {arrays[name].shape}"
+            )
+    bounds = InputBounds(**{name: arrays[name] for name in names})
+    empty = np.isnan(bounds.low) & np.isnan(bounds.high)
+    finite = np.isfinite(bounds.low) & np.isfinite(bounds.high) & (bounds.low <= bounds.high)
+    if not (empty | finite).all() or not ((bounds.growth >= 0.0) & (bounds.growth < np.inf)).all():
+        raise ValueError("bounds_ has values that no fitted model has")
+    return bounds

@@ -1,0 +1,401 @@
+"""Missing values, completed from the features that are present.
+
+Column j has normal scores u_j = Phi^-1(F_j(x_j)), with F_j interpolated between quantiles. Scores,
+and ramps between quantiles of them, are standardized; a Gaussian N(0, S) over all of these inputs
+stands for the joint distribution of the features. Given the inputs o of the features that are
+present, the others have the mean S_mo S_oo^-1 a_o and the covariance S_mm - S_mo S_oo^-1 S_om.
+
+The scores of a sample's missing features are then placed at quasi-random nodes of that Gaussian.
+Each node is a completed sample, whose values occur in the training samples or lie between two that
+do. The ramps follow from the scores. A node counts less the less likely its ramps are: so a value
+that never occurs together with those present has next to no weight, which no Gaussian of the scores
+alone could say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+from sklearn.covariance import ledoit_wolf_shrinkage
+
+from probprop._types import Array, FloatArray
+from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
+from probprop.inference.inputs import Inputs, normal_nodes
+
+N_NODES = 32
+"""Number of completed samples that stand for a sample with missing values."""
+MOST_INPUTS = 512
+"""Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
+than this, they are taken as independent."""
+
+_MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
+_N_QUANTILES = 32  # intervals between which a score is interpolated
+_N_BINS = 16
+_LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
+_UNIFORM = 0.1  # share of the weight that all nodes have alike, so that no node is left alone
+_BLOCK = 1 << 15  # completed samples at a time
+
+Encode = Callable[[Array], Array]
+Moments = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The joint distribution of the features, as far as completing missing values needs it.
+
+    Parameters
+    ----------
+    column : ndarray of int, shape (n_quantiles,)
+        The feature of each quantile, ascending; each has at least one.
+    value, score : ndarray of shape (n_quantiles,)
+        A quantile, in the units of its feature, and its normal score: both ascending.
+    discrete : ndarray of bool, shape (n_features,)
+        Whether the quantiles of a feature are all of its values.
+    encoding : PiecewiseLinear
+        Of the scores: they are the columns.
+    covariance : ndarray of float32, shape (n_inputs, n_inputs), or None
+        Of the encoded scores, positive definite. None if the features are taken as independent.
+    factor : ndarray of shape (n_features + 1,)
+        Variance scaling factor of what a prediction varies by between the nodes: if one feature is
+        missing, the one of that feature, if several are missing, the last.
+    """
+
+    column: Array
+    value: FloatArray
+    score: FloatArray
+    discrete: Array
+    encoding: PiecewiseLinear
+    covariance: Array | None
+    factor: FloatArray
+
+    def scores(self, X: Array) -> FloatArray:
+        """Return the normal scores of samples, (n, n_features); NaN where a value is missing."""
+        return _scores(X, self._tables)
+
+    def complete(self, X: Array) -> Completed:
+        """Complete samples, (n, n_features), each in `N_NODES` ways."""
+        missing = np.isnan(X)
+        gaps = np.flatnonzero(missing.any(axis=1))
+        missing, rows = missing[gaps], X[gaps]
+        ends = np.cumsum(missing.sum(axis=1))
+        values = np.empty((N_NODES, int(ends[-1]) if len(ends) else 0))
+        weights = np.empty((N_NODES, len(gaps)))
+        patterns, which = np.unique(missing, axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
+        A = np.nan_to_num(encode(self.scores(rows), self.encoding, np.dtype(np.float64)))
+        for pattern, (start, end) in zip(patterns, pairwise(starts), strict=True):
+            own = order[start:end]
+            found, weights[:, own] = self._nodes(pattern, A[own])
+            n_missing = found.shape[2]
+            places = (ends[own] - n_missing)[:, np.newaxis] + np.arange(n_missing)
+            values[:, places] = found
+        several = missing.sum(axis=1) > 1
+        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
+        return Completed(X, gaps, missing, values, weights, factor)
+
+    def _nodes(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return values of the missing features at nodes, and weights, for samples of one pattern.
+
+        Parameters
+        ----------
+        pattern : ndarray of bool, shape (n_features,)
+            Which features are missing.
+        A : ndarray of shape (n, n_inputs)
+            Encoded scores, 0 where they are missing.
+
+        Returns
+        -------
+        values : ndarray of shape (N_NODES, n, n_missing)
+        weights : ndarray of shape (N_NODES, n)
+            They sum to 1 over the nodes.
+        """
+        j = np.flatnonzero(pattern)
+        mean, factor = self._given_present(pattern, A)
+        state = _of_columns(self.encoding, j)
+        nodes = normal_nodes(len(pattern), N_NODES)[:, : len(j)] @ factor[: len(j), : len(j)].T
+        u = (mean[:, : len(j)] + nodes[:, np.newaxis]) * state.scale + state.mean
+        values = np.empty(u.shape)
+        for k, table in enumerate(self._tables[i] for i in j):
+            values[..., k], u[..., k] = _nearest(u[..., k], *table, discrete=self.discrete[j[k]])
+        if len(factor) == len(j):  # there are no ramps
+            return values, np.full(u.shape[:2], 1.0 / N_NODES)
+        inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64)).reshape(
+            *u.shape[:2], -1
+        )
+        ramps = solve_triangular(factor, (inputs - mean).reshape(-1, len(factor)).T, lower=True)
+        surprise = 0.5 * np.mean(ramps[len(j) :] ** 2, axis=0).reshape(u.shape[:2])
+        likely = np.exp(surprise.min(axis=0) - surprise)
+        weights = (1.0 - _UNIFORM) * likely / likely.sum(axis=0) + _UNIFORM / N_NODES
+        return values, weights
+
+    def _given_present(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of the missing inputs, (n, k), and a root of their covariance, (k, k)."""
+        m = np.flatnonzero(pattern[self._column_of_input])
+        if (P := self._precision) is None:
+            return np.zeros((len(A), len(m))), np.eye(len(m))
+        # In terms of the precision: then a few missing features take little time. A is 0 at m.
+        covariance = np.linalg.inv(P[np.ix_(m, m)])
+        return -A @ P[:, m] @ covariance, np.linalg.cholesky(covariance)
+
+    @cached_property
+    def _precision(self) -> FloatArray | None:
+        if self.covariance is None:
+            return None
+        return np.linalg.inv(self.covariance.astype(np.float64))
+
+    @cached_property
+    def _column_of_input(self) -> Array:
+        return np.concatenate([np.arange(len(self.discrete)), self.encoding.column])
+
+    @cached_property
+    def _tables(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Values and scores of the quantiles of each feature."""
+        ends = np.searchsorted(self.column, np.arange(len(self.discrete) + 1))
+        return [(self.value[a:b], self.score[a:b]) for a, b in pairwise(ends)]
+
+
+def _scores(X: Array, tables: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    u = [np.interp(x, value, score) for x, (value, score) in zip(X.T, tables, strict=True)]
+    return np.where(np.isnan(X), np.nan, np.stack(u, axis=1))
+
+
+def _nearest(
+    u: FloatArray, value: FloatArray, score: FloatArray, *, discrete: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return values that a feature may have, and their scores, nearest to given scores."""
+    if not discrete:
+        return np.interp(u, score, value), np.clip(u, score[0], score[-1])
+    at = np.searchsorted(0.5 * (score[1:] + score[:-1]), u)
+    return value[at], score[at]
+
+
+def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
+    """Return the encoding of some of the columns, ascending."""
+    ramps = np.isin(state.column, columns)
+    return PiecewiseLinear(
+        state.mean[columns],
+        state.scale[columns],
+        np.searchsorted(columns, state.column[ramps]),
+        state.start[ramps],
+        state.end[ramps],
+        state.ramp_mean[ramps],
+        state.ramp_scale[ramps],
+    )
+
+
+def learn_joint(X: Array) -> Joint:
+    """Learn the joint distribution of the features from samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where a value is missing, else finite.
+
+    Examples
+    --------
+    The second feature is the square of the first, whose values are known:
+
+    >>> x = np.linspace(-1.0, 1.0, 201)
+    >>> joint = learn_joint(np.stack([x, x**2], axis=1))
+    >>> rows = np.array([[0.5, np.nan], [np.nan, 0.25]])
+    >>> completed = joint.complete(rows)
+    >>> mean = (completed.weights * completed.values).sum(axis=0)
+    >>> mean.round(1) + 0.0  # a root of 0.25 is as likely to be -0.5
+    array([0.3, 0. ])
+    """
+    if len(X) > _MOST_ROWS:
+        X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
+    tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
+    value, score = (
+        np.concatenate(part) for part in zip(*((t[0], t[1]) for t in tables), strict=True)
+    )
+    column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
+    discrete = np.array([t[2] for t in tables])
+    factor = np.ones(X.shape[1] + 1)
+    scores = _scores(X, [table[:2] for table in tables])
+    n_bins = _N_BINS
+    while (encoding := fit_piecewise(scores, n_bins)).n_outputs > MOST_INPUTS and n_bins > 1:
+        n_bins //= 2
+    known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
+    encoding = replace(encoding, scale=np.where(known, encoding.scale, 1.0))
+    covariance = None
+    if encoding.n_outputs <= MOST_INPUTS:
+        covariance = _covariance(encode(scores, encoding, np.dtype(np.float64)))
+    return Joint(column, value, score, discrete, encoding, covariance, factor)
+
+
+def _quantiles(x: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
+    """Return quantiles of values, their normal scores, and whether these are all values."""
+    if not len(x):
+        return np.zeros(1), np.zeros(1), True
+    value, ordered = place_knots(x, _N_QUANTILES), np.sort(x)
+    rank = sum(np.searchsorted(ordered, value, side) for side in ("left", "right"))
+    n_values = 1 + int(np.count_nonzero(np.diff(ordered)))
+    return value, ndtri(0.5 * rank / len(x)), n_values == len(value)
+
+
+def _covariance(A: FloatArray) -> Array:
+    """Return the shrunk covariance of standardized inputs, NaN where missing, (n_inputs, n_inputs).
+
+    Each entry is the mean over the samples that have both inputs. The shrinkage towards the unit
+    matrix follows Ledoit and Wolf (2004).
+    """
+    there = (~np.isnan(A)).astype(np.float64)
+    A = np.nan_to_num(A)
+    S = A.T @ A / np.maximum(there.T @ there, 1.0)
+    if not there.all():  # then it may have negative eigenvalues
+        values, vectors = np.linalg.eigh(S)
+        S = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    shrinkage = max(float(ledoit_wolf_shrinkage(A, assume_centered=True)), _LEAST_SHRINKAGE)
+    S = (1.0 - shrinkage) * S + shrinkage * np.eye(len(S))
+    shrunk: Array = (0.5 * (S + S.T)).astype(np.float32)
+    return shrunk
+
+
+class Parts(NamedTuple):
+    """Moments of outputs for samples some of which were completed.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n, ...)
+    within : ndarray of shape (n, ...)
+        Mean over the nodes of the variance.
+    between : ndarray of shape (n, ...) or 0.0
+        Variance of the mean between the nodes.
+    """
+
+    mean: FloatArray
+    within: FloatArray
+    between: FloatArray | float
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """Samples, those with missing values completed in several ways.
+
+    Indexing takes samples, by integers.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_features)
+        NaN where a value is missing.
+    gaps : ndarray of int, shape (n_gaps,)
+        The samples with missing values, ascending.
+    missing : ndarray of bool, shape (n_gaps, n_features)
+        Where they miss values.
+    values : ndarray of shape (n_nodes, n_missing)
+        Those of all missing values, in the order of `missing`, at every node.
+    weights : ndarray of shape (n_nodes, n_gaps)
+        They sum to 1 over the nodes of a sample.
+    factor : ndarray of shape (n_gaps,)
+        Variance scaling factor of what predictions of a sample vary by between the nodes.
+    """
+
+    X: Array
+    gaps: Array
+    missing: Array
+    values: FloatArray
+    weights: FloatArray
+    factor: FloatArray
+
+    def __getitem__(self, rows: Array) -> Completed:
+        place = np.full(len(self.X), -1)
+        place[self.gaps] = np.arange(len(self.gaps))
+        own, n_missing = place[rows], self.missing.sum(axis=1)
+        gaps = np.flatnonzero(own >= 0)
+        own, before = own[gaps], np.cumsum(n_missing) - n_missing
+        n_own = n_missing[own]
+        at = np.repeat(before[own] - np.cumsum(n_own) + n_own, n_own) + np.arange(n_own.sum())
+        parts = self.missing[own], self.values[:, at], self.weights[:, own], self.factor[own]
+        return Completed(self.X[rows], gaps, *parts)
+
+    def parts(self, A: Array, encode: Encode, of: Callable[[Array], Moments]) -> Parts:
+        """Return the moments of outputs for every sample.
+
+        Parameters
+        ----------
+        A : ndarray of shape (n, n_inputs)
+            The samples, encoded; those with missing values are not looked at.
+        encode : callable
+            Encodes completed samples.
+        of : callable
+            Takes encoded samples, and returns means and variances of outputs, (n,) or (n, K) each.
+        """
+        if not len(self.gaps):
+            return Parts(*of(A), 0.0)
+        known = np.ones(len(self.X), bool)
+        known[self.gaps] = False
+        n_nodes, found = len(self.weights), list[FloatArray]()
+        for own, rows in self._blocks():
+            each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encode(rows)))
+            mean, variance = (a.astype(np.float64, copy=False) for a in each)
+            w = self.weights[:, own].reshape(n_nodes, -1, *[1] * (mean.ndim - 2))
+            center = (w * mean).sum(axis=0)
+            between = (w * (mean - center) ** 2).sum(axis=0)
+            found.append(np.stack([center, (w * variance).sum(axis=0), between]))
+        completed = np.concatenate(found, axis=1)
+        whole = np.zeros((3, len(self.X), *completed.shape[2:]))
+        whole[:, self.gaps] = completed
+        if known.any():
+            whole[0, known], whole[1, known] = of(A[known])
+        return Parts(*whole)
+
+    def moments(
+        self, A: Array, encode: Encode, of: Callable[[Array], Moments], a2: float | None = None
+    ) -> Moments:
+        """Return means and variances of outputs for every sample; see `parts`.
+
+        With a2, by which all variances will be multiplied, the variance between the nodes has its
+        scaling factor, which a2 does not change.
+        """
+        mean, within, between = self.parts(A, encode, of)
+        if a2 is not None and len(self.gaps):
+            factor = np.zeros(len(mean))
+            factor[self.gaps] = self.factor / a2
+            between = between * factor.reshape(-1, *[1] * (mean.ndim - 1))
+        return mean, within + between
+
+    def inputs(self, A: Array, encode: Encode) -> Inputs:
+        """Return encoded samples, (n, n_inputs), with mean and standard deviation over the nodes
+        where A is NaN.
+        """
+        if not len(self.gaps):
+            return Inputs(A)
+        filled, std = A.copy(), np.zeros_like(A)
+        for own, rows in self._blocks():
+            nodes, w = encode(rows).astype(np.float64, copy=False), self.weights[:, own, np.newaxis]
+            nodes = nodes.reshape(*w.shape[:2], -1)
+            mean = (w * nodes).sum(axis=0)
+            variance = (w * (nodes - mean) ** 2).sum(axis=0)
+            at, missing = self.gaps[own], np.isnan(A[self.gaps[own]])
+            filled[at] = np.where(missing, mean, A[at])
+            std[at] = np.where(missing, np.sqrt(variance), 0.0)
+        return Inputs(filled, std)
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Yield some of the samples with missing values, and all their nodes, node after node."""
+        n_nodes, ends = len(self.weights), np.cumsum(np.r_[0, self.missing.sum(axis=1)])
+        step = max(1, _BLOCK // n_nodes)
+        for start in range(0, len(self.gaps), step):
+            own = slice(start, min(start + step, len(self.gaps)))
+            rows = np.repeat(self.X[self.gaps[own]][np.newaxis], n_nodes, axis=0)
+            rows[:, self.missing[own]] = self.values[:, ends[own.start] : ends[own.stop]]
+            yield own, rows.reshape(-1, self.X.shape[1])
+
+
+def complete(X: Array, joint: Joint | None) -> Completed:
+    """Complete samples; without a joint distribution they are taken to have no missing values."""
+    if joint is not None and np.isnan(X).any():
+        return joint.complete(X)
+    gaps, missing, nothing = np.empty(0, np.intp), np.empty((0, X.shape[1]), bool), np.empty(0)
+    nodes = nothing.reshape(N_NODES, 0)
+    return Completed(X, gaps, missing, nodes, nodes, nothing)

@@ -1,0 +1,216 @@
+"""Damaged and crafted checkpoints are refused in one sentence, or a training goes on from them.
+
+What is done to a file follows from the number of the mutation alone.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import RandomState
+
+from cv_models import small
+from probprop import Candidate, PBPRegressor, blocks
+from probprop.blocks import dealing, scratch
+from probprop.inference import checkpoint as module
+from probprop.inference.checkpoint import CheckpointError
+
+RNG = RandomState(0)
+X = RNG.standard_normal((60, 3))
+Y = X[:, 0] + 0.1 * RNG.standard_normal(60)
+
+
+class Stop(Exception):
+    pass
+
+
+def network(path: Path, *, stop: bool = False, **parameters: Any) -> Any:
+    """Fit, and break off after two epochs."""
+
+    def callback(epoch: Any) -> None:
+        if stop and epoch.n_iter == 2:
+            raise Stop
+
+    model = PBPRegressor(4, n_epochs=4, random_state=0, **parameters)
+    return model.fit(X, Y, checkpoint=path, callback=callback)
+
+
+def on_disk(path: Path, *, stop: bool = False) -> Any:
+    """Fit in parts, and break off after two epochs."""
+
+    def callback(epoch: Any) -> None:
+        if stop and epoch.n_iter == 2:
+            raise Stop
+
+    model = PBPRegressor(4, n_epochs=4, random_state=0)
+    return blocks.fit(model, [(X, Y)], checkpoint=path, callback=callback)
+
+
+def race(path: Path, *, stop: bool = False) -> Any:
+    return small(candidates=[Candidate(4, (4,))]).fit(X, Y, checkpoint=path)
+
+
+FITS: dict[str, Callable[..., Any]] = {
+    "network": network,
+    "noise": lambda path, **own: network(path, noise="input", noise_tail="heavy", **own),
+    "rounds": lambda path, **own: network(path, n_jobs=1, **own),
+    "on disk": on_disk,
+    "race": race,
+}
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> bytes:
+    """Return the checkpoint of a fit that was broken off."""
+    monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(dealing, "COPIES", 10**9)
+    monkeypatch.setattr(scratch, "PILE_BYTES", 500)
+    path = tmp_path / "c"
+    with suppress(Stop):
+        FITS[kind](path, stop=True)
+    return path.read_bytes()
+
+
+def check(kind: str, content: bytes, path: Path) -> bool:
+    """Return whether the content was refused; if not, the training goes on from it."""
+    path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = FITS[kind](path)
+        except CheckpointError as error:
+            words = str(error)
+        else:
+            words = ""
+    if words:
+        assert "remove the file to start afresh, or give another path" in words
+        assert path.read_bytes() == content
+        return True
+    assert all(np.isfinite(part).all() for part in model.predict(X, return_std=True))
+    return False
+
+
+# ---- Bytes
+
+
+def with_other_bytes(content: bytes, number: int) -> bytes:
+    rng = RandomState(number)
+    at, n = rng.randint(len(content)), int(rng.choice([1, 4, 100]))
+    other = rng.bytes(n)
+    return [
+        content[:at] + other + content[at + n :],
+        content[:at] + other + content[at:],
+        content[:at] + content[at + n :],
+        content[:at],
+    ][rng.randint(4)]
+
+
+@pytest.mark.parametrize("kind", ["network", "race"])
+def test_changed_bytes_are_refused_or_harmless(kind: str, written: bytes, tmp_path: Path) -> None:
+    refused = [
+        check(kind, with_other_bytes(written, number), tmp_path / "c") for number in range(60)
+    ]
+    assert sum(refused) > 45
+
+
+@pytest.mark.parametrize("kind", ["network"])
+@pytest.mark.parametrize("parts", [[], {}, "", None])
+def test_a_file_without_a_training_is_refused(
+    parts: Any, kind: str, written: bytes, tmp_path: Path
+) -> None:
+    with np.load(io.BytesIO(written)) as archive:
+        about = json.loads(archive["about"].tobytes())
+    file = io.BytesIO()
+    about["parts"] = parts
+    np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
+    assert check(kind, file.getvalue(), tmp_path / "c")
+
+
+# ---- Content: the same file, but an entry or an array is another one
+
+
+ODD = [None, True, -1, 0, 3, 2**70, 0.5, 1e308, float("nan"), "", "x", "\x1b[31m", [], [[]], {}]
+ODD += [[1, 2], {"state": 1}, 10**9]
+
+
+def crafted(content: bytes, number: int) -> tuple[bytes, str]:
+    rng = RandomState(number)
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    about = json.loads(arrays.pop("about").tobytes())
+    if rng.uniform() < 0.5:
+        words = change_entry(about, rng)
+    else:
+        name = list(arrays)[rng.randint(len(arrays))]
+        changed, words = changes(arrays[name], rng)
+        words = f"{name}: {words}"
+        if changed is None:
+            del arrays[name]
+        else:
+            arrays[name] = changed
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue(), words
+
+
+def change_entry(about: Any, rng: RandomState) -> str:
+    """Change an entry somewhere in the tree, and say which."""
+    node, where = about, []
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        key = keys[rng.randint(len(keys))]
+        where.append(str(key))
+        inner = node[key]
+        if not isinstance(inner, dict | list) or not inner or rng.uniform() < 0.2:
+            break
+        node = inner
+    if rng.uniform() < 0.2:
+        del node[key]
+        return f"{'/'.join(where)} removed"
+    node[key] = ODD[rng.randint(len(ODD))]
+    return f"{'/'.join(where)} is {node[key]!r}"
+
+
+def changes(array: np.ndarray, rng: RandomState) -> tuple[np.ndarray | None, str]:
+    name = str(
+        rng.choice(["gone", "text", "int", "longer", "flat", "scalar", "empty", "nan", "value"])
+    )
+    number = float(rng.choice([0.0, -1.0, 1e-300, 1e35, 1e200, np.inf, -np.inf]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {
+            "gone": None,
+            "text": np.full(array.shape, "x"),
+            "int": np.full(array.shape, 7),
+            "longer": np.concatenate([np.atleast_1d(array)] * 2),
+            "flat": array.reshape(-1, 1, 1),
+            "scalar": np.array(3.0),
+            "empty": array[:0] if array.ndim else np.zeros(0),
+            "nan": np.full(array.shape, np.nan),
+            "value": np.full(array.shape, number).astype(array.dtype),
+        }[name]
+    return found, f"{name} {number}"
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_crafted_checkpoints_are_refused_or_harmless(
+    kind: str, written: bytes, tmp_path: Path
+) -> None:
+    n_refused = 0
+    numbers = range(30 if kind == "race" else 80)
+    for number in numbers:
+        content, words = crafted(written, number)
+        try:
+            n_refused += check(kind, content, tmp_path / "c")
+        except Exception as error:
+            raise AssertionError(f"{kind} {number}: {words}: {error!r}") from error
+    assert n_refused > len(numbers) / 2
