@@ -329,7 +329,7 @@ static bool quantile(Members& members, double tail, double z, double sign, doubl
     const double margin = 1e-9;  // for the rounding
     low = asinh(low - margin * (1.0 + fabs(low)));
     high = asinh(high + margin * (1.0 + fabs(high)));
-    double x = asinh(z), before = high - low;
+    double x = asinh(z), before = high - low, last = INFINITY;
     if (!(low < x && x < high)) x = 0.5 * (low + high);
     for (int i = 0; i < MixtureRule::max_steps; ++i) {
         Lower at;
@@ -343,6 +343,9 @@ static bool quantile(Members& members, double tail, double z, double sign, doubl
         before = fabs(next - x);
         if (fabs(excess) < 1e-15 || before <= 2e-16 * (1e-3 + fabs(x))) break;
         x = next;
+        // Where it converges quadratically, the next excess would be below 1e-16.
+        if (good && fabs(excess) < 3e-9 && fabs(excess) < 10.0 * last * last) break;
+        last = excess;
     }
     out = sign * sinh(x);
     return true;

@@ -15,6 +15,7 @@ from scipy.special import ndtr
 import oracle
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop._types import Array
+from probprop.distributions.functions import SampledNetwork
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.native import class_log_probabilities, scale_mixture
@@ -22,7 +23,6 @@ from probprop.inference.noise import FIRST_TAIL, start_noise_network
 from probprop.inference.posterior import Memory, Posterior, flat, initial_posterior
 from probprop.inference.standardize import identity_standardizer
 from probprop.inference.task import Task, Watch
-from probprop.distributions.functions import SampledNetwork
 
 NATIVE = ENGINES["native"]
 Case = dict[str, Any]

@@ -23,8 +23,8 @@ from cli_tables import call
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
-from probprop.metrics import interval_coverage
 from probprop.distributions.mixture import Mixture
+from probprop.metrics import interval_coverage
 from probprop.report import regression_sections
 from probprop.table import TableError, TableModel, chunks, fit_table_model, read_table
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from probprop.predictive import box_cox, classes, gaussian, heavy, mixture, transformed
 
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
-from probprop.predictive import box_cox, classes, gaussian, heavy, mixture, transformed
 
 N, S = 40, 5
 Q = np.array([1e-6, 0.025, 0.4, 0.9, 1.0 - 1e-6])

@@ -311,7 +311,9 @@ def test_uncertain_and_missing_inputs():
     at = model.predict_distribution(X[3:6], X_std=0.2)
     certain = model.predict_distribution(X[3:6], X_std=0.0)
     assert not np.allclose(at.aleatoric_std, certain.aleatoric_std)
-    assert_allclose(certain.aleatoric_std, model.predict_distribution(X[3:6]).aleatoric_std, rtol=1e-10)
+    assert_allclose(
+        certain.aleatoric_std, model.predict_distribution(X[3:6]).aleatoric_std, rtol=1e-10
+    )
 
 
 def test_a_wild_target_is_absorbed():
@@ -371,7 +373,9 @@ def test_weights_and_known_errors_reach_the_noise():
     X, y, std = trumpet(400)
     told = PBPRegressor(noise="input", random_state=0).fit(X, y, sample_weight=1.0 / std**2)
     at = told.predict_distribution(X).aleatoric_std  # that of weight 1
-    blind = PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).aleatoric_std
+    blind = (
+        PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).aleatoric_std
+    )
     assert np.ptp(np.log(at)) < 0.1 * np.ptp(np.log(blind))
     models = [
         PBPRegressor(4, noise="input", n_epochs=4, engine=engine, random_state=0).fit(

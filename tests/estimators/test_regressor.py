@@ -97,7 +97,9 @@ def test_noise_is_learned_in_target_units():
     y = 1000.0 + 500.0 * X[:, 0] + 20.0 * random.standard_normal(3000)
     model = PBPRegressor(random_state=0).fit(X, y)
     assert np.sqrt(model.noise_variance_) == pytest.approx(20.0, rel=0.2)
-    assert model.predict_distribution(X[:5]).aleatoric_std ** 2 == pytest.approx(model.noise_variance_)
+    assert model.predict_distribution(X[:5]).aleatoric_std ** 2 == pytest.approx(
+        model.noise_variance_
+    )
 
 
 def test_uncertainty_grows_away_from_the_data():

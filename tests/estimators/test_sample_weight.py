@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import probprop
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.inference.likelihoods import Gaussian, Probit
-from probprop.inference.prediction import weighted_log_p
-from probprop.distributions.power import BoxCox
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import BoxCox
+from probprop.inference.likelihoods import Gaussian, Probit
+from probprop.inference.prediction import weighted_log_p
 
 RANDOM = RandomState(0)
 N = 60
@@ -224,7 +224,9 @@ def test_a_prediction_may_have_a_weight(kind: str) -> None:
     assert_array_equal(weighted.mean, p.mean)
     assert_array_equal(weighted.epistemic_std, p.epistemic_std)
     assert_allclose(weighted.aleatoric_std, ratio * p.aleatoric_std, rtol=1e-6)
-    assert_allclose(weighted.std, np.hypot(weighted.epistemic_std, weighted.aleatoric_std), rtol=1e-12)
+    assert_allclose(
+        weighted.std, np.hypot(weighted.epistemic_std, weighted.aleatoric_std), rtol=1e-12
+    )
     at_mean = model.predict_distribution(X, sample_weight=own.mean())
     assert_array_equal(at_mean.std, p.std)
     for bad, message in ((0.0, "at least one non-zero"), (np.arange(N), "must be above 0")):

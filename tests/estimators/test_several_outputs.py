@@ -15,9 +15,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
 from probprop import PBPEnsemble, PBPRegressor, load
+from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
-from probprop.distributions.mixture import Mixture
 from probprop.reference.adf import gradients
 from probprop_lab.datasets import store
 from probprop_lab.datasets.parse import read_sheet

@@ -208,7 +208,9 @@ def test_error_bars_write_their_pages(
     found = json.loads((tmp_path / "error_bars.json").read_text())
     inside, near, far = found["toy"]
     assert inside["epistemic_std"] < near["epistemic_std"] < far["epistemic_std"]
-    assert inside["std"] == pytest.approx(np.hypot(inside["epistemic_std"], inside["aleatoric_std"]))
+    assert inside["std"] == pytest.approx(
+        np.hypot(inside["epistemic_std"], inside["aleatoric_std"])
+    )
     gaussian, exact = found["tails"]["1"]["0.999"]
     assert exact > 1.01 * gaussian
     assert found["growing"]["quietest"] > found["growing"]["loudest"]

@@ -10,8 +10,8 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose
 from sklearn import metrics as sklearn_metrics
 
-from probprop.metrics import classes as class_metrics
 from probprop.distributions.classes import ClassMixture
+from probprop.metrics import classes as class_metrics
 
 
 def drawn(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

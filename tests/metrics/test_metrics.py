@@ -24,7 +24,6 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from probprop import BoxCox, PBPRegressor, TransformedMixture, metrics
 from probprop.distributions.mixture import Mixture
-from probprop.distributions.mixture import Mixture
 
 RNG = np.random.RandomState(7)
 Y, MEAN = RNG.standard_normal((2, 200)) * 10.0

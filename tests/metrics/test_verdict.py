@@ -13,9 +13,9 @@ from scipy.stats import norm
 
 from probprop import metrics
 from probprop._types import FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.metrics.baseline import baseline_summary, class_baseline
 from probprop.metrics.verdict import largest_by_chance, verdict
-from probprop.distributions.mixture import Mixture
 
 
 def gaussian(mean: FloatArray, std: FloatArray) -> Mixture:

@@ -17,11 +17,11 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
 
 from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
+from probprop.distributions.mixture import Mixture
 from probprop.metrics import predictive_coverage
 from probprop.metrics.dependence import Dependence
 from probprop.metrics.importance import Importance
 from probprop.metrics.verdict import largest_by_chance
-from probprop.distributions.mixture import Mixture
 
 matplotlib.use("Agg")
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import entr, log_ndtr
-from scipy.stats import norm
-
-from probprop import ClassPredictive
-from probprop.inference.engine import ENGINES
 from probprop.predictive.classes import (
     binary_entropy,
     drawn_information,
     expected_binary_entropy,
     known_probabilities,
 )
+from scipy.special import entr, log_ndtr
+from scipy.stats import norm
+
+from probprop import ClassPredictive
+from probprop.inference.engine import ENGINES
 
 
 def probit(mean: np.ndarray, std: np.ndarray, **options: bool) -> ClassPredictive:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from probprop.predictive.heavy import isf
 
 from probprop import HeavyMixture, HeavyPredictive, Mixture, Predictive
 from probprop.metrics import summary
-from probprop.predictive.heavy import isf
 
 
 def exact(z: float, ratio: float, tail: float, *, density: bool) -> mpmath.mpf:

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
-
 from probprop.predictive import mixture
 from probprop.predictive.gaussian import Predictive
 from probprop.predictive.mixture import Mixture
+from scipy import stats
 
 Q = np.array([1e-12, 0.025, 0.3, 0.5, 0.8, 1 - 1e-9])
 

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
-from scipy import integrate, stats
-from scipy.special import log_ndtr
-
 from probprop.predictive import student_t
 from probprop.predictive.gaussian import Predictive
+from scipy import integrate, stats
+from scipy.special import log_ndtr
 
 ALPHAS = [1.05, 2.0, 6.0, 300.0, 1e5, 1e9]
 MEAN = np.array([-2.0, 0.0, 5.0, 1.0])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from probprop.predictive.protocol import FRAME_COLUMNS, ClassDistribution, TargetDistribution
 from scipy.special import log_ndtr
 
 from probprop import (
@@ -20,7 +21,6 @@ from probprop import (
     Predictive,
     TransformedPredictive,
 )
-from probprop.predictive.protocol import FRAME_COLUMNS, ClassDistribution, TargetDistribution
 
 N, K, S = 6, 3, 4
 Q = np.array([0.01, 0.5, 0.8])

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-
-from probprop._types import FloatArray
 from probprop.predictive import student_t_quantiles as quantiles
 from probprop.predictive.student_t import log_sf
 from probprop.predictive.student_t_quantiles import N_NODES, isf, solve
+
+from probprop._types import FloatArray
 
 
 def assert_solves(z: FloatArray, tail: FloatArray, log_ratio: FloatArray, alpha: float) -> None:

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from probprop.predictive.box_cox import box_cox_of
+from probprop.predictive.transformed import Scaled
+from probprop.predictive.transformed_moments import moments, slopes
 from scipy import stats
 from scipy.integrate import quad
 
@@ -20,9 +23,6 @@ from probprop import (
     Predictive,
     TransformedPredictive,
 )
-from probprop.predictive.box_cox import box_cox_of
-from probprop.predictive.transformed import Scaled
-from probprop.predictive.transformed_moments import moments, slopes
 
 POWERS = [0.0, 0.01, 0.25, 0.5, 1.0]
 

@@ -123,7 +123,11 @@ def test_target_units_per_feature_unit(engine: str, hidden: tuple[int, ...]) -> 
     assert_allclose(at.std, std, rtol=1e-13)
     assert_allclose(at.epistemic_std, model.predict_distribution(X[:20]).epistemic_std, rtol=1e-13)
     steps = 1e-2 * X.std(axis=0)
-    for name, got in (("mean", at.dmean_dX), ("std", at.dstd_dX), ("epistemic_std", at.depistemic_std_dX)):
+    for name, got in (
+        ("mean", at.dmean_dX),
+        ("std", at.dstd_dX),
+        ("epistemic_std", at.depistemic_std_dX),
+    ):
         expected = differences(
             lambda X, name=name: getattr(model.predict_distribution(X), name), X[:20], steps
         )

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from probprop.predictive import sampled
 
 from probprop import _kernel
 from probprop._types import Array
-from probprop.inference.standardize import Standardizer
-from probprop.predictive import sampled
 from probprop.distributions.functions import SampledNetwork
+from probprop.inference.standardize import Standardizer
 from probprop.reference import sampled as oracle
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from probprop import PBPRegressor, metrics
-from probprop.metrics.verdict import verdict
 from probprop.distributions.mixture import Mixture
+from probprop.metrics.verdict import verdict
 from probprop.report import regression_sections
 from probprop.report.regression import _coverage_sentence
 

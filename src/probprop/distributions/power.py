@@ -283,7 +283,7 @@ def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> Ends:
 
     def end(z: FloatArray, sign: float) -> tuple[FloatArray, Array]:
         order = np.argsort(-sign * z, axis=0, kind="stable")
-        enough = np.cumsum(weights[order], axis=0) >= min(_LIGHT, float(weights.max()))
+        enough = np.cumsum(weights[order], axis=0) >= (1.0 - 1e-9) * _LIGHT
         at = np.take_along_axis(order, enough.argmax(axis=0)[np.newaxis], axis=0)
         y = g.inverse(np.take_along_axis(z, at, axis=0)[0])
         return np.minimum(y, _LARGEST), at

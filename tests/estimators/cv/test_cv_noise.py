@@ -10,6 +10,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
+from probprop.distributions.mixture import Mixture
 from probprop.encoding.piecewise import encode, fit_piecewise
 from probprop.estimators.cv.calibration import Calibration, calibrate
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
@@ -19,7 +20,6 @@ from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
-from probprop.distributions.mixture import Mixture
 
 N, FACTOR = 60, 1.7
 FLOAT64 = np.dtype(np.float64)
@@ -100,7 +100,13 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     at = np.linspace(-3.0, 3.0, N)
     h = judged.network.log_scale(X)
     each = [
-        density(at - p.mean, FACTOR * p.epistemic_std**2, FACTOR * p.aleatoric_std**2, h.mean, h.variance)
+        density(
+            at - p.mean,
+            FACTOR * p.epistemic_std**2,
+            FACTOR * p.aleatoric_std**2,
+            h.mean,
+            h.variance,
+        )
         for p in members
     ]
     found = calibration.mixture(members, X)

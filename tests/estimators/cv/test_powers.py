@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import boxcox_llf
 
 from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedMixture
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import box_cox_of
 from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Calibrated
@@ -18,8 +20,6 @@ from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
 from probprop.estimators.cv.scale import MIN_ROWS, Attempt, power_of_residuals, with_a_power
-from probprop.distributions.power import box_cox_of
-from probprop.distributions.mixture import Mixture
 
 N = 200
 

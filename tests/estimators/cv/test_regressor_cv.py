@@ -20,7 +20,6 @@ from cv_folds import ByHand, drawn_folds
 from probprop import (
     Candidate,
     Mixture,
-    Mixture,
     PBPRegressor,
     PBPRegressorCV,
     PiecewiseLinearEncoder,

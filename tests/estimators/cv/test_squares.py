@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.cv.beyond import range_of
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
-from probprop.distributions.mixture import Mixture
 
 N = 20_000
 STD = RandomState(9).uniform(0.5, 2.0, size=N)  # what the networks expect, row by row

@@ -9,8 +9,8 @@ jax = pytest.importorskip("jax", reason="needs the extra 'baselines'")
 
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
-from probprop.inference.standardize import fit_standardizer, identity_standardizer  # noqa: E402
 from probprop.distributions.functions import SampledNetwork  # noqa: E402
+from probprop.inference.standardize import fit_standardizer, identity_standardizer  # noqa: E402
 from probprop_lab.baselines import BackpropRegressor  # noqa: E402
 from probprop_lab.baselines.backprop import descend, epoch_orders, squared_error  # noqa: E402
 from probprop_lab.baselines.jax_setup import double_precision  # noqa: E402

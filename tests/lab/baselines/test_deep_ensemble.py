@@ -106,5 +106,6 @@ def test_the_seed_settles_the_result_and_members_differ() -> None:
     np.testing.assert_array_equal(a, b)
     assert np.max(np.abs(a - c)) > 0.0
     assert np.all(
-        DeepEnsemble(n_epochs=2, random_state=0).fit(X, y).predict_distribution(X).epistemic_std > 0.0
+        DeepEnsemble(n_epochs=2, random_state=0).fit(X, y).predict_distribution(X).epistemic_std
+        > 0.0
     )

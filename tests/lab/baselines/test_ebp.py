@@ -168,7 +168,9 @@ def test_more_data_do_not_narrow_the_error_bars() -> None:
         scale = model.standardizer_
         z = np.column_stack([(new - scale.x_mean) / scale.x_scale, np.ones(50)])
         expected = math.sqrt(1.2 / 11.0) * np.linalg.norm(z, axis=1) * scale.y_scale
-        np.testing.assert_allclose(model.predict_distribution(new).epistemic_std, expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            model.predict_distribution(new).epistemic_std, expected, rtol=1e-12
+        )
 
 
 def test_the_default_is_where_pbp_starts() -> None:

@@ -13,8 +13,8 @@ import pytest
 from browser import NEEDS_CHROMIUM, Browser
 from live_models import FEATURES, MODELS, fitted, new_rows, write_page
 from probprop.cli.application import run
-from probprop.estimators.kind import first_network
 from probprop.distributions.base import frame_columns
+from probprop.estimators.kind import first_network
 from probprop.table import TableModel
 
 pytestmark = NEEDS_CHROMIUM
