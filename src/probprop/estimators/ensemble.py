@@ -24,7 +24,7 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, go_on_with_network, plan_of
+from probprop.estimators.base import Callback, DistributionMixin, go_on_with_network, plan_of
 from probprop.estimators.checkpoints import check_seed
 from probprop.estimators.data import Given, noise_factor, read_inputs
 from probprop.estimators.members import (
@@ -323,6 +323,9 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         predicted = self._each(predicted_by, self.estimators_)
         mixture: Mixture | ClassMixture = self.likelihood_.mixture(predicted)
         return mixture
+
+    predict_interval = available_if(is_regressor)(DistributionMixin.predict_interval)
+    predict_quantiles = available_if(is_regressor)(DistributionMixin.predict_quantiles)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.

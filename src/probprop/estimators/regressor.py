@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, PBPEstimator, plan_of
+from probprop.estimators.base import Callback, DistributionMixin, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
@@ -25,7 +25,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import sensitivity_at
 
 
-class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
+class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorised Gaussian posterior; the precisions of the

@@ -17,6 +17,7 @@ from probprop.distributions.base import Moments
 from probprop.distributions.functions import Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
+from probprop.estimators.base import DistributionMixin
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
 from probprop.estimators.cv.sensitivity import (
@@ -31,7 +32,7 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 
 
-class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
+class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side
