@@ -200,7 +200,7 @@ EXPORT(int, mixture_cdf)(int n_members, int n_rows, const double* mean, const do
 EXPORT(double, normal_quantile)(double p) {
     const double zero = 0.0, one = 1.0, start = -1.0;
     double z = 0.0;
-    ask(MixtureQuery::quantile, {1, 1, &zero, &zero, &one, &zero}, 1, &p, &start, &z);
+    ask(MixtureQuery::quantile, {1, 1, &zero, &one, &zero, &zero}, 1, &p, &start, &z);
     return z;
 }
 
