@@ -18,7 +18,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from probprop.web import content_security_policy, packed_kernel, text_of
 
 HERE = Path(__file__).parent
-LEARNING = ("kernel.js", "mixtures.js", "learning.js")
+LEARNING = ("kernel.js", "learning.js")
 NODE = shutil.which("node")
 # Of the largest entry of an array: means and prior factors cross zero.
 RTOL = 1e-10
