@@ -80,15 +80,20 @@ class BoxCox:
         return z
 
     def inverse(self, z: ArrayLike) -> FloatArray:
-        """Return targets, in target units. What lies below `lowest` is a target of 0."""
+        """Return targets, in target units. What lies below `lowest` is a target of 0.
+
+        Targets beyond the largest float are infinite.
+        """
         z = np.maximum(np.asarray(z, np.float64), self.lowest)
-        y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
-        return self.unit * y
+        with np.errstate(over="ignore"):
+            y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
+            return self.unit * y
 
     def slope(self, z: ArrayLike) -> FloatArray:
         """Return dy/dz, in target units; 0 below `lowest`, where the target stays 0."""
         y = self.inverse(z)
-        slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
+        with np.errstate(over="ignore"):
+            slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
         return np.where(y > 0.0, slope, 0.0)
 
     def log_jacobian(self, y: ArrayLike) -> FloatArray:
