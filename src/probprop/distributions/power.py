@@ -240,6 +240,8 @@ class TransformedMixture(TargetDistribution):
 
 def mixed(each: Moments, weights: FloatArray) -> Moments:
     """Return the moments of a mixture of the components along the first axis."""
+    if not weights.all():  # components of weight 0 may have infinite moments
+        each, weights = Moments(*(part[weights > 0.0] for part in each)), weights[weights > 0.0]
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
