@@ -20,6 +20,7 @@ from probprop.active import (
     upper_confidence_bound,
 )
 from probprop.active.strategies import Variances, information_gain, predict_variances
+from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import PiecewiseLinear, encode
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -39,11 +40,11 @@ def test_rows_are_chosen_by_the_variance_of_the_model_with_the_spread_of_the_mem
     fitted = learner.estimator_
     pool = X[60:]
     predictive, rows = fitted.predict_distribution(pool), fitted.bounds_.apply(pool)
-    members = fitted.calibration_.mixture(
-        [m.predict_distribution(encoded(rows, fitted.encoding_)) for m in fitted.estimators_], rows
-    ).members
-    within = np.mean([member.epistemic_std**2 for member in members], axis=0)
-    between = np.var([member.mean for member in members], axis=0)
+    each = [m.predict_distribution(encoded(rows, fitted.encoding_)) for m in fitted.estimators_]
+    names = ("mean", "epistemic_std", "aleatoric_std")
+    members = Moments(*(np.stack([getattr(p, name) for p in each]) for name in names))
+    mixture = fitted.calibration_.mixture(members, rows)
+    within, between = np.mean(mixture.epistemic_stds**2, axis=0), np.var(mixture.means, axis=0)
     variance = within + between
     assert learner.ask(pool)[0] == np.argmax(variance)
     ratio = predict_variances(fitted, pool).model / variance

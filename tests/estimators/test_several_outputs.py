@@ -121,13 +121,13 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
         assert quantiles.shape == (2, *y.shape)
         assert joint.rvs(5, random_state=0).shape == (5, *y.shape)
         for k in range(3):
-            one = Mixture(
+            one = Mixture.of_one(
                 joint.mean[:, k],
                 joint.epistemic_std[:, k],
                 joint.aleatoric_std[:, k],
-                joint.alpha_noise[:, k],
-                student_t,
+                dof=joint.dof[0, :, k] if joint.dof is not None else None,
             )
+            assert (one.dof is not None) == student_t
             assert_allclose(joint.logpdf(y)[:, k], one.logpdf(y[:, k]), rtol=1e-13)
             assert_allclose(joint.cdf(y)[:, k], one.cdf(y[:, k]), rtol=1e-13)
             assert_allclose(quantiles[..., k], one.ppf([0.1, 0.7]), rtol=1e-13)

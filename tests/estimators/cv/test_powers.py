@@ -93,7 +93,7 @@ def attempt(
     check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
     folds = [Fold(np.arange(0), np.arange(len(mean)), 0)] * n_folds
     found = Race(CVChoice((curve,), 0, 20), (check,), (folds,), interrupted)
-    return Attempt(found, Calibrated("calibration", Mixture(mean, 0.0 * mean, 1.0, 6.0)))
+    return Attempt(found, Calibrated("calibration", Mixture.of_one(mean, 0.0 * mean, 1.0)))
 
 
 class TestTheBetterOfTwo:
