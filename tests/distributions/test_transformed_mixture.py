@@ -29,6 +29,7 @@ SCALED: dict[str, Mixture] = {
     "heavy": Mixture.of_one([0.2, 0.5], [0.1, 0.4], 0.3, tail=1.0),
     "heavy mixture": Mixture([[0.2, 0.5], [0.6, 0.5]], [[0.1, 0.4]] * 2, 0.3, tail=[[1.0], [2.0]]),
 }
+units = st.floats(1e-50, 1e50)
 of_scaled = pytest.mark.parametrize("z", SCALED.values(), ids=list(SCALED))
 
 
@@ -220,6 +221,21 @@ class TestCap:
         p = TransformedMixture(Mixture.of_one([800.0], [3.0], 4.0), BoxCox(0.0))
         assert np.isfinite([p.mean, p.std, p.epistemic_std, p.aleatoric_std]).all()
         assert (p.mean > 1e307).all()
+
+    def test_a_component_of_weight_zero_counts_for_nothing(self) -> None:
+        g, means, stds = BoxCox(0.0, 5.0), [[1.0], [0.0]], [[0.3], [40.0]]
+        alone = TransformedMixture(Mixture(means[:1], stds[:1], 0.1), g)
+        p = TransformedMixture(Mixture(means, stds, 0.1, [1.0, 0.0]), g)
+        for name in ("mean", "epistemic_std", "aleatoric_std"):
+            assert_allclose(getattr(p, name), getattr(alone, name), rtol=1e-12)
+
+    def test_components_of_any_size(self) -> None:
+        """One has infinite moments, another moments whose squares are beyond floats."""
+        z = Mixture([[31.0], [15.8], [32.0]], np.zeros((3, 1)), [[50.75], [25.4], [5.1]])
+        p = TransformedMixture(z, BoxCox(0.001, 107.0))
+        lower, upper = p.interval(0.9999)
+        assert (p.std <= upper - lower).all()
+        assert (p.std > 1e-5 * upper).all()
 
     def test_a_row_has_the_moments_of_the_row_alone(self) -> None:
         m, s = np.repeat([-20.0, 0.0, 30.0], 4), np.tile([0.1, 3.0, 8.0, 20.0], 3)

@@ -223,7 +223,8 @@ def test_predict_shapes_and_agreement(diabetes, fitted):
     assert mean.shape == std.shape == (len(X),)
     assert_array_equal(fitted.predict(X), mean)
     assert_array_equal(distribution.mean, mean)
-    assert_allclose(distribution.var, distribution.var_model + distribution.var_noise)
+    parts = distribution.epistemic_std, distribution.aleatoric_std
+    assert_allclose(distribution.var, parts[0] ** 2 + parts[1] ** 2)
     assert_allclose(std, np.sqrt(distribution.var))
     heavy = fitted.predict_distribution(X, student_t=True)
     far = mean + 8 * std

@@ -238,8 +238,9 @@ def test_the_student_t_of_a_weight() -> None:
     model = regressor().fit(X, Y, W)
     p = model.predict_distribution(X, student_t=True, sample_weight=4.0 * W.mean())
     usual = model.predict_distribution(X, student_t=True)
-    expected = Mixture(
-        usual.mean, usual.epistemic_std, usual.aleatoric_std / 2.0, usual.alpha_noise, True
+    assert usual.dof is not None
+    expected = Mixture.of_one(
+        usual.mean, usual.epistemic_std, usual.aleatoric_std / 2.0, dof=usual.dof[0]
     )
     assert_allclose(p.logpdf(Y), expected.logpdf(Y), rtol=1e-9)
 
@@ -359,18 +360,19 @@ def test_rows_of_small_weight_say_little() -> None:
 
 
 def test_held_out_rows_have_their_own_noise() -> None:
-    predicted = Mixture([0.0, 1.0], [3.0, 0.0], aleatoric_std=[4.0, 2.0], alpha_noise=6.0)
+    predicted = Mixture.of_one([0.0, 1.0], [3.0, 0.0], [4.0, 2.0])
     y, weights, y_std = np.array([1.0, 2.0]), np.array([4.0, 0.25]), np.array([0.0, 3.0])
     std = np.sqrt(predicted.epistemic_std**2 + predicted.aleatoric_std**2 / weights + y_std**2)
-    expected = Mixture(predicted.mean, 0.0 * std, std, 6.0).logpdf(y)
+    expected = Mixture.of_one(predicted.mean, 0.0 * std, std).logpdf(y)
     assert_allclose(weighted_log_p(Gaussian(), predicted, y, weights, y_std), expected, rtol=1e-13)
-    two = Mixture(np.ones((2, 2)), np.ones((2, 2)), aleatoric_std=[4.0, 2.0], alpha_noise=6.0)
-    wide = Mixture(two.mean, two.epistemic_std, two.aleatoric_std / np.array([[2.0], [0.5]]), 6.0)
+    two = Mixture.of_one(np.ones((2, 2)), np.ones((2, 2)), [4.0, 2.0])
+    noise = two.aleatoric_std / np.array([[2.0], [0.5]])
+    wide = Mixture.of_one(two.mean, two.epistemic_std, noise)
     y2 = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert_allclose(
         weighted_log_p(Gaussian(2), two, y2, weights), wide.logpdf(y2).sum(axis=1), rtol=1e-13
     )
-    classes = ClassMixture(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
+    classes = ClassMixture.of_one(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
     found = weighted_log_p(Probit(np.arange(2)), classes, np.array([1.0, -1.0]), weights)
     assert_allclose(found, weights * np.log(0.5))
 

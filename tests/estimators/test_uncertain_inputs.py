@@ -116,7 +116,7 @@ def test_a_trained_network_has_the_moments_of_drawn_inputs(
     random = np.random.RandomState(1)
     drawn = X[:8] + std * random.standard_normal((10_000, *X[:8].shape))
     p = model.predict_distribution(drawn.reshape(-1, X.shape[1]))
-    means, variances = (a.reshape(10_000, 8) for a in (p.mean, p.var_model))
+    means, variances = (a.reshape(10_000, 8) for a in (p.mean, p.epistemic_std**2))
     exact = np.sqrt(variances.mean(axis=0) + means.var(axis=0))
     assert_allclose(at.mean, means.mean(axis=0), atol=0.15 * exact.max())
     assert_allclose(at.epistemic_std, exact, rtol=0.15)
@@ -246,7 +246,7 @@ def test_a_missing_entry_is_a_gaussian_of_its_feature(incomplete) -> None:
         model.posterior_, (filled - mean) / scale, np.isnan(X).astype(float)
     )
     assert_allclose(got.mean, moments[0] * y.std() + y.mean(), rtol=1e-9)
-    assert_allclose(got.var_model, moments[1] * y.var(), rtol=1e-9)
+    assert_allclose(got.epistemic_std**2, moments[1] * y.var(), rtol=1e-9)
     assert (got.std >= model.predict(filled, return_std=True)[1]).all()
     assert model.noise_variance_ < complete.noise_variance_  # which takes the holes for values
 

@@ -184,9 +184,10 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 def root_sum_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the root of the weighted sum of squares along the first axis, of any magnitude."""
-    # In units of the largest, for the sake of targets whose squares are outside of all floats.
-    unit = np.abs(stds).max(axis=0)
-    unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)
+    # In units of the largest that is finite: its square may be outside the range of floats.
+    size = np.abs(stds)
+    unit = np.max(size, axis=0, where=np.isfinite(size), initial=0.0)
+    unit = np.where(unit > 0.0, unit, 1.0)
     root: FloatArray = unit * np.sqrt(np.tensordot(weights, (stds / unit) ** 2, axes=1))
     return root
 

@@ -79,9 +79,12 @@ class BoxCox:
         return z
 
     def inverse(self, z: ArrayLike) -> FloatArray:
-        """Return targets, in target units. What lies below `lowest` is a target of 0."""
+        """Return targets, in target units. What lies below `lowest` is a target of 0.
+
+        Targets beyond the largest float are infinite.
+        """
         z = np.maximum(np.asarray(z, np.float64), self.lowest)
-        with np.errstate(over="ignore"):  # beyond the largest float they are infinite
+        with np.errstate(over="ignore"):
             y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
             return self.unit * y
 
@@ -230,6 +233,8 @@ class TransformedMixture(TargetDistribution):
 
 def mixed(each: Moments, weights: FloatArray) -> Moments:
     """Return the moments of a mixture of the components along the first axis."""
+    if not weights.all():  # components of weight 0 may have infinite moments
+        each, weights = Moments(*(part[weights > 0.0] for part in each)), weights[weights > 0.0]
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)

@@ -10,7 +10,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from probprop.distributions.mixture import Mixture
+from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import encode, fit_piecewise
 from probprop.estimators.cv.calibration import Calibration, calibrate
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
@@ -96,7 +96,7 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     folds = [Fold(np.arange(N), np.arange(N), 0)]
     box = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration.range
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
-    members = [Mixture(X[:, 0] + i, 0.1 + X[:, 1] ** 2, 0.5 + i, 6.0) for i in range(2)]
+    of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
     h = judged.network.log_scale(X)
     each = [
@@ -107,8 +107,9 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
             h.mean,
             h.variance,
         )
-        for p in members
+        for p in of
     ]
+    members = Moments(*map(np.stack, zip(*of, strict=True)))
     found = calibration.mixture(members, X)
     assert_allclose(found.logpdf(at), np.log(np.mean(each, axis=0)), atol=1e-6)
 

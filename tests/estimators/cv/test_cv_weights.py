@@ -92,7 +92,8 @@ def test_the_factor_is_a_weighted_mean() -> None:
         data = read_values(alone, Given(X, y, weights), None, alone.likelihood_.noise_prior)
         fit_network(alone, data[train])
         p = alone.predict_distribution(X[test])
-        mean[test], var[test] = p.mean, p.var_model + p.var_noise / weights[test]
+        mean[test] = p.mean
+        var[test] = p.epistemic_std**2 + p.aleatoric_std**2 / weights[test]
     factor = np.average((y - mean) ** 2 / var, weights=weights)
     assert_allclose(model.calibration_.factor, factor, rtol=1e-5)
     log_p = norm.logpdf(y, mean, np.sqrt(factor * var))

@@ -93,7 +93,7 @@ def attempt(
     check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
     folds = [Fold(np.arange(0), np.arange(len(mean)), 0)] * n_folds
     found = Race(CVChoice((curve,), 0, 20), (check,), (folds,), interrupted)
-    return Attempt(found, Calibrated("calibration", Mixture(mean, 0.0 * mean, 1.0, 6.0)))
+    return Attempt(found, Calibrated("calibration", Mixture.of_one(mean, 0.0 * mean, 1.0)))
 
 
 class TestTheBetterOfTwo:
@@ -197,8 +197,8 @@ class TestEstimator:
         alone = PBPRegressorCV(candidates=both[1:], budget="fast", random_state=0).fit(X, y)
         assert_array_equal(alone.predict(X), model.predict(X))
         logs = PBPRegressorCV(candidates=both[:1], budget="fast", random_state=0).fit(X, np.log(y))
-        median = model.predict_distribution(X).quantile(0.5)
-        assert_allclose(median, np.exp(logs.predict_distribution(X).quantile(0.5)), rtol=1e-4)
+        median = model.predict_distribution(X).ppf(0.5)
+        assert_allclose(median, np.exp(logs.predict_distribution(X).ppf(0.5)), rtol=1e-4)
 
     @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")  # few points
     def test_going_on_is_that_of_transformed_targets(self) -> None:

@@ -96,6 +96,7 @@ def test_the_variances_are_those_of_the_residuals() -> None:
     model = small().fit(X, y)
     p = model.oof_predictive_
     assert isinstance(p, Mixture)
+    assert p.tail is None
     assert model.calibration_.noise is None
     assert np.isnan(model.calibration_.gain)
     assert_allclose(np.mean((y - p.mean) ** 2 / p.std**2), 1.0, rtol=1e-12)
@@ -278,6 +279,7 @@ def test_noise_that_is_larger_on_one_side() -> None:
     assert calibration.gain > 3.0 * calibration.gain_error > 0.0
     p = model.predict_distribution([[-0.8], [0.8]])
     assert isinstance(p, Mixture)
+    assert p.tail is not None
     assert 4.0 < p.aleatoric_std[1] / p.aleatoric_std[0] < 25.0  # exp(2.4) is 11
     # The gain is that of rows held out: their own predictive has it.
     mean, var = np.empty((2, 400)), np.empty((2, 400))
@@ -297,7 +299,9 @@ def test_noise_that_is_the_same_everywhere_is_left_alone() -> None:
     model = small().fit(X, X[:, 0] + 0.5 * rng.standard_normal(60))
     assert model.calibration_.gain <= 0.0
     assert model.calibration_.noise is None
-    assert isinstance(model.predict_distribution(X), Mixture)
+    p = model.predict_distribution(X)
+    assert isinstance(p, Mixture)
+    assert p.tail is None
 
 
 # ---- Refusals

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
-from probprop.distributions.mixture import Mixture
+from probprop.distributions.base import Moments
 from probprop.estimators.cv.beyond import range_of
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
@@ -114,7 +114,8 @@ def covered(squares: Squares, y: Any, means: Any) -> tuple[float, float]:
     n = N // 4  # are enough
     X, y = np.zeros((n, 1)), y[:n]
     calibration = Calibration(squares, range_of(X, 10.0))
-    members = [Mixture(mean[:n], *EXPECTED[:, :n], 6.0) for mean in means]
+    stds = np.broadcast_to(EXPECTED[:, np.newaxis, :n], (2, len(means), n))
+    members = Moments(means[:, :n], *stds)
     p = calibration.mixture(members, X)
     low, high = p.interval(0.95)
     return float(np.mean((y - p.mean) ** 2 / p.var)), float(np.mean((low < y) & (y < high)))

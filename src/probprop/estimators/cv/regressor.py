@@ -207,6 +207,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             Standard deviation of the target, noise included, in target units; only with
             ``return_std=True``.
         """
+        check_is_fitted(self)
         if return_std or self.calibration_.transformation is not None:
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
@@ -234,9 +235,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Returns
         -------
         Mixture or TransformedMixture
-            The second where ``calibration_.noise`` is not None. The last where the members predict
-            a power of the target: ``calibration_.transformation`` is not None. It is in target
-            units too.
+            In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
+            not None. The second if the members predict a Box-Cox transformation of the target:
+            ``calibration_.transformation`` is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale, noise = self._target_units
