@@ -184,7 +184,11 @@ def _held(predicted: Any, y: FloatArray, level: float) -> float:
 def pages(written: Figures) -> dict[str, str]:
     """Return the tables by the names of their files."""
     rows = [
-        [f"{f['x']:g}", WHERE[f["x"]], *(f"{f[k]:.1f}" for k in ("epistemic_std", "aleatoric_std", "std"))]
+        [
+            f"{f['x']:g}",
+            WHERE[f["x"]],
+            *(f"{f[k]:.1f}" for k in ("epistemic_std", "aleatoric_std", "std")),
+        ]
         for f in written["toy"]
     ]
     header = ["x", "", "`epistemic_std`", "`aleatoric_std`", "`std`"]
@@ -251,12 +255,13 @@ def _blind(written: Figures) -> list[list[str]]:
         ],
         [
             "seeds on diabetes, 40 epochs",
-            f"predictions differ by {few['apart']:.1f}; `epistemic_std` {few['epistemic_std']:.1f}, "
-            f"`aleatoric_std` {few['aleatoric_std']:.0f}",
+            f"predictions differ by {few['apart']:.1f}; "
+            f"`epistemic_std` {few['epistemic_std']:.1f}, `aleatoric_std` {few['aleatoric_std']:.0f}",
         ],
         [
             "the same, 400 epochs",
-            f"predictions differ by {many['apart']:.1f}; `epistemic_std` {many['epistemic_std']:.1f}",
+            f"predictions differ by {many['apart']:.1f}; "
+            f"`epistemic_std` {many['epistemic_std']:.1f}",
         ],
     ]
 
