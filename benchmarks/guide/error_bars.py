@@ -256,7 +256,8 @@ def _blind(written: Figures) -> list[list[str]]:
         [
             "seeds on diabetes, 40 epochs",
             f"predictions differ by {few['apart']:.1f}; "
-            f"`epistemic_std` {few['epistemic_std']:.1f}, `aleatoric_std` {few['aleatoric_std']:.0f}",
+            f"`epistemic_std` {few['epistemic_std']:.1f}, "
+            f"`aleatoric_std` {few['aleatoric_std']:.0f}",
         ],
         [
             "the same, 400 epochs",
