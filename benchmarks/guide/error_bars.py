@@ -114,7 +114,7 @@ def tails() -> Figures:
         here = np.zeros((1, 1))
         both = [model.predict_distribution(here, student_t=t) for t in (False, True)]
         found[str(n_epochs)] = {
-            "alpha_noise": float(np.ravel(both[0].alpha_noise)[0]),
+            "alpha_noise": float(np.ravel(model.posterior_.alpha_noise)[0]),
             **{
                 str(level): [float(np.diff(np.ravel(p.interval(level)))[0] / 2.0) for p in both]
                 for level in (0.95, 0.999)
