@@ -488,7 +488,7 @@ def _check_predictions(case: Case, model: Any, found: Findings, when: str = "") 
 
 def _check_values(model: Any, X: FloatArray, found: Findings, when: str) -> None:
     p = model.predict_distribution(X)
-    quantiles = np.stack([p.quantile(q) for q in _LEVELS])
+    quantiles = np.stack([p.ppf(q) for q in _LEVELS])
     low, high = p.interval(0.9999)
     names = {"mean": p.mean, "std": p.std, "quantiles": quantiles, "interval": (low, high)}
     for name, values in names.items():
@@ -528,7 +528,7 @@ def _summary(model: Any, X: FloatArray) -> FloatArray:
     p = model.predict_distribution(X)
     if hasattr(p, "proba"):
         return np.asarray(p.proba)
-    return np.column_stack([p.quantile(0.05), p.mean, p.quantile(0.5), p.quantile(0.95), p.std])
+    return np.column_stack([p.ppf(0.05), p.mean, p.median, p.ppf(0.95), p.std])
 
 
 def _check_file(case: Case, model: Any, found: Findings, when: str = "") -> None:
