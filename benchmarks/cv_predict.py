@@ -87,7 +87,9 @@ def _catboost(X: Array, y: Array, rows: Array) -> dict[str, Callable[[], Any]]:
         from catboost import CatBoostRegressor
     except ImportError:
         return {}
-    trees = CatBoostRegressor(verbose=False, random_seed=0, thread_count=1, allow_writing_files=False)
+    trees = CatBoostRegressor(
+        verbose=False, random_seed=0, thread_count=1, allow_writing_files=False
+    )
     trees.fit(X, y)
     return {"CatBoost": lambda: trees.predict(rows)}
 

@@ -19,7 +19,7 @@ import pytest
 import cv_models
 from json_values import places_in
 from model_files import X, Y
-from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, Mixture, load
+from probprop import Mixture, ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
 from probprop.files.format import read_model, write_model
 
 pytestmark = [
