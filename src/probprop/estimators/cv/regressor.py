@@ -99,7 +99,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         The joint distribution of the features, which completes missing values, with their variance
         scaling factors. None if ``missing="error"``.
     oof_predictive_ : Mixture or TransformedMixture
-            The calibrated predictive distribution of the rows of `fit` held out, each by the
+        The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it, with the noise that a row of its weight has.
     oof_rows_ : ndarray of int
         The rows that these are; with an int `cv` and fewer than 100,000 rows all that count,
