@@ -4,9 +4,9 @@
  *
  *   learning = ProbpropLearning(kernel)
  *   model = learning.fit(X, y, settings)     X: rows, flat; y: values, or +1 and -1 for classes
- *   model.predict(X)                         -> {mean, epistemic_std, aleatoric_std, lower, upper}, the last
- *                                               the ends of 95 % intervals, in target units; of
- *                                               classes {probability}, that of +1
+ *   model.predict(X)                         -> {mean, epistemic_std, aleatoric_std, lower, upper},
+ *                                               the last the ends of 95 % intervals, in target
+ *                                               units; for classes {probability} of +1
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
  *
  * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, memory: null
