@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard sr
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
-.PHONY: demo test test-marked test-all lint format bench scale scale-out year out-of-core fashion docs sanitize stub wasm clean
+.PHONY: demo test test-marked test-all lint format bench fuzz scale scale-out year out-of-core fashion docs sanitize stub wasm clean
 
 demo: $(COMMAND)
 	$(BIN)/probprop demo
@@ -36,6 +36,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m benchmarks.fuzz
 
 scale: $(INSTALLED)
 	$(BIN)/python -m benchmarks.scale

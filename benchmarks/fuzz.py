@@ -220,6 +220,8 @@ def draw(seed: int, case: int, most_rows: int = MOST_ROWS) -> Case:
             rows[rng.uniform(size=rows.shape) < share] = np.nan
         for j in np.flatnonzero(np.isnan(X).all(axis=0)):  # a column has at least one value
             X[rng.integers(n), j] = drawn[0, j]
+    if not _is_cv(model):  # one network takes a constant feature at scale 1, and may refuse others
+        X_new, X_far = (_with_constants(X, w, rows) for rows in (X_new, X_far))
     table_ = Table(X, y, X_new, X_far, w)
     model, table_ = _with_folds(rng, model, table_)
     drawn_case = Case(model, table_, rng, kinds, target, weights)
@@ -251,6 +253,14 @@ def _far(rng: Generator, X: FloatArray, X_new: FloatArray) -> FloatArray:
         j = rng.integers(X.shape[1])
         row[j] += rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(1.0, 4.0) * spread[j]
     return X_far
+
+
+def _with_constants(X: FloatArray, weights: FloatArray | None, rows: FloatArray) -> FloatArray:
+    """Return rows in which the features that are constant in X have their constant values."""
+    counts = X if weights is None else X[weights > 0.0]
+    low, high = np.fmin.reduce(counts), np.fmax.reduce(counts)
+    constant = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    return np.where(constant & ~np.isnan(rows), low, rows)
 
 
 def _spoiled(case: Case) -> Case:
@@ -633,11 +643,7 @@ def check_units(case: Case, model: Any, found: Findings) -> None:
 
 def _with_known_units(t: Table) -> FloatArray:
     """Return rows to compare: a constant feature, which has no unit, is constant in them too."""
-    counts = t.X if t.weights is None else t.X[t.weights > 0.0]
-    low, high = np.fmin.reduce(counts), np.fmax.reduce(counts)
-    constant = high - low <= 1e-12 * np.maximum(np.abs(low), np.abs(high))
-    X = np.concatenate([t.X[:_N_NEW], t.X_new])
-    return np.where(constant, np.where(np.isnan(X), np.nan, low), X)
+    return _with_constants(t.X, t.weights, np.concatenate([t.X[:_N_NEW], t.X_new]))
 
 
 def _selected(model: Any) -> tuple[Any, int]:

@@ -172,7 +172,12 @@ static bool make_nodes(const HeavyMember& member, double far, double coarseness,
     constexpr int64_t lanes = Simd<double>::lanes;
     const double sigma = member.sigma;
     far = far < R::far_last ? far : R::far_last;
-    const double w = sigma * far > 0.0 ? lambert_w(2.0 * log(sigma * far) - log_2) : 0.0;
+    const double root = sigma * far > 0.0 ? lambert_w(2.0 * log(sigma * far) - log_2) : 0.0;
+    // Nor does w exceed sigma^2 times the steepest slope of the integrand in sigma u, (z^2/v +
+    // 1)/2.
+    const double above = far > 1.0 ? far : 1.0;
+    const double steepest = 0.5 * sigma * sigma * (above * above * (member.e / member.v) + 1.0);
+    const double w = root < steepest ? root : steepest;
     const double pull = sigma > 0.0 ? w / sigma : 0.0;
     const double left = sigma > 0.0 ? -R::reach - 0.5 * sigma : 0.0;
     const double right =

@@ -27,6 +27,7 @@ struct PowerRule {
     static constexpr double farthest = 38.0;  // the density of u is 0 beyond
     static constexpr double step = 0.25;      // of u
     static constexpr double fine = 0.05;      // where the kink at a target of 0 is seen
+    static constexpr double log_last = 340.0;  // of y in units: its square and sums are floats
     static constexpr int n_coefficients = 30;
     static constexpr int max_nodes = 960;
 };
@@ -114,7 +115,12 @@ static void power_moments_of(double m, double epistemic_std, double aleatoric_st
     const double pull = 4.0 * s / (base + __builtin_sqrt(base * base + 8.0 * power * s * s));
     const double room = PowerRule::farthest - PowerRule::reach;
     const int n_out = with_slopes ? 12 : 3;
-    if (pull > room && base > 0.0) {  // squares of y are above e^420 units there
+    // The sums do not reach so far, or they would overflow.
+    const double z_last = m + PowerRule::farthest * s;
+    const double log_last = power < 1e-18                ? z_last
+                            : 1.0 + power * z_last > 0.0 ? log1p(power * z_last) / power
+                                                         : -INFINITY;
+    if ((pull > room && base > 0.0) || log_last > PowerRule::log_last) {
         for (int i = 0; i < n_out; ++i) out[i * n] = i < 3 ? INFINITY : __builtin_nan("");
         return;
     }

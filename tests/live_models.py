@@ -160,4 +160,7 @@ def new_rows(model: TableModel) -> pd.DataFrame:
     frame.loc[frame.index[9:13], "sold"] = odd
     if gaps:
         frame.loc[frame.index[8], FEATURES] = None
+        for i, name in enumerate(FEATURES):  # each unknown alone, and with the one before it
+            frame.loc[frame.index[13 + i], name] = None
+            frame.loc[frame.index[18 + i], [name, FEATURES[i - 1]]] = None
     return frame

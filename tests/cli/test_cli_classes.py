@@ -103,8 +103,8 @@ def test_the_time_of_many_classes_is_said_first(
     monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
     monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
-    rows = flowers()[:80].assign(many=[f"class {i % 40}" for i in range(80)])
-    rows.to_csv("many.csv", index=False)
+    rows = pd.concat([flowers()] * 4)
+    rows.assign(many=[f"class {i % 40}" for i in range(600)]).to_csv("many.csv", index=False)
     assert call("fit --fast many.csv --target many --features a,b,c,d --epochs 2 -o many.pbp") == 0
     said = capfd.readouterr().err
     assert said.index("note: 40 classes and ") < said.index("fitted on ")

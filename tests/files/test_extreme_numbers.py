@@ -19,7 +19,7 @@ import pytest
 import cv_models
 from json_values import places_in
 from model_files import X, Y
-from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
+from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, Predictive, load
 from probprop.files.format import read_model, write_model
 
 pytestmark = [
@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 LARGEST = float(np.finfo(np.float64).max)
-FLOATS = [5e-324, 1e160, LARGEST, -LARGEST]
+FLOATS = [5e-324, 1e30, 1e160, LARGEST, -LARGEST]
 INTS = [-1, 2**62, 10**400]
 UNKNOWN = [5e-324, LARGEST, 10**400]  # in place of null
 
@@ -90,6 +90,13 @@ def all_arrays(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, n
             yield f"{name} = {str(value)[:20]}", arrays | {name: changed}
 
 
+def ends_soon(predicted: Any) -> None:
+    """Quantiles are in order, and found without an endless search."""
+    low, high = predicted[:5].interval(0.9999)
+    middle = predicted[:5].quantile(0.5)
+    assert ((low <= middle) & (middle <= high)).all()
+
+
 def works(model: Any, X: np.ndarray, y: np.ndarray, path: Path) -> None:
     for again in (False, True):
         predicted = model.predict_distribution(X)
@@ -99,6 +106,9 @@ def works(model: Any, X: np.ndarray, y: np.ndarray, path: Path) -> None:
         else:
             assert np.isfinite(predicted.mean).all()
             assert ((predicted.std > 0.0) & (predicted.std < math.inf)).all()
+            ends_soon(predicted)
+            if isinstance(predicted, Predictive):
+                ends_soon(model.predict_distribution(X, student_t=True))
         if not again:
             model.partial_fit(X[:20], y[:20])
     model.save(path)

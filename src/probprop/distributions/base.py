@@ -132,18 +132,9 @@ class TargetDistribution(ABC):
     def to_frame(self, names: Sequence[str] | None = None, *, coverage: float = 0.95) -> DataFrame:
         """Return a pandas DataFrame with one row per sample.
 
-        Parameters
-        ----------
-        names : sequence of str, default=None
-            Name of each of several targets; None counts them from 0.
-        coverage : float, default=0.95
-            Probability of a target between `lower` and `upper`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns mean, std, epistemic_std, aleatoric_std, lower and upper, in target
-            units. Several targets have their own: TARGET_mean, TARGET_std and so on.
+        It has the columns mean, std, epistemic_std, aleatoric_std, lower and upper, in target
+        units; `coverage` is the probability between the last two. Several targets have their own:
+        TARGET_mean, TARGET_std and so on. None as `names` counts the targets from 0.
 
         Examples
         --------

@@ -164,16 +164,9 @@ class ClassMixture:
     def to_frame(self, classes: ArrayLike | None = None) -> DataFrame:
         """Return a pandas DataFrame with one row per sample.
 
-        Parameters
-        ----------
-        classes : array-like of shape (n_classes,) or (n_labels,), default=None
-            The classes or labels, in the order of the columns; None counts them from 0.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns predicted_class, p_CLASS for every class, entropy, entropy_model and
-            entropy_noise. Each of several labels has its own: p_LABEL, entropy_LABEL and so on.
+        It has the columns predicted_class, p_CLASS for every class, entropy, entropy_model and
+        entropy_noise. Several labels have their own: p_LABEL, entropy_LABEL and so on. `classes`
+        has the classes or labels in the order of the columns; None counts them from 0.
         """
         import pandas as pd
 
@@ -191,13 +184,7 @@ class ClassMixture:
 
 
 def log_mean(logs: FloatArray) -> FloatArray:
-    """Return the log of the mean of exponentials along the first axis.
-
-    Examples
-    --------
-    >>> np.exp(log_mean(np.log([[0.2], [0.4]]))).round(6)
-    array([0.3])
-    """
+    """Return the log of the mean over the first axis of values whose logs are given."""
     mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else logs[0]
     return mean
 

@@ -38,6 +38,7 @@ from probprop.distributions.base import (
     span,
 )
 
+_LARGEST_DOF = 2e12  # the number of nodes grows with its root where two modes merge
 _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of its mean
 
 
@@ -64,7 +65,8 @@ class Mixture(TargetDistribution):
         Variance of the logarithm of the noise variance, 0 or more and below 1000: heavy tails, of
         which most of the noise may come from a few large errors. None is Gaussian noise.
     dof : float or array-like as aleatoric_stds, default=None
-        Degrees of freedom of Student-t noise, above 2. None is Gaussian noise.
+        Degrees of freedom of Student-t noise, above 2; more than 2e12 count as 2e12. None is
+        Gaussian noise.
 
     Examples
     --------
@@ -84,11 +86,9 @@ class Mixture(TargetDistribution):
            [ 8.19, 16.58]])
     >>> p.crps([0.0, 100.0]).round(2), p.rvs(3, random_state=0).shape
     (array([ 1.21, 87.74]), (3, 2))
-    >>> heavy = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, tail=2.0)
-    >>> heavy.logpdf([0.0, 100.0]).round(2)
+    >>> Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, tail=2.0).logpdf([0.0, 100.0]).round(2)
     array([ -2.33, -15.89])
-    >>> student = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, dof=12.0)
-    >>> student.logpdf([0.0, 100.0]).round(2)
+    >>> Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, dof=12.0).logpdf([0.0, 100.0]).round(2)
     array([ -2.5 , -27.87])
     """
 
@@ -172,12 +172,6 @@ class Mixture(TargetDistribution):
 
         If the noise of one has a tail, Gaussian noise of others has a tail of 0; Student-t noise
         must be the noise of all. None as `weights` stands for equal weights of the mixtures.
-
-        Examples
-        --------
-        >>> members = [Mixture.of_one([0.0, 1.0], [0.5, 0.5], noise) for noise in (1.0, 2.0)]
-        >>> Mixture.of(members).aleatoric_std.round(4)
-        array([1.5811, 1.5811])
         """
         shapes = [p.means.shape[1:] for p in members]
         if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
@@ -340,7 +334,7 @@ class Mixture(TargetDistribution):
         if self.tail is not None:
             noise, shape = "log_normal", self.tail
         elif self.dof is not None:
-            noise, shape = "student_t", 0.5 * self.dof
+            noise, shape = "student_t", 0.5 * np.minimum(self.dof, _LARGEST_DOF)
         stacks = {
             "mean": self.means,
             "epistemic_std": self.epistemic_stds,

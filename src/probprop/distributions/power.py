@@ -35,8 +35,7 @@ from probprop.distributions.base import (
 from probprop.distributions.mixture import Mixture
 
 _NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
-_CAPPED_TAIL = 5e-5  # probability beyond either end of the interval that caps moments
-_LIGHT = 0.01  # weight below which a component does not set an end of that interval alone
+_OUTSIDE, _LEAST_WEIGHT = 5e-5, 0.01  # of the ends that cap moments; see `Ends`
 _LARGEST = 0.5 * float(np.finfo(np.float64).max)  # half: the hypot of two parts must not overflow
 
 
@@ -104,14 +103,7 @@ class BoxCox:
 
 
 def box_cox_of(y: Array, power: float) -> BoxCox:
-    """Return the transformation with that power whose unit is the geometric mean of targets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(box_cox_of(np.array([1.0, 100.0]), power=0.5).unit, 9)
-    10.0
-    """
+    """Return the transformation with that power whose unit is the geometric mean of targets."""
     bad = y[~(y > 0.0)]
     if bad.size:
         raise ValueError(
@@ -133,9 +125,10 @@ class TransformedMixture(TargetDistribution):
 
     `mean` and the standard deviations are moments with Gaussian noise of the same variance of z:
     with heavy tails the logarithm of a target has noise under which the target has no finite mean.
-    They are capped by the 99.99 % interval of that mixture of Gaussians: the mean by its upper end,
-    `std` by its width. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
-    above the quantile 0.99995 count as that quantile; without them it is exact.
+    Under a logarithm they grow faster than any quantile, so they are capped by two points inside
+    the 99.99 % interval, see `Ends`: the mean by the upper one, `std` by their distance. They are
+    always finite. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
+    above the quantile 0.99995 count as that quantile; without heavy tails it is exact.
 
     Parameters
     ----------
@@ -179,9 +172,9 @@ class TransformedMixture(TargetDistribution):
     def _moments(self) -> Moments:
         z = self.transformed
         each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
-        found = mixed(moments(each, self.transformation), z.weights)
+        exact = mixed(moments(each, self.transformation), z.weights)
         ends = ends_of(each, z.weights, self.transformation)
-        return capped(found, mixed(each, z.weights), ends)
+        return capped(exact, mixed(each, z.weights), ends)
 
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)
@@ -250,21 +243,12 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
 
 
 class Ends(NamedTuple):
-    """Two points inside the 99.99 % interval of a mixture of transformed Gaussians.
+    """Two points inside the 99.99 % interval of a mixture, (n,) or (n, K), in target units.
 
-    A component of weight w ends at g^-1(m + c s), beyond which it has probability 5e-5/w; for
-    weights below 0.01 that is 0.005. `high` is the largest end above which components with a total
-    weight of 0.01 end, or one that is heavier: the mixture has probability 5e-5 or more beyond it.
-    `low` is its mirror image.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (n,) or (n, K)
-        In target units; at most half of the largest float.
-    low_at, high_at : ndarray of int, shape (1, n) or (1, n, K)
-        The components that attain them, as `numpy.take_along_axis` takes them.
-    c : ndarray of shape (S,)
-        In standard deviations of the components.
+    A component of weight w ends where it has probability 5e-5/max(w, 0.01) beyond: c[k] standard
+    deviations from its mean. `high` is the highest end that components of weight 0.01 or more
+    together reach, so that the mixture has probability 5e-5 or more above it; one of them, at
+    `high_at`, attains it. `low` is the mirror image. Neither exceeds half of the largest float.
     """
 
     low: FloatArray
@@ -275,44 +259,31 @@ class Ends(NamedTuple):
 
 
 def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> Ends:
-    """Return the ends of the mixture of components of z, (S, n) or (S, n, K), with weights (S,).
+    """Return the ends of a mixture of components z, (S, n) or (S, n, K), with weights (S,)."""
+    c: FloatArray = -ndtri(_OUTSIDE / np.maximum(weights, _LEAST_WEIGHT))
+    reach = c.reshape(-1, *(1,) * (z.mean.ndim - 1)) * np.hypot(*z[1:])
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> s = np.array([[3.0], [0.1]])
-    >>> found = ends_of(Moments(np.zeros((2, 1)), 0.0 * s, s), np.full(2, 0.5), BoxCox(power=0.0))
-    >>> found.high.round(), found.high_at
-    (array([70056.]), array([[0]]))
-    """
-    c = -ndtri(_CAPPED_TAIL / np.maximum(weights, _LIGHT))
-    reach = c.reshape(-1, *(1,) * (z.mean.ndim - 1)) * np.hypot(z.epistemic_std, z.aleatoric_std)
-
-    def end(z: FloatArray, sign: float) -> tuple[FloatArray, Array]:
-        order = np.argsort(-sign * z, axis=0, kind="stable")
-        enough = np.cumsum(weights[order], axis=0) >= (1.0 - 1e-9) * _LIGHT
+    def end(sign: float) -> tuple[FloatArray, Array]:
+        at_z = z.mean + sign * reach
+        order = np.argsort(-sign * at_z, axis=0)
+        enough = np.cumsum(weights[order], axis=0) >= (1.0 - 1e-9) * _LEAST_WEIGHT
         at = np.take_along_axis(order, enough.argmax(axis=0)[np.newaxis], axis=0)
-        y = g.inverse(np.take_along_axis(z, at, axis=0)[0])
-        return np.minimum(y, _LARGEST), at
+        return np.minimum(g.inverse(np.take_along_axis(at_z, at, axis=0)[0]), _LARGEST), at
 
-    low, low_at = end(z.mean - reach, -1.0)
-    high, high_at = end(z.mean + reach, 1.0)
+    (low, low_at), (high, high_at) = end(-1.0), end(1.0)
     return Ends(low, high, low_at, high_at, c)
 
 
-def capped(exact: Moments, mixture_z: Moments, ends: Ends) -> Moments:
-    """Return the moments of a mixture with the mean at most `high` and the std `high - low`.
+def capped(exact: Moments, z: Moments, ends: Ends) -> Moments:
+    """Return moments of a mixture with the mean at most `high` and the std `high` - `low`.
 
-    `exact` has the moments of targets, which may be infinite, `mixture_z` the moments of z, (n,) or
-    (n, K) each. If the standard deviation is capped its two parts keep their ratio; if they are
-    infinite, they have the ratio of the parts of z.
+    A standard deviation that is capped keeps the ratio of its two parts; if they are infinite, they
+    have the ratio of the parts of z, the moments of the mixture of transformed targets.
     """
     std, most = np.hypot(*exact[1:]), ends.high - ends.low
-    parts = [
-        np.where(np.isfinite(std), *pair) for pair in zip(exact[1:], mixture_z[1:], strict=True)
-    ]
-    total = np.hypot(*parts)
-    factor = np.divide(most, total, out=np.ones_like(total), where=(std > most) & (total > 0.0))
+    finite = np.isfinite(std)
+    parts = [np.where(finite, of_y, of_z) for of_y, of_z in zip(exact[1:], z[1:], strict=True)]
+    factor = np.divide(most, np.hypot(*parts), out=np.ones_like(most), where=std > most)
     return Moments(np.minimum(exact.mean, ends.high), *(factor * part for part in parts))
 
 

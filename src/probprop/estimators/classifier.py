@@ -60,7 +60,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         None a little, but does not depend on the number of threads. `partial_fit` and predictions
         ignore it.
     verbose : int, default=0
-        1 shows a progress bar on the standard error.
+        1 shows a progress bar on the standard error. With more than 32 classes, a line before it
+        says about how much processor time a long fit takes.
 
     Attributes
     ----------

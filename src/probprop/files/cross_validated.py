@@ -151,7 +151,8 @@ def _describe_joint(joint: Joint | None) -> tuple[dict[str, Array], dict[str, Ar
     """Return the arrays of a joint distribution, and those of its encoding."""
     if joint is None:
         return {}, {}
-    arrays = {k: getattr(joint, k) for k in _JOINT} | {"discrete": joint.discrete.astype(np.int64)}
+    arrays = {k: getattr(joint, k) for k in _JOINT}
+    arrays |= {"discrete": joint.discrete.astype(np.int64), "spread": np.array([joint.spread])}
     if joint.covariance is not None:
         arrays["covariance"] = joint.covariance
     return arrays, to_arrays(joint.encoding)
@@ -166,12 +167,12 @@ def _rebuild_joint(
     encoding, n = from_arrays(of_scores), np.size(arrays.get("column", ()))
     kinds: dict[str, Any] = {k: ("float64", (n,)) for k in ("value", "score")}
     kinds |= {"column": ("int64", (n,)), "discrete": ("int64", (n_features,))}
-    kinds["factor"] = ("float64", (n_features + 1,))
+    kinds |= {"factor": ("float64", (n_features + 1,)), "spread": ("float64", (1,))}
     if "covariance" in arrays:
         kinds["covariance"] = ("float32", (encoding.n_outputs,) * 2)
     check_arrays(arrays, kinds)
-    discrete = arrays["discrete"] == 1
-    joint = Joint(**{"covariance": None, **arrays, "discrete": discrete}, encoding=encoding)
+    others = {"discrete": arrays["discrete"] == 1, "spread": float(arrays["spread"][0])}
+    joint = Joint(**{"covariance": None, **arrays, **others}, encoding=encoding)
     same = np.diff(joint.column) == 0
     ascend = all((np.diff(a)[same] > 0.0).all() for a in (joint.value, joint.score))
     complete = np.array_equal(np.unique(joint.column), np.arange(n_features))
@@ -179,7 +180,8 @@ def _rebuild_joint(
         raise ValueError("the quantiles of the features are none that a model has")
     if len(encoding.mean) != n_features or not np.isfinite(encoding.scale).all():
         raise ValueError("the encoding of the scores does not fit the features")
-    if not ((joint.factor >= 1.0) & (joint.factor <= LARGEST_FACTOR)).all():
+    factors = np.append(joint.factor, joint.spread)
+    if not ((factors >= 1.0) & (factors <= LARGEST_FACTOR)).all():
         raise ValueError("the factors of missing features are none that a model has")
     if (S := joint.covariance) is not None:
         try:

@@ -47,6 +47,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         together, of the whole process, and the result depends on the speed of the machine:
         candidates that cost too much are left out, and where the race leaves time the best one
         learns further partitions of the rows, up to six. ``choice_.ended`` says why it ended.
+        With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
         How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
         the mean and the variance of its feature in the training data.
@@ -59,7 +60,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     random_state : int, RandomState instance or None, default=None
         Shuffles the rows into folds, and draws the seeds of the networks.
     verbose : int, default=0
-        1 shows a progress bar on the standard error.
+        1 shows a progress bar on the standard error. With more than 32 classes, a line before it
+        says how much processor time a long fit takes at most.
 
     Attributes
     ----------
@@ -105,6 +107,10 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     Notes
     -----
     From 100,000 rows on, see the notes of `PBPRegressorCV`.
+
+    The time of an epoch grows with the number of classes. With K > 32 classes, the numbers of
+    epochs of a `budget` are therefore multiplied by 32/K, at least by 0.1, the last comparison is
+    left out, and "auto" has the memory 10 only: "good" trains up to 52 epochs with 100 classes.
 
     The temperature T multiplies the variances of the outputs and of their noise in every member,
     before the members are averaged. For two classes the probability of a member is

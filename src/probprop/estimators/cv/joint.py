@@ -38,10 +38,12 @@ than this, they are taken as independent."""
 
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
 _N_QUANTILES = 32  # intervals between which a score is interpolated
-_N_BINS = 16
+_N_BINS = 32
 _LEAST_SHRINKAGE = 1e-3  # of the correlations: keeps the covariance positive definite
+_MOST_DIMENSIONS = 1_024  # of quasi-random nodes
+_MOST_USED = 0.25  # share of the degrees of freedom above which there are fewer ramps
 _UNIFORM = 0.1  # share of the weight that all nodes have alike, so that no node is left alone
-_BLOCK = 1 << 15  # completed samples at a time
+_BLOCK = 1 << 13  # samples, completed or to be completed, at a time
 
 Encode = Callable[[Array], Array]
 Moments = tuple[FloatArray, FloatArray]
@@ -63,6 +65,9 @@ class Joint:
         Of the scores: they are the columns.
     covariance : ndarray of float32, shape (n_inputs, n_inputs), or None
         Of the encoded scores, positive definite. None if the features are taken as independent.
+    spread : float
+        Factor of the standard deviations of the scores of missing features. It is above 1: the
+        covariance was learned from few samples, and explains these better than new ones.
     factor : ndarray of shape (n_features + 1,)
         Variance scaling factor of what a prediction varies by between the nodes: if one feature is
         missing, the one of that feature, if several are missing, the last.
@@ -74,6 +79,7 @@ class Joint:
     discrete: Array
     encoding: PiecewiseLinear
     covariance: Array | None
+    spread: float
     factor: FloatArray
 
     def scores(self, X: Array) -> FloatArray:
@@ -84,23 +90,28 @@ class Joint:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
         missing = np.isnan(X)
         gaps = np.flatnonzero(missing.any(axis=1))
-        missing, rows = missing[gaps], X[gaps]
+        missing = missing[gaps]
+        blocks = [slice(i, i + _BLOCK) for i in range(0, len(gaps), _BLOCK)]
+        found = [self._completed(X[gaps[own]], missing[own]) for own in blocks]
+        values, weights = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
+        several = missing.sum(axis=1) > 1
+        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
+        return Completed(X, gaps, missing, values, weights, factor)
+
+    def _completed(self, X: Array, missing: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the values and the weights of `Completed` for samples that all miss something."""
         ends = np.cumsum(missing.sum(axis=1))
-        values = np.empty((N_NODES, int(ends[-1]) if len(ends) else 0))
-        weights = np.empty((N_NODES, len(gaps)))
+        values, weights = np.empty((N_NODES, ends[-1])), np.empty((N_NODES, len(X)))
+        A = np.nan_to_num(encode(self.scores(X), self.encoding, np.dtype(np.float64)))
         patterns, which = np.unique(missing, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
-        A = np.nan_to_num(encode(self.scores(rows), self.encoding, np.dtype(np.float64)))
         for pattern, (start, end) in zip(patterns, pairwise(starts), strict=True):
             own = order[start:end]
             found, weights[:, own] = self._nodes(pattern, A[own])
             n_missing = found.shape[2]
-            places = (ends[own] - n_missing)[:, np.newaxis] + np.arange(n_missing)
-            values[:, places] = found
-        several = missing.sum(axis=1) > 1
-        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
-        return Completed(X, gaps, missing, values, weights, factor)
+            values[:, (ends[own] - n_missing)[:, np.newaxis] + np.arange(n_missing)] = found
+        return values, weights
 
     def _nodes(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values of the missing features at nodes, and weights, for samples of one pattern.
@@ -119,38 +130,41 @@ class Joint:
             They sum to 1 over the nodes.
         """
         j = np.flatnonzero(pattern)
-        mean, factor = self._given_present(pattern, A)
-        state = _of_columns(self.encoding, j)
-        nodes = normal_nodes(len(pattern), N_NODES)[:, : len(j)] @ factor[: len(j), : len(j)].T
+        nodes, state = nodes_of(len(pattern))[:, : len(j)], _of_columns(self.encoding, j)
+        mean, root = np.zeros((len(A), len(j))), np.eye(0)
+        if self.covariance is not None:
+            mean, root = self.given_present(pattern, A)
+            nodes = self.spread * nodes @ root[: len(j), : len(j)].T
         u = (mean[:, : len(j)] + nodes[:, np.newaxis]) * state.scale + state.mean
         values = np.empty(u.shape)
         for k, table in enumerate(self._tables[i] for i in j):
             values[..., k], u[..., k] = _nearest(u[..., k], *table, discrete=self.discrete[j[k]])
-        if len(factor) == len(j):  # there are no ramps
+        if len(root) <= len(j):  # there are no ramps
             return values, np.full(u.shape[:2], 1.0 / N_NODES)
-        inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64)).reshape(
-            *u.shape[:2], -1
-        )
-        ramps = solve_triangular(factor, (inputs - mean).reshape(-1, len(factor)).T, lower=True)
-        surprise = 0.5 * np.mean(ramps[len(j) :] ** 2, axis=0).reshape(u.shape[:2])
+        inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
+        given = inputs - np.tile(mean, (N_NODES, 1))
+        # Of the features alone all nodes are as likely as the Gaussian of the scores says.
+        ratio = _surprise(given, root, len(j)) - _surprise(inputs, self._root(pattern), len(j))
+        surprise = ratio.reshape(u.shape[:2])
         likely = np.exp(surprise.min(axis=0) - surprise)
         weights = (1.0 - _UNIFORM) * likely / likely.sum(axis=0) + _UNIFORM / N_NODES
         return values, weights
 
-    def _given_present(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def given_present(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean of the missing inputs, (n, k), and a root of their covariance, (k, k)."""
-        m = np.flatnonzero(pattern[self._column_of_input])
-        if (P := self._precision) is None:
-            return np.zeros((len(A), len(m))), np.eye(len(m))
+        m, P = np.flatnonzero(pattern[self._column_of_input]), self._precision
         # In terms of the precision: then a few missing features take little time. A is 0 at m.
         covariance = np.linalg.inv(P[np.ix_(m, m)])
         return -A @ P[:, m] @ covariance, np.linalg.cholesky(covariance)
 
+    def _root(self, pattern: Array) -> FloatArray:
+        """Return a root of the covariance of the inputs of some features, (k, k)."""
+        m = np.flatnonzero(pattern[self._column_of_input])
+        return np.linalg.cholesky(np.asarray(self.covariance, np.float64)[np.ix_(m, m)])
+
     @cached_property
-    def _precision(self) -> FloatArray | None:
-        if self.covariance is None:
-            return None
-        return np.linalg.inv(self.covariance.astype(np.float64))
+    def _precision(self) -> FloatArray:
+        return np.linalg.inv(np.asarray(self.covariance, np.float64))
 
     @cached_property
     def _column_of_input(self) -> Array:
@@ -161,6 +175,21 @@ class Joint:
         """Values and scores of the quantiles of each feature."""
         ends = np.searchsorted(self.column, np.arange(len(self.discrete) + 1))
         return [(self.value[a:b], self.score[a:b]) for a, b in pairwise(ends)]
+
+
+def _surprise(off: FloatArray, root: FloatArray, n_scores: int) -> FloatArray:
+    """Return minus the log density of ramps given the scores before them, per ramp, (n,)."""
+    ramps = solve_triangular(root, off.T, lower=True)[n_scores:]
+    return 0.5 * np.mean(ramps**2, axis=0)  # type: ignore[no-any-return]
+
+
+def nodes_of(n_features: int) -> FloatArray:
+    """Return the nodes of a standard Gaussian, (N_NODES, n_features); far dimensions are repeated.
+
+    The first columns stand for the missing features, whichever these are.
+    """
+    nodes = normal_nodes(min(n_features, _MOST_DIMENSIONS), N_NODES)
+    return nodes[:, np.arange(n_features) % _MOST_DIMENSIONS]
 
 
 def _scores(X: Array, tables: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
@@ -222,15 +251,20 @@ def learn_joint(X: Array) -> Joint:
     discrete = np.array([t[2] for t in tables])
     factor = np.ones(X.shape[1] + 1)
     scores = _scores(X, [table[:2] for table in tables])
-    n_bins = _N_BINS
-    while (encoding := fit_piecewise(scores, n_bins)).n_outputs > MOST_INPUTS and n_bins > 1:
+    n_bins, covariance, used = _N_BINS, None, np.inf
+    while True:
+        encoding = fit_piecewise(scores, n_bins)
+        known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
+        encoding = replace(encoding, scale=np.where(known, encoding.scale, 1.0))
+        if encoding.n_outputs <= MOST_INPUTS:
+            A = encode(scores, encoding, np.dtype(np.float64))
+            covariance, used = _covariance(A)
+        if used <= _MOST_USED or n_bins == 1:
+            break
         n_bins //= 2
-    known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
-    encoding = replace(encoding, scale=np.where(known, encoding.scale, 1.0))
-    covariance = None
-    if encoding.n_outputs <= MOST_INPUTS:
-        covariance = _covariance(encode(scores, encoding, np.dtype(np.float64)))
-    return Joint(column, value, score, discrete, encoding, covariance, factor)
+    # Generalized cross-validation: what is left of the samples is less than what will be missed.
+    spread = 1.0 / (1.0 - min(used, 0.5)) if covariance is not None else 1.0
+    return Joint(column, value, score, discrete, encoding, covariance, spread, factor)
 
 
 def _quantiles(x: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
@@ -243,22 +277,24 @@ def _quantiles(x: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
     return value, ndtri(0.5 * rank / len(x)), n_values == len(value)
 
 
-def _covariance(A: FloatArray) -> Array:
+def _covariance(A: FloatArray) -> tuple[Array, float]:
     """Return the shrunk covariance of standardized inputs, NaN where missing, (n_inputs, n_inputs).
 
     Each entry is the mean over the samples that have both inputs. The shrinkage towards the unit
-    matrix follows Ledoit and Wolf (2004).
+    matrix follows Ledoit and Wolf (2004). The second is the share of the degrees of freedom of the
+    samples that a regression on all inputs uses: the trace of its hat matrix over their number.
     """
     there = (~np.isnan(A)).astype(np.float64)
     A = np.nan_to_num(A)
-    S = A.T @ A / np.maximum(there.T @ there, 1.0)
+    n = np.maximum(there.T @ there, 1.0)
+    S = A.T @ A / n
     if not there.all():  # then it may have negative eigenvalues
         values, vectors = np.linalg.eigh(S)
         S = (vectors * np.maximum(values, 0.0)) @ vectors.T
     shrinkage = max(float(ledoit_wolf_shrinkage(A, assume_centered=True)), _LEAST_SHRINKAGE)
-    S = (1.0 - shrinkage) * S + shrinkage * np.eye(len(S))
-    shrunk: Array = (0.5 * (S + S.T)).astype(np.float32)
-    return shrunk
+    shrunk = (1.0 - shrinkage) * S + shrinkage * np.eye(len(S))
+    used = float(np.trace(np.linalg.solve(shrunk, (1.0 - shrinkage) * S))) / float(n.mean())
+    return (0.5 * (shrunk + shrunk.T)).astype(np.float32), used
 
 
 class Parts(NamedTuple):

@@ -7,9 +7,10 @@ a completed sample and r the residual,
 
     r ~ N(0, v + b^2 s^2),
 
-and b^2, at least 1, is the factor under which the targets are most likely. There is one for each
-feature, and one for several that are missing together. For class labels it is the same with the
-outputs of the networks.
+and b^2, at least 1, is the largest factor under which the log-likelihood of the targets is within
+1/2 of its maximum. That is one standard error above the most likely factor: intervals that are too
+narrow do more harm than wide ones. There is one factor for each feature, and one for several that
+are missing together. For class labels it is the same with the outputs of the networks.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from probprop.estimators.cv.trainings import Contest, outputs_of
 LARGEST_FACTOR = 100.0
 """The largest factor that is tried."""
 
-_MOST_MASKED = 1_024  # samples
+_N_MASKED = 1_024  # samples, about; if there are fewer they are masked several times
 _EVERY = 4  # of these one misses a quarter of the features, the others one each
 _SHARE = 0.25
 _N_PATTERNS = 16  # different sets of features that are a quarter
 _N_FACTORS = 41
 _N_BEFORE = 16.0  # samples that the mean over all masked samples counts as, for each feature
-_WIDTH = 1.0  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
+_WIDTH = 0.7  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
+_BELOW_BEST = 0.5
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
@@ -56,7 +58,7 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     candidate = found.choice.candidate
     contest, plan = contest.seen_by(candidate), contest.plan(candidate)
     encode = contest.encodings.encode(candidate.n_bins)
-    held_out = HeldOut(_some(found.partitions[0]))
+    held_out = HeldOut(_about(_N_MASKED, found.partitions[0]))
     outputs, between, noise, group = list[FoldOutputs](), list[Any](), list[Array](), list[Array]()
     for fold, fitted in zip(held_out.folds, found.checks[0].fitted, strict=True):
         X, what = masked(contest.encodings.X[fold.test])
@@ -89,14 +91,23 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     of_group = held_out.in_order(group) == np.arange(len(joint.factor))[:, np.newaxis]
     prior = -0.5 * (np.log(factors) / _WIDTH) ** 2
     total = each @ of_group.T + _N_BEFORE * each.mean(axis=1, keepdims=True) + prior[:, np.newaxis]
-    best = np.argmax(np.where(np.isfinite(total), total, -np.inf), axis=0)
-    return replace(joint, factor=factors[best])
+    total = np.where(np.isfinite(total), total, -np.inf)
+    good = total >= total.max(axis=0) - _BELOW_BEST
+    return replace(joint, factor=np.array([factors[own].max() for own in good.T]))
 
 
-def _some(folds: Sequence[Fold]) -> list[Fold]:
-    """Return the folds with at most `_MOST_MASKED` test samples, and at least one each."""
-    step = -(-sum(len(fold.test) for fold in folds) // _MOST_MASKED)
-    return [replace(fold, test=fold.test[::step]) for fold in folds]
+def _about(n: int, folds: Sequence[Fold]) -> list[Fold]:
+    """Return the folds with about n test samples in all: some of them, or all several times.
+
+    Examples
+    --------
+    >>> folds = [Fold(np.arange(3), np.arange(3, 6), seed=0)]
+    >>> [_about(n, folds)[0].test.tolist() for n in (2, 7)]
+    [[3, 5], [3, 4, 5, 3, 4, 5]]
+    """
+    n_held = sum(len(fold.test) for fold in folds)
+    step, times = -(-n_held // n), max(1, n // n_held)
+    return [replace(fold, test=np.tile(fold.test[::step], times)) for fold in folds]
 
 
 def masked(X: Array) -> tuple[Array, Array]:

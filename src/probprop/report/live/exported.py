@@ -13,9 +13,8 @@ from probprop.encoding import bounds
 from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.joint import N_NODES, Joint
+from probprop.estimators.cv.joint import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
-from probprop.inference.inputs import normal_nodes
 from probprop.inference.posterior import Posterior, flat
 from probprop.inference.standardize import LARGEST, Standardizer
 from probprop.table.model import TableModel, takes_gaps
@@ -78,7 +77,7 @@ def _joint(joint: Joint | None) -> Tree | None:
     """Return what completes missing values; of the covariance the lower triangle, row by row."""
     if joint is None:
         return None
-    n_features, S = len(joint.discrete), joint.covariance
+    S = joint.covariance
     return {
         "column": joint.column,
         "value": joint.value,
@@ -86,8 +85,9 @@ def _joint(joint: Joint | None) -> Tree | None:
         "discrete": joint.discrete.astype(np.int32),
         "encoding": _encoding(joint.encoding),
         "covariance": None if S is None else S[np.tril_indices(len(S))],
+        "spread": joint.spread,
         "factor": joint.factor,
-        "nodes": normal_nodes(n_features, N_NODES),
+        "nodes": nodes_of(len(joint.discrete)),
         "n_nodes": N_NODES,
     }
 

@@ -49,7 +49,8 @@ function interpolated(x, xs, ys) {
 
 export class Joint {
   // `exported` is what probprop/report/live/exported.py wrote.
-  constructor({ column, value, score, discrete, encoding, covariance, factor, nodes, n_nodes }) {
+  constructor({ column, value, score, discrete, encoding, covariance, ...rest }) {
+    const { spread, factor, nodes, n_nodes } = rest;
     const n = discrete.length;
     const own = (values, j) => values.filter((_, i) => column[i] === j);
     this.tables = Array.from({ length: n }, (_, j) => ({
@@ -57,7 +58,7 @@ export class Joint {
       score: own(score, j),
       discrete: discrete[j] === 1,
     }));
-    Object.assign(this, { encoding, covariance, factor });
+    Object.assign(this, { encoding, covariance, spread, factor });
     this.nodes = Array.from({ length: n_nodes }, (_, k) => nodes.slice(k * n, (k + 1) * n));
     this.columnOfInput = [...Array(n).keys(), ...encoding.column];
     this.found = new Map(); // what follows from which features are missing
@@ -80,10 +81,7 @@ export class Joint {
   #solved(missing) {
     const places = [...this.columnOfInput.keys()];
     const m = places.filter((i) => missing.has(this.columnOfInput[i]));
-    if (!this.covariance) {
-      const root = m.map((_, i) => Float64Array.from(m, (__, k) => (i === k ? 1 : 0)));
-      return { m, o: [], coefficients: m.map(() => []), root };
-    }
+    if (!this.covariance) return { m, o: [], coefficients: m.map(() => []) };
     const o = places.filter((i) => !missing.has(this.columnOfInput[i]));
     const block = (rows, columns) =>
       rows.map((i) => Float64Array.from(columns, (k) => this.#entry(i, k)));
@@ -91,36 +89,35 @@ export class Joint {
     const across = block(m, o);
     const coefficients = across.map((row) => backward(L, forward(L, row)));
     const left = block(m, m).map((row, i) => row.map((s, k) => s - dot(across[k], coefficients[i])));
-    return { m, o, coefficients, root: cholesky(left) };
+    return { m, o, coefficients, root: cholesky(left), alone: cholesky(block(m, m)) };
   }
 
   // The rows that x, with NaN where a value is missing, may be, with their weights, and the factor of
   // the variance between what is predicted of them.
   complete(x) {
     const missing = [...x.keys()].filter((j) => Number.isNaN(x[j]));
-    const { m, o, coefficients, root } = this.#given(missing);
+    const { m, o, coefficients, root, alone } = this.#given(missing);
     const scores = x.map((value, j) => {
       const table = this.tables[j];
       return Number.isNaN(value) ? NaN : interpolated(value, table.value, table.score);
     });
-    const inputs = encodeRamps(scores, this.encoding);
-    const present = o.map((i) => inputs[i]);
+    const known = encodeRamps(scores, this.encoding);
+    const present = o.map((i) => known[i]);
     const mean = coefficients.map((row) => dot(row, present));
     const rows = [];
     const surprises = this.nodes.map((node) => {
       const [row, u] = [Float64Array.from(x), Float64Array.from(scores)];
       missing.forEach((j, k) => {
-        const at = mean[k] + dot(root[k].subarray(0, k + 1), node);
+        const at = mean[k] + (root ? this.spread * dot(root[k].subarray(0, k + 1), node) : node[k]);
         const wanted = at * this.encoding.scale[j] + this.encoding.mean[j];
         [row[j], u[j]] = nearest(wanted, this.tables[j]);
       });
       rows.push(row);
+      if (m.length === missing.length) return 0; // there are no ramps
       const completed = encodeRamps(u, this.encoding);
-      const off = forward(
-        root,
-        m.map((i, k) => completed[i] - mean[k]),
-      ).subarray(missing.length);
-      return off.length ? (0.5 * dot(off, off)) / off.length : 0;
+      const inputs = m.map((i) => completed[i]);
+      const given = inputs.map((a, k) => a - mean[k]);
+      return surprise(given, root, missing.length) - surprise(inputs, alone, missing.length);
     });
     const least = Math.min(...surprises);
     const likely = surprises.map((surprise) => Math.exp(least - surprise));
@@ -129,6 +126,12 @@ export class Joint {
     const factor = this.factor[missing.length > 1 ? x.length : missing[0]];
     return { rows, weights, factor };
   }
+}
+
+// Minus the log density of ramps given the scores before them, per ramp.
+function surprise(off, root, nScores) {
+  const ramps = forward(root, off).subarray(nScores);
+  return (0.5 * dot(ramps, ramps)) / ramps.length;
 }
 
 // The value that a feature may have, and its score, nearest to a score.
