@@ -78,9 +78,9 @@ static double place_nodes(double m, double s, double power, double last, bool wi
     // Below, the probability of the kink is less than 1e-9, of a sharp one less than 1e-11.
     const double seen = power > 0.5 ? 7.0 : 6.0;
     const bool kink = !(1.0 + power * (m - seen * s) > 0.0);
-    const double widest = kink ? PowerRule::fine : PowerRule::step;
-    at.n = int(ceil((last + PowerRule::reach) / widest)) + 1;
-    const double step = (last + PowerRule::reach) / (at.n - 1);
+    // The nodes do not move with `last`: moments would jump where their number changes.
+    const double step = kink ? PowerRule::fine : PowerRule::step;
+    at.n = int(ceil((last + PowerRule::reach) / step)) + 1;
     const int padded = (at.n + lanes - 1) / lanes * lanes;
     double total = 0.0, mean = 0.0;
     for (int j = 0; j < padded; ++j) {

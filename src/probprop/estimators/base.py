@@ -74,7 +74,13 @@ class DistributionMixin:
         ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_outputs)
             In target units.
         """
-        quantiles: FloatArray = self.predict_distribution(X).ppf(np.atleast_1d(alpha))
+        probabilities = np.atleast_1d(alpha)
+        if probabilities.ndim > 1:
+            raise ValueError(
+                "alpha must be a float or an array of shape (n_quantiles,). "
+                f"Got the shape {probabilities.shape}."
+            )
+        quantiles: FloatArray = self.predict_distribution(X).ppf(probabilities)
         return np.moveaxis(quantiles, 0, 1)
 
 
