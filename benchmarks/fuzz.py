@@ -488,7 +488,7 @@ def _check_predictions(case: Case, model: Any, found: Findings, when: str = "") 
 
 def _check_values(model: Any, X: FloatArray, found: Findings, when: str) -> None:
     p = model.predict_distribution(X)
-    quantiles = np.stack([p.quantile(q) for q in _LEVELS])
+    quantiles = np.stack([p.ppf(q) for q in _LEVELS])
     low, high = p.interval(0.9999)
     names = {"mean": p.mean, "std": p.std, "quantiles": quantiles, "interval": (low, high)}
     for name, values in names.items():
@@ -509,7 +509,7 @@ def _check_values(model: Any, X: FloatArray, found: Findings, when: str) -> None
             found.note(f"{when}std above its interval", text)
     if hasattr(model, "predict_gradient") and not np.isnan(X).any():
         gradient = model.predict_gradient(X)
-        for name in ("dmean_dX", "dstd_model_dX", "dstd_noise_dX"):
+        for name in ("dmean_dX", "depistemic_std_dX", "daleatoric_std_dX"):
             if not np.isfinite(getattr(gradient, name)).all():
                 found.note(f"{when}{name} not finite")
 
@@ -528,7 +528,7 @@ def _summary(model: Any, X: FloatArray) -> FloatArray:
     p = model.predict_distribution(X)
     if hasattr(p, "proba"):
         return np.asarray(p.proba)
-    return np.column_stack([p.quantile(0.05), p.mean, p.quantile(0.5), p.quantile(0.95), p.std])
+    return np.column_stack([p.ppf(0.05), p.mean, p.median, p.ppf(0.95), p.std])
 
 
 def _check_file(case: Case, model: Any, found: Findings, when: str = "") -> None:

@@ -10,7 +10,7 @@ from benchmarks.agreement import check_close
 from benchmarks.clock import median, say, timed
 from benchmarks.effort import Effort
 from benchmarks.outcome import Figure, Outcome, rate, verdict
-from probprop import Predictive
+from probprop import Mixture
 
 ALPHAS = (2.0, 6.0, 300.0)
 _N_ROWS, _N_CHECKED = 100_000, 50
@@ -21,9 +21,9 @@ _LEAST = 200e3
 def run(effort: Effort) -> Outcome:
     """Time one interval of many rows, some with more model variance than noise, some with less."""
     n_rows = effort.of(_N_ROWS, least=200)
-    std_model = np.exp(np.random.default_rng(0).uniform(-3.0, 1.0, n_rows))
+    epistemic_std = np.exp(np.random.default_rng(0).uniform(-3.0, 1.0, n_rows))
     made = {
-        f"alpha = {alpha:g}": Predictive(np.zeros(n_rows), std_model, 1.0, alpha, student_t=True)
+        f"alpha = {alpha:g}": Mixture.of_one(np.zeros(n_rows), epistemic_std, 1.0, dof=2.0 * alpha)
         for alpha in ALPHAS
     }
     rates: defaultdict[str, list[float]] = defaultdict(list)
@@ -49,7 +49,7 @@ def run(effort: Effort) -> Outcome:
     )
 
 
-def _check(name: str, predicted: Predictive) -> None:
+def _check(name: str, predicted: Mixture) -> None:
     lower, upper = (end[:_N_CHECKED] for end in predicted.interval(_LEVEL))
     some = predicted[:_N_CHECKED]
     tail = np.full(_N_CHECKED, 0.5 * (1.0 - _LEVEL))

@@ -23,13 +23,13 @@ E index_of(const std::string& name, const char* const (&names)[n], const char* m
 Stack stack(const In3& a) { return {a.data(), a.stride(0), a.stride(1), a.stride(2)}; }
 
 Out3 mixture(const std::string& query, const std::string& noise, In1<double> weights, In3 mean,
-             In3 std_model, In3 std_noise, In3 shape, At at,
+             In3 epistemic_std, In3 aleatoric_std, In3 shape, At at,
              const std::optional<In1<double>>& normal_at, std::optional<double> power) {
     const MixtureQuery what = index_of<MixtureQuery>(query, {"logpdf", "cdf", "quantile", "crps"},
                                                      "the query is logpdf, cdf, quantile or crps");
     const NoiseRule rule = index_of<NoiseRule>(noise, {"gaussian", "log_normal", "student_t"},
                                                "the noise is gaussian, log_normal or student_t");
-    for (const In3* a : {&std_model, &std_noise, &shape})
+    for (const In3* a : {&epistemic_std, &aleatoric_std, &shape})
         for (size_t i = 0; i < 3; ++i)
             check(a->shape(i) == mean.shape(i), "the members differ in shape");
     check(weights.shape(0) == mean.shape(0) && mean.shape(0) > 0, "there is no weight per member");
@@ -50,8 +50,8 @@ Out3 mixture(const std::string& query, const std::string& noise, In1<double> wei
                               static_cast<int64_t>(n_targets),
                               weights.data(),
                               stack(mean),
-                              stack(std_model),
-                              stack(std_noise),
+                              stack(epistemic_std),
+                              stack(aleatoric_std),
                               stack(shape),
                               static_cast<int64_t>(n_at),
                               at.data(),
@@ -65,14 +65,22 @@ Out3 mixture(const std::string& query, const std::string& noise, In1<double> wei
     return Out3(data, {n_at, n_rows, n_targets}, owner);
 }
 
-Out2<double> power_moments(In1<double> m, In1<double> std_model, In1<double> std_noise,
+Out2<double> power_moments(In1<double> m, In1<double> epistemic_std, In1<double> aleatoric_std,
                            double power, bool with_slopes) {
     const size_t n = m.shape(0);
-    check(std_model.shape(0) == n && std_noise.shape(0) == n, "the arrays differ in length");
+    check(epistemic_std.shape(0) == n && aleatoric_std.shape(0) == n,
+          "the arrays differ in length");
     Out2<double> out = new_array<double>(with_slopes ? 12 : 3, n);
-    const PowerArgs args = {m.data(),   std_model.data(), std_noise.data(), static_cast<int64_t>(n),
-                            power,      with_slopes,      out.data(),       poll_every(20000),
-                            keep_going, nullptr};
+    const PowerArgs args = {m.data(),
+                            epistemic_std.data(),
+                            aleatoric_std.data(),
+                            static_cast<int64_t>(n),
+                            power,
+                            with_slopes,
+                            out.data(),
+                            poll_every(20000),
+                            keep_going,
+                            nullptr};
     run(active->power_moments, args);
     return out;
 }
@@ -80,15 +88,15 @@ Out2<double> power_moments(In1<double> m, In1<double> std_model, In1<double> std
 }  // namespace
 
 void define_mixture(nb::module_& m) {
-    m.def("mixture", &mixture, "query"_a, "noise"_a, "weights"_a, "mean"_a, "std_model"_a,
-          "std_noise"_a, "shape"_a, "at"_a, "normal_at"_a = nb::none(), "power"_a = nb::none(),
+    m.def("mixture", &mixture, "query"_a, "noise"_a, "weights"_a, "mean"_a, "epistemic_std"_a,
+          "aleatoric_std"_a, "shape"_a, "at"_a, "normal_at"_a = nb::none(), "power"_a = nb::none(),
           "Log density, probability or CRPS of targets, or quantiles of tails: (n_at, rows, "
           "targets), of mixtures whose arrays are (members, rows, targets).");
     m.def(
-        "power_moments", &power_moments, "m"_a, "std_model"_a, "std_noise"_a, "power"_a,
+        "power_moments", &power_moments, "m"_a, "epistemic_std"_a, "aleatoric_std"_a, "power"_a,
         "with_slopes"_a = false,
         "Mean and standard deviations, (3, n), of targets behind a Box-Cox transformation, in its "
-        "unit; with slopes (12, n): then their derivatives by m, std_model and std_noise.");
+        "unit; with slopes (12, n): then their derivatives by m, epistemic_std and aleatoric_std.");
 }
 
 }  // namespace probprop

@@ -170,7 +170,7 @@ struct MixtureArgs {
     NoiseRule noise;
     int64_t n_members, n_rows, n_targets;
     const double* weights;  // (n_members,), 0 or more
-    Stack mean, std_model, std_noise, shape;
+    Stack mean, epistemic_std, aleatoric_std, shape;
     int64_t n_at;
     const double* at;  // targets, (n_at, n_rows, n_targets); quantile: tails, (n_at,), at
                        // most 1/2
@@ -186,13 +186,13 @@ struct MixtureArgs {
 
 // Components of targets behind a Box-Cox transformation, (n,) each, as z has them.
 struct PowerArgs {
-    const double *m, *std_model, *std_noise;
+    const double *m, *epistemic_std, *aleatoric_std;
     int64_t n;
     double power;
     bool with_slopes;
     double* out;  // in units of the transformation, (3, n): mean and standard deviations of model
-                  // and noise; with slopes (12, n): then their derivatives by m, by std_model and
-                  // by std_noise
+                  // and noise; with slopes (12, n): then their derivatives by m, by epistemic_std
+                  // and by aleatoric_std
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;

@@ -1,10 +1,10 @@
 // A mixture of predictive distributions: log density, probability, quantiles, CRPS of many rows.
 //
-//     p(y) = sum_s w_s E[N(y | mean_s, std_model_s^2 + V)],
+//     p(y) = sum_s w_s E[N(y | mean_s, epistemic_std_s^2 + V)],
 //
-// where V, the noise variance, is std_noise_s^2 (Gaussian noise), log-normal with the mean
-// std_noise_s^2 and the variance `shape` of its logarithm, or 1/gamma with gamma from a Gamma of
-// the shape `shape`, E[1/gamma] = std_noise_s^2 (Student-t noise, see student_t.hpp).
+// where V, the noise variance, is aleatoric_std_s^2 (Gaussian noise), log-normal with the mean
+// aleatoric_std_s^2 and the variance `shape` of its logarithm, or 1/gamma with gamma from a Gamma
+// of the shape `shape`, E[1/gamma] = aleatoric_std_s^2 (Student-t noise, see student_t.hpp).
 //
 // Log-normal noise, in units of its median: with sigma^2 = shape and u ~ N(0, 1) the integrand
 // N(z | 0, v + e^(sigma u)) N(u | 0, 1), or Phi(-z/sqrt(v + e^(sigma u))) in place of the first
@@ -52,7 +52,7 @@ struct Nodes {
 struct Members {
     int64_t n, n_padded;
     NoiseRule noise;
-    double *mean, *std_model, *std_noise, *shape;
+    double *mean, *epistemic_std, *aleatoric_std, *shape;
     double *std, *weight;  // of the target; as given
     double total_weight;
     double coarseness;  // of the nodes
@@ -72,7 +72,7 @@ struct Members {
         n_padded = (n + lanes - 1) / lanes * lanes;
         noise = args.noise;
         coarseness = args.query == MixtureQuery::crps ? MixtureRule::coarse : 1.0;
-        double** arrays[] = {&mean, &std_model, &std_noise, &shape, &std, &weight};
+        double** arrays[] = {&mean, &epistemic_std, &aleatoric_std, &shape, &std, &weight};
         for (double** array : arrays) *array = arena.take<double>(size_t(n_padded));
         nodes = arena.take<Nodes>(size_t(n));
         priors = arena.take<StudentPrior>(size_t(n));
@@ -94,10 +94,10 @@ static void load_members(const MixtureArgs& args, int64_t row, int64_t target, M
         const bool there = s < members.n;
         members.weight[s] = there ? args.weights[s] : 0.0;
         members.mean[s] = there ? entry(args.mean, s, row, target) : 0.0;
-        members.std_model[s] = there ? entry(args.std_model, s, row, target) : 0.0;
-        members.std_noise[s] = there ? entry(args.std_noise, s, row, target) : 1.0;
+        members.epistemic_std[s] = there ? entry(args.epistemic_std, s, row, target) : 0.0;
+        members.aleatoric_std[s] = there ? entry(args.aleatoric_std, s, row, target) : 1.0;
         members.shape[s] = there ? entry(args.shape, s, row, target) : 0.0;
-        members.std[s] = hypotenuse(members.std_model[s], members.std_noise[s]);
+        members.std[s] = hypotenuse(members.epistemic_std[s], members.aleatoric_std[s]);
     }
     VecF64 total = {};
     for (int64_t s = 0; s < members.n_padded; s += Simd<double>::lanes)
@@ -137,8 +137,8 @@ static Unit standardise(Members& members) {
     unit *= __builtin_sqrt(square);
     for (int64_t s = 0; s < members.n; ++s) {
         members.mean[s] /= unit;
-        members.std_model[s] /= unit;
-        members.std_noise[s] /= unit;
+        members.epistemic_std[s] /= unit;
+        members.aleatoric_std[s] /= unit;
         members.std[s] /= unit;
     }
     return {first, shift, unit};
@@ -152,9 +152,9 @@ struct HeavyMember {
 };
 
 static HeavyMember heavy_member(const Members& members, int64_t s) {
-    const double median = members.std_noise[s] * exp(-0.25 * members.shape[s]);
-    const double unit = median > members.std_model[s] ? median : members.std_model[s];
-    const double a = members.std_model[s] / unit, b = median / unit;
+    const double median = members.aleatoric_std[s] * exp(-0.25 * members.shape[s]);
+    const double unit = median > members.epistemic_std[s] ? median : members.epistemic_std[s];
+    const double a = members.epistemic_std[s] / unit, b = median / unit;
     const double seen = b > MixtureRule::least_ratio ? b : MixtureRule::least_ratio;
     return {unit, a * a, seen * seen, __builtin_sqrt(members.shape[s])};
 }
@@ -172,7 +172,12 @@ static bool make_nodes(const HeavyMember& member, double far, double coarseness,
     constexpr int64_t lanes = Simd<double>::lanes;
     const double sigma = member.sigma;
     far = far < R::far_last ? far : R::far_last;
-    const double w = sigma * far > 0.0 ? lambert_w(2.0 * log(sigma * far) - log_2) : 0.0;
+    const double root = sigma * far > 0.0 ? lambert_w(2.0 * log(sigma * far) - log_2) : 0.0;
+    // Nor does w exceed sigma^2 times the steepest slope of the integrand in sigma u, (z^2/v +
+    // 1)/2.
+    const double above = far > 1.0 ? far : 1.0;
+    const double steepest = 0.5 * sigma * sigma * (above * above * (member.e / member.v) + 1.0);
+    const double w = root < steepest ? root : steepest;
     const double pull = sigma > 0.0 ? w / sigma : 0.0;
     const double left = sigma > 0.0 ? -R::reach - 0.5 * sigma : 0.0;
     const double right =
@@ -265,7 +270,7 @@ static bool lower_tail(Members& members, double y, double sign, Lower& out) {
             continue;
         }
         const StudentT at =
-            student_t(d, members.std_model[s], members.std_noise[s], members.priors[s]);
+            student_t(d, members.epistemic_std[s], members.aleatoric_std[s], members.priors[s]);
         p[0] += members.weight[s] * (d > 0.0 ? -expm1(at.log_tail) : exp(at.log_tail));
         density[0] += members.weight[s] * exp(at.log_density);
     }
@@ -277,7 +282,7 @@ static bool lower_tail(Members& members, double y, double sign, Lower& out) {
 static double member_logpdf(const Members& members, int64_t s, double d) {
     if (__builtin_isinf(d)) return -INFINITY;
     if (members.noise == NoiseRule::student_t)
-        return student_t(d, members.std_model[s], members.std_noise[s], members.priors[s])
+        return student_t(d, members.epistemic_std[s], members.aleatoric_std[s], members.priors[s])
             .log_density;
     if (members.noise == NoiseRule::log_normal) {
         const HeavyMember member = heavy_member(members, s);
@@ -329,7 +334,7 @@ static bool quantile(Members& members, double tail, double z, double sign, doubl
     const double margin = 1e-9;  // for the rounding
     low = asinh(low - margin * (1.0 + fabs(low)));
     high = asinh(high + margin * (1.0 + fabs(high)));
-    double x = asinh(z), before = high - low;
+    double x = asinh(z), before = high - low, last = INFINITY;
     if (!(low < x && x < high)) x = 0.5 * (low + high);
     for (int i = 0; i < MixtureRule::max_steps; ++i) {
         Lower at;
@@ -343,6 +348,9 @@ static bool quantile(Members& members, double tail, double z, double sign, doubl
         before = fabs(next - x);
         if (fabs(excess) < 1e-15 || before <= 2e-16 * (1e-3 + fabs(x))) break;
         x = next;
+        // Where it converges quadratically, the next excess would be below 1e-16.
+        if (good && fabs(excess) < 3e-9 && fabs(excess) < 10.0 * last * last) break;
+        last = excess;
     }
     out = sign * sinh(x);
     return true;
@@ -400,7 +408,8 @@ static double local_scale(const Members& members, double x) {
         if (members.noise == NoiseRule::log_normal)
             factor = exp(-0.25 * shape - __builtin_sqrt(shape));
         if (members.noise == NoiseRule::student_t) factor = __builtin_sqrt((shape - 1.0) / shape);
-        const double narrow = hypotenuse(members.std_model[s], factor * members.std_noise[s]);
+        const double narrow =
+            hypotenuse(members.epistemic_std[s], factor * members.aleatoric_std[s]);
         const double own = 1.2 * narrow + 0.3 * fabs(x - members.mean[s]);
         if (members.weight[s] > 0.0 && own < scale) scale = own;
     }

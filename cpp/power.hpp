@@ -26,7 +26,8 @@ struct PowerRule {
     static constexpr double reach = 9.0;      // standard deviations of u on either side of the mass
     static constexpr double farthest = 38.0;  // the density of u is 0 beyond
     static constexpr double step = 0.25;      // of u
-    static constexpr double fine = 0.05;      // where the kink at a target of 0 is within reach
+    static constexpr double fine = 0.05;      // where the kink at a target of 0 is seen
+    static constexpr double log_last = 340.0;  // of y in units: its square and sums are floats
     static constexpr int n_coefficients = 30;
     static constexpr int max_nodes = 960;
 };
@@ -74,10 +75,12 @@ static void power_sums(const PowerNodes& at, const double* f, const double* othe
 static double place_nodes(double m, double s, double power, double last, bool with_slopes,
                           PowerNodes& at) {
     constexpr int lanes = Simd<double>::lanes;
-    const bool kink = !(1.0 + power * (m - PowerRule::reach * s) > 0.0);
-    const double widest = kink ? PowerRule::fine : PowerRule::step;
-    at.n = int(ceil((last + PowerRule::reach) / widest)) + 1;
-    const double step = (last + PowerRule::reach) / (at.n - 1);
+    // Below, the probability of the kink is less than 1e-9, of a sharp one less than 1e-11.
+    const double seen = power > 0.5 ? 7.0 : 6.0;
+    const bool kink = !(1.0 + power * (m - seen * s) > 0.0);
+    // The nodes do not move with `last`: moments would jump where their number changes.
+    const double step = kink ? PowerRule::fine : PowerRule::step;
+    at.n = int(ceil((last + PowerRule::reach) / step)) + 1;
     const int padded = (at.n + lanes - 1) / lanes * lanes;
     double total = 0.0, mean = 0.0;
     for (int j = 0; j < padded; ++j) {
@@ -98,21 +101,26 @@ static double place_nodes(double m, double s, double power, double last, bool wi
     return mean;
 }
 
-// Mean and standard deviations of model and noise, then their derivatives by m, std_model and
-// std_noise; `out` is n entries apart.
-static void power_moments_of(double m, double std_model, double std_noise, double power,
+// Mean and standard deviations of model and noise, then their derivatives by m, epistemic_std and
+// aleatoric_std; `out` is n entries apart.
+static void power_moments_of(double m, double epistemic_std, double aleatoric_std, double power,
                              bool with_slopes, PowerNodes& at, double* out, int64_t n) {
     constexpr int n_k = PowerRule::n_coefficients;
-    const double large = std_model > std_noise ? std_model : std_noise;
-    const double x = std_model / large, y = std_noise / large;
+    const double large = epistemic_std > aleatoric_std ? epistemic_std : aleatoric_std;
+    const double x = epistemic_std / large, y = aleatoric_std / large;
     const double s = large * __builtin_sqrt(x * x + y * y);
-    const double a = std_model / s, b = std_noise / s, rho = a * a;
+    const double a = epistemic_std / s, b = aleatoric_std / s, rho = a * a;
     // Where y^2 N(u | 0, 1) is largest: the root of 2 s = u (1 + power (m + s u)).
     const double base = 1.0 + power * m;
     const double pull = 4.0 * s / (base + __builtin_sqrt(base * base + 8.0 * power * s * s));
     const double room = PowerRule::farthest - PowerRule::reach;
     const int n_out = with_slopes ? 12 : 3;
-    if (pull > room && base > 0.0) {  // squares of y are above e^420 units there
+    // The sums do not reach so far, or they would overflow.
+    const double z_last = m + PowerRule::farthest * s;
+    const double log_last = power < 1e-18                ? z_last
+                            : 1.0 + power * z_last > 0.0 ? log1p(power * z_last) / power
+                                                         : -INFINITY;
+    if ((pull > room && base > 0.0) || log_last > PowerRule::log_last) {
         for (int i = 0; i < n_out; ++i) out[i * n] = i < 3 ? INFINITY : __builtin_nan("");
         return;
     }
@@ -178,7 +186,7 @@ static Status power_moments(const PowerArgs& args) {
     for (double** array : arrays) *array = arena.take<double>(PowerRule::max_nodes);
     for (int64_t i = 0; i < args.n; ++i) {
         if (i % args.poll_every == 0 && !args.keep_going(args.context)) return Status::interrupted;
-        power_moments_of(args.m[i], args.std_model[i], args.std_noise[i], args.power,
+        power_moments_of(args.m[i], args.epistemic_std[i], args.aleatoric_std[i], args.power,
                          args.with_slopes, at, args.out + i, args.n);
     }
     return Status::ok;

@@ -1,6 +1,6 @@
 // A Gaussian plus Student-t noise: density and tail, by the trapezoidal rule over the precision.
 //
-// The noise has the precision gamma ~ Gam(alpha, beta), beta = (alpha - 1) std_noise^2, so that
+// The noise has the precision gamma ~ Gam(alpha, beta), beta = (alpha - 1) aleatoric_std^2, so that
 //
 //     p(r) = int N(r | 0, v + 1/gamma) Gam(gamma | alpha, beta) dgamma.
 //
@@ -249,9 +249,10 @@ struct StudentT {
     double log_density, log_tail;
 };
 
-static StudentT student_t(double r, double std_model, double std_noise, const StudentPrior& prior) {
-    const double log_b = log(std_noise);
-    const double log_kappa = 2.0 * (log(std_model) - log_b) + prior.log_excess;
+static StudentT student_t(double r, double epistemic_std, double aleatoric_std,
+                          const StudentPrior& prior) {
+    const double log_b = log(aleatoric_std);
+    const double log_kappa = 2.0 * (log(epistemic_std) - log_b) + prior.log_excess;
     const double half = 2.0 * (log(fabs(r)) - log_b) - log_2 + prior.log_excess;
     const double log_half = half > StudentRule::log_zero ? half : StudentRule::log_zero;
     const StudentModes modes = student_modes(prior.alpha, log_kappa, log_half);

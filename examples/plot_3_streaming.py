@@ -25,13 +25,13 @@ batches = list(zip(np.array_split(X, 100), np.array_split(y, 100), strict=True))
 
 model = PBPRegressor(random_state=0)
 model.partial_fit(*batches[0])
-rmse, coverage, std_model, std_noise = [], [], [], []
+rmse, coverage, epistemic_std, aleatoric_std = [], [], [], []
 for X_new, y_new in batches[1:]:
     predicted = model.predict_distribution(X_new)
     rmse.append(metrics.rmse(y_new, predicted.mean))
     coverage.append(metrics.interval_coverage(y_new, *predicted.interval(0.95)))
-    std_model.append(predicted.std_model.mean())
-    std_noise.append(predicted.std_noise.mean())
+    epistemic_std.append(predicted.epistemic_std.mean())
+    aleatoric_std.append(predicted.aleatoric_std.mean())
     model.partial_fit(X_new, y_new)
 
 print(f"after {model.n_samples_seen_} rows: RMSE {np.mean(rmse[-10:]):.2f} (noise 1.00),")
@@ -45,8 +45,10 @@ print(f"{np.mean(coverage[-10:]):.1%} in the 95 % interval")
 rows = 200 * np.arange(1, 100)
 fig, (top, bottom) = plt.subplots(2, figsize=(8, 6), layout="constrained", sharex=True)
 top.plot(rows, rmse, color="black", label="RMSE of the next batch")
-top.plot(rows, std_noise, color="#D55E00", linestyle="--", label="std_noise")
-top.plot(rows, std_model, color="#0072B2", linestyle=":", linewidth=2, label="mean std_model")
+top.plot(rows, aleatoric_std, color="#D55E00", linestyle="--", label="aleatoric_std")
+top.plot(
+    rows, epistemic_std, color="#0072B2", linestyle=":", linewidth=2, label="mean epistemic_std"
+)
 top.axhline(1.0, color="grey", linewidth=0.8)
 top.set(ylabel="target units", ylim=(0, None))
 top.legend(frameon=False)

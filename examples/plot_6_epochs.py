@@ -35,17 +35,17 @@ def measure(n_epochs):
                 scores["rmse"],
                 scores["log_likelihood"],
                 scores["coverage_95"],
-                predicted.std_model.mean(),
-                predicted.std_noise.mean(),
+                predicted.epistemic_std.mean(),
+                predicted.aleatoric_std.mean(),
             ]
         )
     return np.mean(rows, axis=0)
 
 
 table = np.array([measure(n) for n in EPOCHS])
-print("epochs   RMSE  log-lik.  in 95 %  std_model  std_noise")
+print("epochs   RMSE  log-lik.  in 95 %  epistemic_std  aleatoric_std")
 for n, row in zip(EPOCHS, table, strict=True):
-    print(f"{n:6} {row[0]:6.1f} {row[1]:9.3f} {row[2]:8.1%} {row[3]:10.1f} {row[4]:10.1f}")
+    print(f"{n:6} {row[0]:6.1f} {row[1]:9.3f} {row[2]:8.1%} {row[3]:14.1f} {row[4]:14.1f}")
 
 # %%
 # The training curve gives no warning: ``mean_log_Z`` of rows that the model has seen before goes on
@@ -55,7 +55,7 @@ fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 labels = [
     "test log-likelihood (nats per row)",
     "share in the 95 % interval",
-    "mean std_model (target units)",
+    "mean epistemic_std (target units)",
 ]
 for ax, column, label in zip(axes, table.T[1:4], labels, strict=True):
     ax.plot(EPOCHS, column, "o-", color="#0072B2")

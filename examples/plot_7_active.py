@@ -43,17 +43,17 @@ batches = {"the ten highest variances": np.argsort(-std)[:10], "ask(X, 10)": lea
 
 axis = np.linspace(-1, 1, 60)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-std_model = learner.estimator_.predict_distribution(grid).std_model.reshape(60, 60)
+epistemic_std = learner.estimator_.predict_distribution(grid).epistemic_std.reshape(60, 60)
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained", sharey=True)
 for ax, (title, batch) in zip(axes, batches.items(), strict=True):
-    levels = ax.contourf(axis, axis, std_model, 12, cmap="Blues")
+    levels = ax.contourf(axis, axis, epistemic_std, 12, cmap="Blues")
     ax.plot(*X.T, ".", color="grey", markersize=2, label="candidates")
     ax.plot(*X[:12].T, "x", color="black", label="measured")
     ax.plot(*X[batch].T, "o", color="#D55E00", markeredgecolor="white", label="to measure next")
     ax.set(title=title, xlabel="ingredient 1", aspect="equal")
 axes[0].set_ylabel("ingredient 2")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-fig.colorbar(levels, ax=axes, label="std_model")
+fig.colorbar(levels, ax=axes, label="epistemic_std")
 
 # %%
 # Now six rounds of four measurements, twelve times over: with the default strategy, with the rows

@@ -34,17 +34,17 @@ for ax, model, title in zip(axes, (single, ensemble), ("one network", "five"), s
 
 # %%
 # The means of the members, and what the ensemble makes of their spread: the variance of its
-# ``std_model`` is the mean of theirs plus the variance of their means.
+# ``epistemic_std`` is the mean of theirs plus the variance of their means.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for i, member in enumerate(ensemble.estimators_):
     predicted = member.predict_distribution(line[:, None])
     style = {"color": "#0072B2", "alpha": 0.6, "linewidth": 1, "label": "a member" if not i else ""}
     axes[0].plot(line, predicted.mean, **style)
-    axes[1].plot(line, predicted.std_model, **style)
+    axes[1].plot(line, predicted.epistemic_std, **style)
 predicted = ensemble.predict_distribution(line[:, None])
 for ax, values, name in zip(
-    axes, (predicted.mean, predicted.std_model), ("mean", "std_model"), strict=True
+    axes, (predicted.mean, predicted.epistemic_std), ("mean", "epistemic_std"), strict=True
 ):
     ax.plot(line, values, color="#D55E00", linestyle="--", linewidth=2, label="the ensemble")
     ax.set(xlabel="x", ylabel=f"{name} of y")

@@ -49,7 +49,7 @@ for name, (_, chosen) in models.items():
 # %%
 # On the test rows, which had no part in the choice:
 
-print(f"{'':28} RMSE  log-lik.  in 95 %  std_model  std_noise")
+print(f"{'':28} RMSE  log-lik.  in 95 %  epistemic_std  aleatoric_std")
 for name, (_, X_test, _, y_test) in parts.items():
     print(name)
     for label, model in zip(["40 epochs, no bound", "chosen"], models[name], strict=True):
@@ -57,6 +57,6 @@ for name, (_, X_test, _, y_test) in parts.items():
         scores = metrics.summary(y_test, predicted)
         print(
             f"  {label:24} {scores['rmse']:6.3g} {scores['log_likelihood']:9.3f} "
-            f"{scores['coverage_95']:8.1%} {predicted.std_model.mean():10.2g} "
-            f"{predicted.std_noise.mean():10.2g}"
+            f"{scores['coverage_95']:8.1%} {predicted.epistemic_std.mean():14.2g} "
+            f"{predicted.aleatoric_std.mean():14.2g}"
         )

@@ -48,12 +48,12 @@ holed = np.where(rng.uniform(size=X.shape) < 0.2, np.nan, X)
 model = PBPRegressorCV(budget="fast", missing="marginalize", n_jobs=-1, random_state=0)
 model.fit(holed, y)
 
-known = model.predict_distribution(X).std_model
+known = model.predict_distribution(X).epistemic_std
 without = {}
 for j, name in enumerate(names):
     less = X.copy()
     less[:, j] = np.nan
-    without[name] = np.mean(model.predict_distribution(less).std_model)
+    without[name] = np.mean(model.predict_distribution(less).epistemic_std)
 
 order = sorted(without, key=lambda name: without[name])
 fig, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")

@@ -39,14 +39,14 @@ axes[0].set_ylabel("y")
 axes[0].legend(loc="lower left", frameon=False)
 
 # %%
-# What the second model says of the noise, beside the truth. The part of the model, ``std_model``,
-# is small here: more rows would make it smaller still, and leave the noise as it is.
+# The noise that the second model predicts, and the true noise. The epistemic part,
+# ``epistemic_std``, is small here: more samples would make it smaller, but not the noise.
 
 grid = np.linspace(0.0, 10.0, 200)
 predicted = model.predict_distribution(grid[:, np.newaxis])
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
-ax.plot(grid, predicted.std_noise, color="#D55E00", lw=2, label="std_noise")
-ax.plot(grid, predicted.std_model, color="#0072B2", lw=2, label="std_model")
+ax.plot(grid, predicted.aleatoric_std, color="#D55E00", lw=2, label="aleatoric_std")
+ax.plot(grid, predicted.epistemic_std, color="#0072B2", lw=2, label="epistemic_std")
 ax.plot(grid, 0.1 + 0.12 * grid, color="black", lw=1, ls="--", label="true noise")
 ax.axhline(np.sqrt(model.noise_variance_), color="0.6", lw=1, label='noise="constant"')
 ax.set(xlabel="x", ylabel="standard deviation of y", ylim=(0, None))

@@ -42,7 +42,9 @@ def fit_small(kind: str, **parameters: Any) -> Any:
 def answers(model: Any) -> np.ndarray:
     """Return all that a model predicts, as one array."""
     predicted = model.predict_distribution(np.concatenate([X, 9.0 * X]))
-    names = ("proba",) if hasattr(predicted, "proba") else ("mean", "std_model", "std_noise")
+    names = (
+        ("proba",) if hasattr(predicted, "proba") else ("mean", "epistemic_std", "aleatoric_std")
+    )
     return np.array([getattr(predicted, name) for name in names])
 
 

@@ -146,8 +146,8 @@ def outcome(kind: str, model: Any, uncertain: bool = False, stream: bool = False
         found["log_proba"] = hexadecimal(p.log_proba)
         found["entropy_model"] = hexadecimal(p.entropy_model)
     else:
-        found["std_model"] = hexadecimal(p.std_model)
-        found["std_noise"] = hexadecimal(np.broadcast_to(p.std_noise, p.mean.shape))
+        found["epistemic_std"] = hexadecimal(p.epistemic_std)
+        found["aleatoric_std"] = hexadecimal(np.broadcast_to(p.aleatoric_std, p.mean.shape))
         found["logpdf"] = hexadecimal(p.logpdf(p.mean + 0.3))
         found["interval"] = hexadecimal(p.interval(0.9))
     return found

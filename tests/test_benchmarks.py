@@ -34,7 +34,7 @@ def test_a_wrong_answer_ends_in_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("benchmarks.quantiles._LEVEL", 0.9)
-    monkeypatch.setattr("probprop.Predictive.interval", lambda p, level: (p.mean, p.mean))
+    monkeypatch.setattr("probprop.Mixture.interval", lambda p, level: (p.mean, p.mean))
     assert main(["--quick", "quantiles"]) == 1
     assert "wrong answer: quantiles" in capsys.readouterr().out
     with pytest.raises(WrongAnswerError, match="it differs from what it should be by"):

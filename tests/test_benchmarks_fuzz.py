@@ -73,7 +73,7 @@ def test_findings_end_in_failure(
 
 def test_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds(regression()) == set()
-    of = probprop.Predictive
+    of = probprop.Mixture
     with monkeypatch.context() as patch:
         patch.setattr(of, "interval", lambda p, level: (p.mean + p.std, p.mean + 1.4 * p.std))
         assert {"mean outside its interval", "far std above its interval"} <= kinds(regression())

@@ -43,7 +43,7 @@ def test_uncertain_inputs() -> None:
     assert (wide.std > left["model"].predict(X_test, return_std=True)[1]).all()
     rows = np.isnan(left["holed"][342:]).any(axis=1)
     known, holed = (left["gaps"].predict_distribution(X) for X in (X_test, left["holed"][342:]))
-    assert (holed.std_model[rows] > known.std_model[rows]).mean() > 0.9
+    assert (holed.epistemic_std[rows] > known.epistemic_std[rows]).mean() > 0.9
     # What is there stays, what was drawn has a spread.
     there = ~np.isnan(left["holed"])
     assert_allclose(left["filled"][there], left["holed"][there])
@@ -55,11 +55,11 @@ def test_uncertain_inputs() -> None:
 def test_noise() -> None:
     left = run_page("noise.md")
     truth = [0.22, 1.18]
-    assert_allclose(left["predicted"].std_noise, truth, rtol=0.15)
-    assert_allclose(left["predicted"].std_noise, [0.21, 1.10], atol=0.02)  # as the page says
+    assert_allclose(left["predicted"].aleatoric_std, truth, rtol=0.15)
+    assert_allclose(left["predicted"].aleatoric_std, [0.21, 1.10], atol=0.02)  # as the page says
     constant = PBPRegressor(random_state=0).fit(left["X"], left["y"])
     assert np.sqrt(constant.noise_variance_) == pytest.approx(0.78, abs=0.02)
-    far = left["model"].predict_distribution([[20.0], [40.0], [-10.0]]).std_noise
+    far = left["model"].predict_distribution([[20.0], [40.0], [-10.0]]).aleatoric_std
     assert_allclose(far, [2.4, 11.0, 0.003], rtol=0.3)
     X, error, z = left["X"], left["error"], left["z"]
     robust, plain = (left["rmse"](left["truth"], left[k].predict(X)) for k in ("robust", "plain"))
@@ -69,19 +69,19 @@ def test_noise() -> None:
     )
     new = [[1.0], [9.0]]
     assert_array_equal(left["known"].predict(X), known.predict(X))
-    assert_allclose(known.predict_distribution(new).std_noise, truth, rtol=0.25)
-    assert_allclose(known.predict_distribution(new).std_noise, [0.25, 1.06], atol=0.05)
-    assert_allclose(unknown.predict_distribution(new).std_noise, [1.0, 1.5], atol=0.1)
+    assert_allclose(known.predict_distribution(new).aleatoric_std, truth, rtol=0.25)
+    assert_allclose(known.predict_distribution(new).aleatoric_std, [0.25, 1.06], atol=0.05)
+    assert_allclose(unknown.predict_distribution(new).aleatoric_std, [1.0, 1.5], atol=0.1)
 
 
 def test_several_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     left = run_page("several-targets.md")
     X, y, predicted = left["X"], left["y"], left["predicted"]
-    for found in (left["mean"], left["std"], predicted.std_model, predicted.logpdf(y)):
+    for found in (left["mean"], left["std"], predicted.epistemic_std, predicted.logpdf(y)):
         assert found.shape == (20, 3)
     assert left["model"].noise_variance_.shape == (3,)
-    assert predicted.std_noise.shape == (20, 3)
+    assert predicted.aleatoric_std.shape == (20, 3)
     assert_array_equal(load(tmp_path / "linnerud.pbp").predict(X), left["seeds"].predict(X))
 
 

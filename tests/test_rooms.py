@@ -26,7 +26,7 @@ ORDER = (
         "probprop.web",
     ),
     tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
-    ("probprop.reference", "probprop.predictive", "probprop.distributions"),
+    ("probprop.reference", "probprop.distributions"),
     tuple(
         f"probprop.inference.{m}"
         for m in ("likelihoods", "engine", "native", "by_passes", "task", "noise")

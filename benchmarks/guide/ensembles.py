@@ -30,7 +30,7 @@ _N_ROWS = 80
 
 
 def gap() -> Figures:
-    """Return the `std_model` of one network and of five, between two groups of rows and outside."""
+    """Return the `epistemic_std` of one network and of five, between two groups and outside."""
     rng = np.random.default_rng(0)
     half = _N_ROWS // 2
     x = np.concatenate([rng.uniform(-4.0, -2.0, half), rng.uniform(2.0, 4.0, half)])
@@ -39,7 +39,7 @@ def gap() -> Figures:
     five = PBPEnsemble(PBPRegressor(), n_members=5, random_state=0).fit(x[:, np.newaxis], y)
     models = {"one": five.estimators_[0], "five": five}
     return {
-        place: {n: float(m.predict_distribution(at).std_model[0]) for n, m in models.items()}
+        place: {n: float(m.predict_distribution(at).epistemic_std[0]) for n, m in models.items()}
         for place, at in where.items()
     }
 
@@ -89,8 +89,8 @@ def gap_page(found: Figures) -> str:
     (_, inside), (_, outside) = found.items()
     return (
         f"With {_N_ROWS} rows of a sine in two groups, from −4 to −2 and from 2 to 4, and one "
-        f"layer, `std_model` in the middle of the gap is {inside['one']:.2f} for one network and "
-        f"{inside['five']:.2f} for five, while at 2 beyond the last row it rises from "
+        f"layer, `epistemic_std` in the middle of the gap is {inside['one']:.2f} for one network "
+        f"and {inside['five']:.2f} for five, while at 2 beyond the last row it rises from "
         f"{outside['one']:.2f} to {outside['five']:.2f}.\n"
     )
 

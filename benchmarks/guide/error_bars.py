@@ -55,9 +55,9 @@ def main() -> None:
 def toy() -> list[Figures]:
     """Return both parts of the standard deviation of the toy problem, at three inputs."""
     predicted = _toy_model(40).predict_distribution(np.array([[x] for x in WHERE]))
-    parts = predicted.std_model, predicted.std_noise, predicted.std
+    parts = predicted.epistemic_std, predicted.aleatoric_std, predicted.std
     return [
-        {"x": x, "std_model": float(a), "std_noise": float(b), "std": float(c)}
+        {"x": x, "epistemic_std": float(a), "aleatoric_std": float(b), "std": float(c)}
         for x, a, b, c in zip(WHERE, *parts, strict=True)
     ]
 
@@ -114,7 +114,7 @@ def tails() -> Figures:
         here = np.zeros((1, 1))
         both = [model.predict_distribution(here, student_t=t) for t in (False, True)]
         found[str(n_epochs)] = {
-            "alpha_noise": float(np.ravel(both[0].alpha_noise)[0]),
+            "alpha_noise": float(np.ravel(model.posterior_.alpha_noise)[0]),
             **{
                 str(level): [float(np.diff(np.ravel(p.interval(level)))[0] / 2.0) for p in both]
                 for level in (0.95, 0.999)
@@ -155,7 +155,7 @@ def gap() -> Figures:
     model = PBPRegressor(random_state=0).fit(x[:, np.newaxis], y)
     where = {"in the gap": [0.0], "among the rows": x, "outside": [-6.0, 6.0]}
     return {
-        name: float(model.predict_distribution(np.reshape(at, (-1, 1))).std_model.mean())
+        name: float(model.predict_distribution(np.reshape(at, (-1, 1))).epistemic_std.mean())
         for name, at in where.items()
     }
 
@@ -169,8 +169,8 @@ def seeds(n_epochs: int, n_seeds: int) -> Figures:
     ]
     return {
         "apart": float(np.std([p.mean for p in fits], axis=0, ddof=1).mean()),
-        "std_model": float(np.mean([p.std_model for p in fits])),
-        "std_noise": float(np.mean([p.std_noise for p in fits])),
+        "epistemic_std": float(np.mean([p.epistemic_std for p in fits])),
+        "aleatoric_std": float(np.mean([p.aleatoric_std for p in fits])),
     }
 
 
@@ -184,10 +184,14 @@ def _held(predicted: Any, y: FloatArray, level: float) -> float:
 def pages(written: Figures) -> dict[str, str]:
     """Return the tables by the names of their files."""
     rows = [
-        [f"{f['x']:g}", WHERE[f["x"]], *(f"{f[k]:.1f}" for k in ("std_model", "std_noise", "std"))]
+        [
+            f"{f['x']:g}",
+            WHERE[f["x"]],
+            *(f"{f[k]:.1f}" for k in ("epistemic_std", "aleatoric_std", "std")),
+        ]
         for f in written["toy"]
     ]
-    header = ["x", "", "`std_model`", "`std_noise`", "`std`"]
+    header = ["x", "", "`epistemic_std`", "`aleatoric_std`", "`std`"]
     return {
         "error_bars_toy": table(header, rows, texts=(0, 1)) + "\n",
         "error_bars_splits": _splits(written["splits"]),
@@ -241,7 +245,7 @@ def _blind(written: Figures) -> list[list[str]]:
         ],
         [
             "rows in [−4, −2] and in [2, 4]",
-            f"`std_model` {gap['in the gap']:.2f} in the middle of the gap, "
+            f"`epistemic_std` {gap['in the gap']:.2f} in the middle of the gap, "
             f"{gap['among the rows']:.2f} among the rows, {gap['outside']:.2f} at ±6",
         ],
         [
@@ -251,12 +255,14 @@ def _blind(written: Figures) -> list[list[str]]:
         ],
         [
             "seeds on diabetes, 40 epochs",
-            f"predictions differ by {few['apart']:.1f}; `std_model` {few['std_model']:.1f}, "
-            f"`std_noise` {few['std_noise']:.0f}",
+            f"predictions differ by {few['apart']:.1f}; "
+            f"`epistemic_std` {few['epistemic_std']:.1f}, "
+            f"`aleatoric_std` {few['aleatoric_std']:.0f}",
         ],
         [
             "the same, 400 epochs",
-            f"predictions differ by {many['apart']:.1f}; `std_model` {many['std_model']:.1f}",
+            f"predictions differ by {many['apart']:.1f}; "
+            f"`epistemic_std` {many['epistemic_std']:.1f}",
         ],
     ]
 

@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figures:
-    """Return medians over rows of std_model over what draws of the inputs give."""
+    """Return medians over rows of epistemic_std over what draws of the inputs give."""
     rng = np.random.default_rng(0)
     rows, scales = X_test[:_N_ROWS], X_train.std(axis=0)
     found: Figures = {}
@@ -77,7 +77,7 @@ def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figu
         for width in WIDTHS:
             std = width * scales
             drawn = drawn_std(model, lambda rng, std=std: rows + std * normal(rng, rows), rng)
-            integrated = model.predict_distribution(rows, X_std=std).std_model
+            integrated = model.predict_distribution(rows, X_std=std).epistemic_std
             found[f"{what} {width}"] = ratio(integrated, drawn)
             found[f"{what} {width} propagated"] = ratio(propagated(model, rows, std), drawn)
     holed_train, holed = (with_holes(X, SHARE, np.random.default_rng(1)) for X in (X_train, rows))
@@ -89,8 +89,8 @@ def widths(X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> Figu
 
     drawn = drawn_std(model, filled, rng)
     predicted = model.predict_distribution(holed)
-    found["missing"] = ratio(predicted.std_model, drawn)
-    found["missing, std"] = ratio(predicted.std, np.hypot(drawn, predicted.std_noise))
+    found["missing"] = ratio(predicted.epistemic_std, drawn)
+    found["missing, std"] = ratio(predicted.std, np.hypot(drawn, predicted.aleatoric_std))
     return found
 
 
@@ -102,12 +102,12 @@ def drawn_std(
     """Return the standard deviation of the mixture over drawn inputs, (n,): the oracle."""
     drawn = [model.predict_distribution(draw(rng)) for _ in range(_N_DRAWS)]
     means = np.stack([p.mean for p in drawn])
-    variances = np.stack([p.std_model**2 for p in drawn])
+    variances = np.stack([p.epistemic_std**2 for p in drawn])
     return np.sqrt(variances.mean(axis=0) + means.var(axis=0))
 
 
 def propagated(model: PBPRegressor, X: Array, std: FloatArray) -> FloatArray:
-    """Return std_model by [PBP15] Eqs. (13) to (17) with the variance of the inputs in (17)."""
+    """Return epistemic_std by [PBP15] Eqs. (13) to (17) with the variance of the inputs in (17)."""
     standardizer = model.standardizer_
     X_var = np.broadcast_to((std / standardizer.x_scale) ** 2, X.shape).copy()
     engine = ENGINES["native"]
@@ -266,7 +266,7 @@ def _width_page(figures: Figures) -> str:
     n = len(next(iter(figures["integrated"].values())))
     return "\n".join(
         [
-            table(["", "`std_model` / drawn (median)"], rows),
+            table(["", "`epistemic_std` / drawn (median)"], rows),
             "",
             f"Split 0 of {', '.join(by_set)}; {_N_DRAWS:,} draws of the inputs of {_N_ROWS} test "
             f"rows; the least and the largest of the sets. Integrating over missing entries "

@@ -64,9 +64,12 @@ def measure(dataset: str, split: int, memory: float | None) -> Figures:
 
 
 def rank_correlation(seed: int, X: Array, y: Array, new: Array) -> float:
-    """Return that of the `std_model` of new rows after few and after many epochs."""
+    """Return that of the `epistemic_std` of new rows after few and after many epochs."""
     few, many = (
-        PBPRegressor(n_epochs=n, random_state=seed).fit(X, y).predict_distribution(new).std_model
+        PBPRegressor(n_epochs=n, random_state=seed)
+        .fit(X, y)
+        .predict_distribution(new)
+        .epistemic_std
         for n in (_EARLY, _LATE)
     )
     return float(spearmanr(few, many).statistic)
@@ -96,7 +99,7 @@ def pages(rows: Sequence[Figures]) -> dict[str, str]:
     """Return the tables by the names of their files."""
     orders = [row["rank_correlation"] for row in rows if "rank_correlation" in row]
     survives = (
-        f"Over these splits the rank correlation of the `std_model` of the test rows after "
+        f"Over these splits the rank correlation of the `epistemic_std` of the test rows after "
         f"{_EARLY} and after {_LATE} epochs is {np.mean(orders):.2f}.\n"
     )
     return {
@@ -132,7 +135,7 @@ def _epochs_of(rows: Sequence[Figures], dataset: str, decimals: int) -> str:
     for n in _SHOWN:
         error, log_p, held, model, noise = (
             _at(rows, dataset, None, n, what)
-            for what in ("rmse", "log_likelihood", "coverage_95", "std_model", "std_noise")
+            for what in ("rmse", "log_likelihood", "coverage_95", "epistemic_std", "aleatoric_std")
         )
         lines.append(
             [
@@ -144,7 +147,13 @@ def _epochs_of(rows: Sequence[Figures], dataset: str, decimals: int) -> str:
                 mean(noise, decimals),
             ]
         )
-    header = ["RMSE", "log-likelihood", "in the 95 % interval", "`std_model`", "`std_noise`"]
+    header = [
+        "RMSE",
+        "log-likelihood",
+        "in the 95 % interval",
+        "`epistemic_std`",
+        "`aleatoric_std`",
+    ]
     return table([f"{SETS[dataset]}: epochs", *header], lines, texts=()) + "\n"
 
 
@@ -165,7 +174,7 @@ def _epochs(rows: Sequence[Figures]) -> str:
 def _std(rows: Sequence[Figures]) -> str:
     """Return how wide the posterior is on the rows it was fitted on."""
     of = {
-        memory: [mean(_at(rows, _ALL_ROWS, memory, n, "std_model"), 1) for n in _PASSES]
+        memory: [mean(_at(rows, _ALL_ROWS, memory, n, "epistemic_std"), 1) for n in _PASSES]
         for memory in _BOUNDS
     }
     lines = [[f"`memory={_text(memory)}`", *cells[1:]] for memory, cells in of.items()]

@@ -176,7 +176,7 @@ def judge(case: Case, seed: int) -> Figures:
         "rmse": metrics.rmse(test.y, predicted.mean),
         "log_likelihood": float(np.mean(predicted.logpdf(test.y))),
         "coverage": metrics.interval_coverage(test.y, *predicted.interval(0.95)),
-        "std_model": float(predicted.std_model.mean()),
+        "epistemic_std": float(predicted.epistemic_std.mean()),
     }
 
 
@@ -208,7 +208,7 @@ def main() -> None:
 
 def pages(found: dict[str, dict[str, list[Figures]]]) -> dict[str, str]:
     """Return the tables by the names of their files."""
-    header = ["", "RMSE", "log-likelihood", "in the 95 % interval", "mean `std_model`"]
+    header = ["", "RMSE", "log-likelihood", "in the 95 % interval", "mean `epistemic_std`"]
     return {
         f"streams_{name}": table(header, [_row(*case) for case in cases.items()]) + "\n"
         for name, cases in found.items()

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from probprop import report as report
     from probprop import table as table
     from probprop._version import __version__
+    from probprop.distributions.classes import ClassMixture
+    from probprop.distributions.functions import SampledNetwork, Sensitivity
+    from probprop.distributions.mixture import Mixture
+    from probprop.distributions.power import BoxCox, TransformedMixture
     from probprop.encoding.transformer import PiecewiseLinearEncoder
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration
@@ -33,29 +37,18 @@ if TYPE_CHECKING:
     from probprop.files import ModelFileError, load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
-    from probprop.predictive.box_cox import BoxCox
-    from probprop.predictive.classes import ClassMixture, ClassPredictive
-    from probprop.predictive.gaussian import Predictive
-    from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
-    from probprop.predictive.mixture import Mixture
-    from probprop.predictive.sampled import SampledNetwork
-    from probprop.predictive.sensitivity import Sensitivity
-    from probprop.predictive.transformed import TransformedPredictive
 
 _HOME = {
-    "BoxCox": "predictive.box_cox",
+    "BoxCox": "distributions.power",
     "CVChoice": "estimators.cv.runners",
     "Calibration": "estimators.cv.calibration",
     "Candidate": "estimators.cv.candidates",
     "CandidateCurve": "estimators.cv.runners",
     "ClassCalibration": "estimators.cv.class_calibration",
-    "ClassMixture": "predictive.classes",
-    "ClassPredictive": "predictive.classes",
+    "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
     "EvidenceSelection": "estimators.selection",
-    "HeavyMixture": "predictive.heavy",
-    "HeavyPredictive": "predictive.heavy",
-    "Mixture": "predictive.mixture",
+    "Mixture": "distributions.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
     "PBPClassifierCV": "estimators.cv.classifier",
@@ -64,12 +57,11 @@ _HOME = {
     "PBPRegressorCV": "estimators.cv.regressor",
     "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
-    "Predictive": "predictive.gaussian",
     "SampledFunction": "estimators.cv.sensitivity",
-    "SampledNetwork": "predictive.sampled",
-    "Sensitivity": "predictive.sensitivity",
+    "SampledNetwork": "distributions.functions",
+    "Sensitivity": "distributions.functions",
     "Standardizer": "inference.standardize",
-    "TransformedPredictive": "predictive.transformed",
+    "TransformedMixture": "distributions.power",
     "__version__": "_version",
     "load": "files",
     "select": "estimators.selection",
@@ -84,11 +76,8 @@ __all__ = [
     "CandidateCurve",
     "ClassCalibration",
     "ClassMixture",
-    "ClassPredictive",
     "Epoch",
     "EvidenceSelection",
-    "HeavyMixture",
-    "HeavyPredictive",
     "Mixture",
     "ModelFileError",
     "PBPClassifier",
@@ -98,12 +87,11 @@ __all__ = [
     "PBPRegressorCV",
     "PiecewiseLinearEncoder",
     "Posterior",
-    "Predictive",
     "SampledFunction",
     "SampledNetwork",
     "Sensitivity",
     "Standardizer",
-    "TransformedPredictive",
+    "TransformedMixture",
     "__version__",
     "active",
     "load",

@@ -90,14 +90,14 @@ def sampled_outputs(weights: Sequence[Annotated[NDArray[numpy.float64], dict(sha
     f, (n,), of a network with known weights, and its derivatives by the entries of X, (n, D), else (0, 0).
     """
 
-def mixture(query: str, noise: str, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], mean: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], std_model: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], std_noise: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], shape: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], at: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], normal_at: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, power: float | None = None) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')]:
+def mixture(query: str, noise: str, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], mean: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], epistemic_std: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], aleatoric_std: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], shape: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), device='cpu', writable=False)], at: Annotated[NDArray[numpy.float64], dict(order='C', device='cpu', writable=False)], normal_at: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, power: float | None = None) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C')]:
     """
     Log density, probability or CRPS of targets, or quantiles of tails: (n_at, rows, targets), of mixtures whose arrays are (members, rows, targets).
     """
 
-def power_moments(m: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], std_model: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], std_noise: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], power: float, with_slopes: bool = False) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]:
+def power_moments(m: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], epistemic_std: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], aleatoric_std: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], power: float, with_slopes: bool = False) -> Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C')]:
     """
-    Mean and standard deviations, (3, n), of targets behind a Box-Cox transformation, in its unit; with slopes (12, n): then their derivatives by m, std_model and std_noise.
+    Mean and standard deviations, (3, n), of targets behind a Box-Cox transformation, in its unit; with slopes (12, n): then their derivatives by m, epistemic_std and aleatoric_std.
     """
 
 class Job64:

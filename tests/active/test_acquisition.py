@@ -64,7 +64,7 @@ def test_expected_improvement_by_quadrature(model: PBPRegressor, goal: Goal) -> 
     gain = at.mean - best if goal == "maximize" else best - at.mean
     expected = [
         quad(lambda t, g=g, s=s: norm.sf(t, g, s), 0.0, max(g, 0.0) + 12.0 * s, epsrel=1e-11)[0]
-        for g, s in zip(gain, at.std_model, strict=True)
+        for g, s in zip(gain, at.epistemic_std, strict=True)
     ]
     scores = expected_improvement(model, best=best, goal=goal)(X)
     assert_allclose(scores, expected, rtol=1e-9, atol=1e-12)
@@ -76,7 +76,7 @@ def test_the_noise_is_no_improvement() -> None:
     y = np.random.RandomState(0).standard_normal(400)
     model = PBPRegressor((5,), random_state=0).fit(X, y)
     at = model.predict_distribution(X)
-    assert at.std_noise.min() > 3.0 * at.std_model.max()
+    assert at.aleatoric_std.min() > 3.0 * at.epistemic_std.max()
     scores = expected_improvement(model, best=1.0, goal="maximize")(X)
     # The score if it used the standard deviation of a measurement.
     t = (at.mean - 1.0) / at.std
@@ -89,7 +89,7 @@ def test_the_confidence_bound(model: PBPRegressor, goal: Goal) -> None:
     X = points(20, 1)
     at = model.predict_distribution(X)
     scores = upper_confidence_bound(model, kappa=1.5, goal=goal)(X)
-    low, high = at.mean - 1.5 * at.std_model, at.mean + 1.5 * at.std_model
+    low, high = at.mean - 1.5 * at.epistemic_std, at.mean + 1.5 * at.epistemic_std
     assert_allclose(scores, high if goal == "maximize" else -low, rtol=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_gradients_by_finite_differences(model: PBPRegressor, goal: Goal, which:
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_without_uncertainty_the_improvement_is_the_gain(model: PBPRegressor, goal: Goal) -> None:
-    # v_w at their floor: std_model is nothing beside the gains.
+    # v_w at their floor: epistemic_std is nothing beside the gains.
     sure = PBPRegressor((20,))
     sure.__dict__.update(model.__dict__)
     sure.posterior_ = replace(

@@ -56,20 +56,20 @@ class Certain(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass
 class Spread:
-    std_model: FloatArray
-    std_noise: FloatArray
+    epistemic_std: FloatArray
+    aleatoric_std: FloatArray
 
 
 class Noisy(Certain):
     """Knows noise that differs from row to row."""
 
-    def __init__(self, std: FloatArray, std_noise: FloatArray) -> None:
+    def __init__(self, std: FloatArray, aleatoric_std: FloatArray) -> None:
         super().__init__(std)
-        self.std_noise = std_noise
+        self.aleatoric_std = aleatoric_std
 
     def predict_distribution(self, X: FloatArray) -> Spread:
         assert self.std is not None
-        return Spread(self.std, self.std_noise)
+        return Spread(self.std, self.aleatoric_std)
 
 
 def ask(estimator: Any, X: FloatArray, n: int, strategy: Name = "variance", seed: int = 0) -> Any:

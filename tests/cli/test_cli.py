@@ -24,7 +24,7 @@ from probprop.cli.console import Terminal, make_terminal
 from probprop.metrics.verdict import verdict
 from probprop.table import TableModel, chunks
 
-ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
+ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +204,8 @@ def test_every_format_has_the_same_predictions(
     ):
         assert list(frame)[-6:] == ADDED
         assert (np.abs(frame["mean"] - expected.mean) <= rtol * expected.std).all()
-        np.testing.assert_allclose(frame["std_model"], expected.std_model, rtol=rtol)
-        np.testing.assert_allclose(frame["std_noise"], expected.std_noise, rtol=rtol)
+        np.testing.assert_allclose(frame["epistemic_std"], expected.epistemic_std, rtol=rtol)
+        np.testing.assert_allclose(frame["aleatoric_std"], expected.aleatoric_std, rtol=rtol)
         assert frame["city"].tolist() == homes()["city"][500:550].tolist()
 
 

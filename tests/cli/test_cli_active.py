@@ -14,7 +14,7 @@ from probprop import PBPRegressor
 from probprop.active import ActiveLearner
 from probprop.cli import active as command
 
-MARKS = ["probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model"]
+MARKS = ["probprop_ask", "probprop_mean", "probprop_std", "probprop_epistemic_std"]
 OPTIONS = "--target price --drop id --hidden 10 --epochs 5"
 Captured = pytest.CaptureFixture[str]
 
@@ -75,7 +75,7 @@ def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
     assert asked.index.tolist() == expected.tolist()
     predicted = learner.estimator_.predict_distribution(X[~measured])
     for name, values in zip(
-        MARKS[1:], (predicted.mean, predicted.std, predicted.std_model), strict=True
+        MARKS[1:], (predicted.mean, predicted.std, predicted.epistemic_std), strict=True
     ):
         np.testing.assert_allclose(marked[name][~measured], values, rtol=1e-5)
         assert marked[name][measured].isna().all()
@@ -91,7 +91,7 @@ def test_the_rows_are_those_of_the_learner(capfd: Captured) -> None:
         "fixed",
         "mean",
         "std",
-        "std_model",
+        "epistemic_std",
     ]
     assert [int(line.split()[0]) for line in lines[1:]] == [i + 1 for i in expected]
     assert [line.split()[1] for line in lines[1:]] == table["id"][expected].tolist()

@@ -112,7 +112,7 @@ def test_an_unknown_category_is_as_wide_as_a_missing_one() -> None:
     known, missing = (model.predict_distribution(row.assign(town=k)) for k in ("Rom", None))
     with pytest.warns(UserWarning, match="it treats them as missing"):
         unknown = model.predict_distribution(row.assign(town="Bonn"))
-    assert unknown.std_model == missing.std_model > known.std_model
+    assert unknown.epistemic_std == missing.epistemic_std > known.epistemic_std
     assert unknown.mean == missing.mean
 
 

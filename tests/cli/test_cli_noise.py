@@ -37,7 +37,7 @@ def test_the_noise_of_each_row_is_in_the_table(table: Path, tmp_path: Path) -> N
     run("fit", "--fast", table, "--target", "y", "--drop", "kind", "--noise", "input", "-o", model)
     run("predict", model, table, "-o", out)
     predicted = pd.read_csv(out)
-    assert np.corrcoef(predicted["std_noise"], predicted["x"])[0, 1] > 0.9
+    assert np.corrcoef(predicted["aleatoric_std"], predicted["x"])[0, 1] > 0.9
     width = predicted["upper"] - predicted["lower"]
     assert width[predicted["x"] > 0.8].mean() > 2.0 * width[predicted["x"] < 0.2].mean()
     updated = run("update", model, table)

@@ -23,14 +23,14 @@ from cli_tables import call
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
 from probprop.cli.application import run
+from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
-from probprop.predictive.gaussian import Predictive
 from probprop.report import regression_sections
 from probprop.table import TableError, TableModel, chunks, fit_table_model, read_table
 
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
-ADDED = ["mean", "std", "std_model", "std_noise", "lower", "upper"]
+ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
 FIT = "fit --fast loads.csv --epochs 3 --hidden 5 -o m.pbp"
 
 
@@ -149,7 +149,7 @@ def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     for k, name in enumerate([COMMA, "cost"]):
         assert_allclose(written[f"{name}_mean"], mean[:, k], rtol=1e-12)
         assert_allclose(written[f"{name}_std"], std[:, k], rtol=1e-12)
-        both = np.hypot(written[f"{name}_std_model"], written[f"{name}_std_noise"])
+        both = np.hypot(written[f"{name}_epistemic_std"], written[f"{name}_aleatoric_std"])
         assert_allclose(both, std[:, k], rtol=1e-12)
         assert_allclose(written[f"{name}_upper"], mean[:, k] + norm.ppf(0.9) * std[:, k])
 
@@ -256,9 +256,9 @@ def test_the_training_curve_has_a_line_of_noise_per_target() -> None:
 
 @pytest.mark.parametrize("student_t", [False, True])
 def test_the_distribution_of_each_target(student_t: bool) -> None:
-    noise, alpha = np.array([0.5, 2.0, 1.0]), np.array([3.0, 6.0, 9.0])
+    noise, dof = np.array([0.5, 2.0, 1.0]), np.array([6.0, 12.0, 18.0])
     mean, std = RandomState(1).standard_normal((4, 3)), np.full((4, 3), 0.3)
-    joint = Predictive(mean, std, noise, alpha, student_t)
+    joint = Mixture.of_one(mean, std, noise, dof=dof if student_t else None)
     each = joint.targets()
     stacked = np.column_stack([one.logpdf(np.ones(4)) for one in each])
     assert_allclose(stacked, joint.logpdf(np.ones((4, 3))), rtol=1e-12)

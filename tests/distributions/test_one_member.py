@@ -213,6 +213,7 @@ class TestStudentT:
     @pytest.mark.parametrize("alpha", [1e7, 1e9, 1e15])
     def test_tends_to_the_gaussian(self, alpha: float) -> None:
         t, gauss = predictive(alpha), predictive(alpha, student_t=False)
+        alpha = min(alpha, 1e12)  # more degrees of freedom count as 2e12
         y = t.mean + t.std * np.array([-6.0, -0.5, 0.0, 2.0])[:, np.newaxis]
         assert_allclose(t.logpdf(y), gauss.logpdf(y), rtol=300 / alpha + 1e-14)
         assert_allclose(t.cdf(y), gauss.cdf(y), rtol=700 / alpha + 1e-13)

@@ -17,6 +17,7 @@ from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of, moments, slopes
 
 POWERS = [0.0, 0.01, 0.25, 0.5, 1.0]
+units = st.floats(1e-50, 1e50)
 
 
 TWO = Mixture([[0.2, -0.5], [0.8, 0.1]], [[0.1, 0.4], [0.2, 0.0]], [[0.3], [0.5]])
@@ -28,6 +29,7 @@ SCALED: dict[str, Mixture] = {
     "heavy": Mixture.of_one([0.2, 0.5], [0.1, 0.4], 0.3, tail=1.0),
     "heavy mixture": Mixture([[0.2, 0.5], [0.6, 0.5]], [[0.1, 0.4]] * 2, 0.3, tail=[[1.0], [2.0]]),
 }
+units = st.floats(1e-50, 1e50)
 of_scaled = pytest.mark.parametrize("z", SCALED.values(), ids=list(SCALED))
 
 
@@ -143,11 +145,6 @@ class TestMoments:
         for m, s in ((0.0, 30.0), (700.0, 10.0)):
             of = moments(Moments(m * one, s * one, one), BoxCox(0.0))
             assert_array_equal(of, np.full((3, 2), np.inf))
-        far = TransformedMixture(Mixture([[0.0], [0.0]], [[30.0], [0.1]], 0.1), BoxCox(0.0, 5.0))
-        lower, upper = far.interval(0.9999)
-        assert_allclose(far.mean, upper, rtol=1e-6)
-        assert_allclose(far.std, upper - lower, rtol=1e-6)
-        assert np.isfinite(far.crps(1.0)).all()
         below = moments(Moments(-50.0 * one, one, one), BoxCox(0.5))
         assert_allclose(below, np.zeros((3, 2)), atol=1e-100)
 
@@ -159,6 +156,108 @@ class TestMoments:
         for i, j in np.ndindex(m[few].shape):
             alone = moments(Moments(*(x[few][i : i + 1, j] for x in (m, a, b))), BoxCox(0.2))
             assert_allclose(np.ravel(alone), [x[few][i, j] for x in of_all], rtol=1e-6)
+
+
+def spread(kind: str, m: float, s: float, share: float, tail: float) -> Mixture:
+    """Components whose z has means near m and standard deviations of s or less."""
+    means, stds = np.array([[m], [m - 0.3 * s], [m + 1.0]]), s * np.array([[1.0], [0.5], [0.1]])
+    model, noise = np.sqrt(share) * stds, np.sqrt(1.0 - share) * stds
+    if kind in ("Gaussian", "Student-t", "heavy"):
+        means, model, noise = means[:1], model[:1], noise[:1]
+    heavy, dof = (tail if "heavy" in kind else None), (12.0 if kind == "Student-t" else None)
+    weights = [0.001, 0.5, 0.499] if kind == "weighted" else None
+    return Mixture(means, model, noise, weights, heavy, dof)
+
+
+class TestCap:
+    """Mean and standard deviation are of the scale of the 99.99 % interval."""
+
+    @of_scaled
+    @settings(max_examples=25, deadline=None)
+    @given(data=st.data())
+    def test_moments_are_finite_and_within_the_interval(self, z: Mixture, data: Any) -> None:
+        kind = next(name for name, one in SCALED.items() if one is z)
+        m, s = data.draw(st.floats(-50.0, 50.0)), data.draw(st.floats(1e-3, 60.0))
+        share, tail = data.draw(st.floats(0.0, 0.99)), data.draw(st.floats(0.0, 8.0))
+        g = BoxCox(data.draw(st.sampled_from([*POWERS, 0.001, 0.1])), data.draw(units))
+        p = TransformedMixture(spread(kind, m, s, share, tail), g)
+        lower, upper = p.interval(0.9999)
+        assert np.isfinite([p.mean, p.std, p.epistemic_std, p.aleatoric_std]).all()
+        assert (p.mean * (1.0 - 1e-9) <= upper).all()
+        assert (p.mean >= lower * (1.0 - 1e-6)).all()
+        assert (p.std * (1.0 - 1e-9) <= upper - lower).all()
+        assert_allclose(np.hypot(p.epistemic_std, p.aleatoric_std), p.std, rtol=1e-12)
+
+    @pytest.mark.parametrize("s", [4.5, 8.5, 9.5, 30.0])
+    def test_the_cap_of_a_log_normal_in_closed_form(self, s: float) -> None:
+        a, b = 0.6 * s, 0.8 * s
+        p = TransformedMixture(Mixture.of_one([1.0], [a], b), BoxCox(0.0, 7.0))
+        c = stats.norm.isf(5e-5)
+        low, high = 7.0 * np.exp(1.0 - c * s), 7.0 * np.exp(1.0 + c * s)
+        assert_allclose(p.interval(0.9999), [[low], [high]], rtol=1e-9)
+        assert_allclose(p.mean, min(high, 7.0 * np.exp(1.0 + 0.5 * s * s)), rtol=1e-9)
+        assert_allclose(p.std, high - low, rtol=1e-12)
+        exact = np.sqrt(np.expm1(a * a) / np.expm1(s * s)) if 38.0 * s < 330.0 else 0.6
+        assert_allclose(p.epistemic_std / p.std, exact, rtol=1e-4, atol=1e-6)
+
+    def test_of_a_mixture_the_widest_component_gives_the_ends(self) -> None:
+        z = Mixture([[0.0], [0.0]], [[30.0], [0.1]], 0.1)
+        p = TransformedMixture(z, BoxCox(0.0, 5.0))
+        s, c = np.hypot(30.0, 0.1), stats.norm.isf(1e-4)
+        assert_allclose(p.mean, 5.0 * np.exp(c * s), rtol=1e-9)
+        assert_allclose(p.std, 5.0 * np.exp(c * s), rtol=1e-9)
+        assert (p.mean < p.interval(0.9999)[1]).all()
+
+    @pytest.mark.parametrize("n", [1, 3, 100, 101, 3_000])
+    def test_any_number_of_components(self, n: int) -> None:
+        rng = np.random.RandomState(0)
+        z = Mixture(rng.standard_normal((n, 1)), np.zeros((n, 1)), rng.uniform(5.0, 9.0, (n, 1)))
+        p = TransformedMixture(z, BoxCox(0.0))
+        lower, upper = p.interval(0.9999)
+        assert p.std <= upper - lower
+        assert p.std > 1e-5 * upper
+
+    def test_what_is_beyond_floats_has_large_moments(self) -> None:
+        p = TransformedMixture(Mixture.of_one([800.0], [3.0], 4.0), BoxCox(0.0))
+        assert np.isfinite([p.mean, p.std, p.epistemic_std, p.aleatoric_std]).all()
+        assert (p.mean > 1e307).all()
+
+    def test_a_component_of_weight_zero_counts_for_nothing(self) -> None:
+        g, means, stds = BoxCox(0.0, 5.0), [[1.0], [0.0]], [[0.3], [40.0]]
+        alone = TransformedMixture(Mixture(means[:1], stds[:1], 0.1), g)
+        p = TransformedMixture(Mixture(means, stds, 0.1, [1.0, 0.0]), g)
+        for name in ("mean", "epistemic_std", "aleatoric_std"):
+            assert_allclose(getattr(p, name), getattr(alone, name), rtol=1e-12)
+
+    def test_components_of_any_size(self) -> None:
+        """One has infinite moments, another moments whose squares are beyond floats."""
+        z = Mixture([[31.0], [15.8], [32.0]], np.zeros((3, 1)), [[50.75], [25.4], [5.1]])
+        p = TransformedMixture(z, BoxCox(0.001, 107.0))
+        lower, upper = p.interval(0.9999)
+        assert (p.std <= upper - lower).all()
+        assert (p.std > 1e-5 * upper).all()
+
+    def test_a_row_has_the_moments_of_the_row_alone(self) -> None:
+        m, s = np.repeat([-20.0, 0.0, 30.0], 4), np.tile([0.1, 3.0, 8.0, 20.0], 3)
+        p = TransformedMixture(Mixture.of_one(m, 0.5 * s, s), BoxCox(0.0))
+        for i in range(len(p)):
+            for name in ("mean", "epistemic_std", "aleatoric_std"):
+                assert_allclose(getattr(p[[i]], name), getattr(p, name)[[i]], rtol=1e-6)
+
+    def test_unequal_weights(self) -> None:
+        """A wide component of a small weight gives the ends as far as it is seen."""
+        for weight in (0.3, 0.01, 1e-3, 1e-6):
+            z = Mixture([[0.0], [0.0]], [[9.0], [0.1]], 0.1, [weight, 1.0 - weight])
+            p = TransformedMixture(z, BoxCox(0.0))
+            lower, upper = p.interval(0.9999)
+            assert np.isfinite([p.mean, p.std]).all()
+            assert p.mean <= upper * (1.0 + 1e-9)
+            assert p.std <= (upper - lower) * (1.0 + 1e-9)
+
+    def test_where_the_target_is_almost_surely_zero(self) -> None:
+        p = TransformedMixture(Mixture.of_one([-9.0], [0.6], 0.8), BoxCox(0.5))
+        assert_array_equal(p.interval(0.9999), [[0.0], [0.0]])
+        assert_array_equal([p.mean, p.std, p.epistemic_std, p.aleatoric_std], np.zeros((4, 1)))
 
 
 class TestDistribution:

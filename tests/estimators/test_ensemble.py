@@ -71,7 +71,7 @@ def test_one_member_equals_the_single_model(diabetes, ensemble):
         assert_array_equal(one, other)
     mixture, predictive = (m.predict_distribution(X) for m in (ensemble, single))
     assert_allclose(mixture.logpdf(y), predictive.logpdf(y), rtol=1e-12)
-    assert_allclose(mixture.quantile([0.01, 0.7]), predictive.quantile([0.01, 0.7]), rtol=1e-9)
+    assert_allclose(mixture.ppf([0.01, 0.7]), predictive.ppf([0.01, 0.7]), rtol=1e-9)
     f, g = (m.sample_functions(2, random_state=1)[1] for m in (ensemble, single))
     assert_array_equal(f(X), g(X))
     assert ensemble.noise_variance_ == single.noise_variance_
@@ -167,7 +167,7 @@ def test_moments_and_density_by_hand(diabetes, fitted):
     X, y = diabetes[0][:20], diabetes[1][:20]
     members = [m.predict_distribution(X) for m in fitted.estimators_]
     means = np.array([p.mean for p in members])
-    var = np.array([p.std_model**2 + p.std_noise**2 for p in members])
+    var = np.array([p.epistemic_std**2 + p.aleatoric_std**2 for p in members])
     mean, std = fitted.predict(X, return_std=True)
     assert_allclose(mean, means.sum(axis=0) / 3, rtol=1e-13)
     assert_allclose(std**2, (var + means**2).sum(axis=0) / 3 - mean**2, rtol=1e-9)
@@ -188,7 +188,7 @@ def test_density_has_the_stated_moments_and_quantiles(diabetes, fitted):
     assert integral(lambda t: 1.0) == pytest.approx(1.0, abs=1e-9)
     assert integral(lambda t: t) == pytest.approx(mean, rel=1e-9)
     assert integral(lambda t: (t - mean) ** 2) == pytest.approx(std**2, rel=1e-8)
-    upper = (predicted.quantile(0.9)[0] - mean) / std
+    upper = (predicted.ppf(0.9)[0] - mean) / std
     assert integral(lambda t: 1.0, upper) == pytest.approx(0.9, abs=1e-9)
 
 
@@ -200,8 +200,8 @@ def test_log_density_is_no_lower_than_the_mean_of_the_members(diabetes, fitted):
 
 def test_disagreement_widens(diabetes, fitted):
     X = 10.0 * diabetes[0]  # outside the data, where the members part
-    members = [m.predict_distribution(X).std_model ** 2 for m in fitted.estimators_]
-    assert (fitted.predict_distribution(X).var_model > np.mean(members, axis=0)).all()
+    members = [m.predict_distribution(X).epistemic_std ** 2 for m in fitted.estimators_]
+    assert (fitted.predict_distribution(X).epistemic_std ** 2 > np.mean(members, axis=0)).all()
 
 
 def test_order_of_members_does_not_matter(diabetes, fitted):
@@ -221,16 +221,16 @@ def test_sampled_functions_have_the_predicted_spread(diabetes):
     functions = model.sample_functions(4000, random_state=1)
     values = np.array([f(X[:10]) for f in functions])
     predicted = model.predict_distribution(X[:10])
-    error = predicted.std_model / np.sqrt(len(functions))
+    error = predicted.epistemic_std / np.sqrt(len(functions))
     assert (np.abs(values.mean(axis=0) - predicted.mean) < 5 * error).all()
-    assert_allclose(values.std(axis=0), predicted.std_model, rtol=0.15)
+    assert_allclose(values.std(axis=0), predicted.epistemic_std, rtol=0.15)
     again = model.sample_functions(3, random_state=1)
     assert_array_equal(again[2](X[:10]), model.sample_functions(3, random_state=1)[2](X[:10]))
 
 
 def test_noise_is_that_of_the_mixture(diabetes, fitted):
     predicted = fitted.predict_distribution(diabetes[0][:2])
-    assert fitted.noise_variance_ == pytest.approx(predicted.std_noise**2, rel=1e-12)
+    assert fitted.noise_variance_ == pytest.approx(predicted.aleatoric_std**2, rel=1e-12)
 
 
 # ---- partial_fit

@@ -68,7 +68,7 @@ def test_a_column_of_denormals_is_constant(model: Any, size: float) -> None:
     tiny = X * [1.0, size, 1.0]
     beyond = np.concatenate([tiny[:5], tiny[:5] * [1.0, 9.0, 1.0]])
     found = model.fit(tiny, Y).predict_gradient(beyond)
-    gradients = (found.dmean_dX, found.dstd_model_dX, found.dstd_noise_dX)
+    gradients = (found.dmean_dX, found.depistemic_std_dX, found.daleatoric_std_dX)
     assert np.isfinite(gradients).all()
     [function] = model.sample_functions(1, random_state=0)
     assert np.isfinite(function.gradient(beyond)[1]).all()

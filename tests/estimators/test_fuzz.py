@@ -135,7 +135,7 @@ def answers(model: Any, X: np.ndarray) -> np.ndarray:
         return np.asarray(predicted.log_proba)
     assert np.isfinite(predicted.mean).all()
     assert (np.isfinite(predicted.std) & (predicted.std > 0.0)).all()
-    assert (predicted.std_model >= 0.0).all()
+    assert (predicted.epistemic_std >= 0.0).all()
     lower, upper = predicted.interval(0.9)
     assert ((lower < upper) | (predicted.std < 1e-12 * np.abs(predicted.mean))).all()
     return np.array([predicted.mean, predicted.std])

@@ -64,9 +64,9 @@ def test_the_mean_is_bit_for_bit_that_of_constant_noise(parameters):
         assert_array_equal(one, other)
     before, after = constant.predict_distribution(X), varying.predict_distribution(X)
     assert_array_equal(before.mean, after.mean)
-    assert_array_equal(before.std_model, after.std_model)
+    assert_array_equal(before.epistemic_std, after.epistemic_std)
     assert constant.history_ == varying.history_
-    assert np.ptp(after.std_noise, axis=0).min() > 0.0
+    assert np.ptp(after.aleatoric_std, axis=0).min() > 0.0
 
 
 def test_a_stream_has_the_same_mean():
@@ -86,9 +86,9 @@ def test_a_stream_has_the_same_mean():
 def test_noise_grows_where_it_does(both):
     X, y, std = trumpet(1000, seed=9)
     constant, varying = (model.predict_distribution(X) for model in both)
-    error = np.abs(np.log(varying.std_noise / std))
-    assert np.median(error) < 0.5 * np.median(np.abs(np.log(constant.std_noise / std)))
-    assert np.corrcoef(varying.std_noise, std)[0, 1] > 0.9
+    error = np.abs(np.log(varying.aleatoric_std / std))
+    assert np.median(error) < 0.5 * np.median(np.abs(np.log(constant.aleatoric_std / std)))
+    assert np.corrcoef(varying.aleatoric_std, std)[0, 1] > 0.9
     assert varying.logpdf(y).mean() > constant.logpdf(y).mean() + 0.1
     quiet = X[:, 0] < -0.5
     for predicted, lowest, highest in [(varying, 0.88, 0.995), (constant, 0.995, 1.0)]:
@@ -101,7 +101,7 @@ def test_a_stream_learns_it_too():
     model = PBPRegressor(noise="input", random_state=0)
     for rows in np.array_split(np.arange(4000), 40):
         model.partial_fit(X[rows], y[rows])
-    assert np.corrcoef(model.predict_distribution(X).std_noise, std)[0, 1] > 0.9
+    assert np.corrcoef(model.predict_distribution(X).aleatoric_std, std)[0, 1] > 0.9
 
 
 def test_each_target_has_its_own():
@@ -110,8 +110,8 @@ def test_each_target_has_its_own():
         3.0 * X[:, 1] + (y[:, 1] - 3.0 * X[:, 1]) * (2.1 - std) / std
     )  # quiet where the other is loud
     predicted = PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X)
-    assert predicted.std_noise.shape == (600, 2)
-    first, second = predicted.std_noise.T
+    assert predicted.aleatoric_std.shape == (600, 2)
+    first, second = predicted.aleatoric_std.T
     assert np.corrcoef(first, std)[0, 1] > 0.8
     assert np.corrcoef(second, std)[0, 1] < -0.8
 
@@ -155,13 +155,13 @@ def test_the_engines_agree(hidden, memory, n_targets):
         for one, other in zip(*(getattr(q, field) for q in networks), strict=True):
             assert_allclose(one, other, rtol=1e-10, atol=1e-13)
     one, other = (model.predict_distribution(X) for model in models)
-    assert_allclose(one.std_noise, other.std_noise, rtol=1e-10)
+    assert_allclose(one.aleatoric_std, other.aleatoric_std, rtol=1e-10)
 
 
 def test_single_precision_says_the_same():
     X, y, _ = trumpet(300)
     models = [PBPRegressor(noise="input", dtype=t, random_state=0) for t in ("float64", "float32")]
-    one, other = (model.fit(X, y).predict_distribution(X).std_noise for model in models)
+    one, other = (model.fit(X, y).predict_distribution(X).aleatoric_std for model in models)
     assert_allclose(one, other, rtol=0.02)
 
 
@@ -173,8 +173,8 @@ def test_an_ensemble_is_the_same_in_any_number_of_threads():
         .predict_distribution(X)
         for n in (1, 2)
     ]
-    assert_array_equal(found[0].std_noise, found[1].std_noise)
-    assert np.corrcoef(found[0].std_noise, std)[0, 1] > 0.8
+    assert_array_equal(found[0].aleatoric_std, found[1].aleatoric_std)
+    assert np.corrcoef(found[0].aleatoric_std, std)[0, 1] > 0.8
 
 
 # ---- What the network sees
@@ -210,7 +210,7 @@ def test_steps_do_not_matter():
     steps = PBPRegressor(noise="input", n_epochs=20, random_state=0)
     steps.fit(X, y, callback=lambda epoch: None)
     assert_array_equal(
-        whole.predict_distribution(X).std_noise, steps.predict_distribution(X).std_noise
+        whole.predict_distribution(X).aleatoric_std, steps.predict_distribution(X).aleatoric_std
     )
 
 
@@ -235,8 +235,8 @@ def test_scaling_the_target_scales_the_noise(log10_scale, shift):
     model = PBPRegressor(5, noise="input", n_epochs=8, random_state=0)
     before = model.fit(X, y).predict_distribution(X)
     after = model.fit(X, scale * (y + shift)).predict_distribution(X)
-    assert_allclose(after.std_noise, scale * before.std_noise, rtol=1e-7)
-    assert_allclose(after.std_model, scale * before.std_model, rtol=1e-7)
+    assert_allclose(after.aleatoric_std, scale * before.aleatoric_std, rtol=1e-7)
+    assert_allclose(after.epistemic_std, scale * before.epistemic_std, rtol=1e-7)
 
 
 @settings(max_examples=10, deadline=None)
@@ -262,17 +262,17 @@ def test_the_gradient_of_the_noise(both):
     X = trumpet(5, seed=4)[0]
     at = both[1].predict_gradient(X)
     predicted = both[1].predict_distribution(X)
-    assert_allclose(at.std_noise, predicted.std_noise, rtol=1e-12)
+    assert_allclose(at.aleatoric_std, predicted.aleatoric_std, rtol=1e-12)
     assert_allclose(at.std, predicted.std, rtol=1e-12)
     for j in range(2):
         step = np.zeros(2)
         step[j] = 1e-5
         ahead, behind = (both[1].predict_distribution(X + s * step) for s in (1, -1))
-        for name in ("std", "std_noise", "std_model"):
+        for name in ("std", "aleatoric_std", "epistemic_std"):
             slope = (getattr(ahead, name) - getattr(behind, name)) / 2e-5
             assert_allclose(getattr(at, f"d{name}_dX")[:, j], slope, rtol=1e-5, atol=1e-8)
-    assert np.all(at.dstd_noise_dX[:, 0] > 0.0)
-    assert_array_equal(both[0].predict_gradient(X).dstd_noise_dX, np.zeros((5, 2)))
+    assert np.all(at.daleatoric_std_dX[:, 0] > 0.0)
+    assert_array_equal(both[0].predict_gradient(X).daleatoric_std_dX, np.zeros((5, 2)))
 
 
 # ---- Files
@@ -285,11 +285,11 @@ def test_a_saved_model_predicts_and_goes_on_the_same(both, tmp_path):
     assert loaded.noise == "input"
     assert loaded.noise_layer_sizes == (20,)
     one, other = (model.predict_distribution(X) for model in (both[1], loaded))
-    assert_array_equal(one.std_noise, other.std_noise)
+    assert_array_equal(one.aleatoric_std, other.aleatoric_std)
     again = PBPRegressor(noise="input", random_state=3).fit(*trumpet()[:2])
     assert_array_equal(
-        again.partial_fit(X, y).predict_distribution(X).std_noise,
-        loaded.partial_fit(X, y).predict_distribution(X).std_noise,
+        again.partial_fit(X, y).predict_distribution(X).aleatoric_std,
+        loaded.partial_fit(X, y).predict_distribution(X).aleatoric_std,
     )
 
 
@@ -307,11 +307,13 @@ def test_uncertain_and_missing_inputs():
     X, y, _ = trumpet(200)
     model = PBPRegressor(noise="input", missing="marginalize", random_state=0).fit(X, y)
     X[:3, 0] = np.nan
-    assert np.isfinite(model.predict_distribution(X).std_noise).all()
+    assert np.isfinite(model.predict_distribution(X).aleatoric_std).all()
     at = model.predict_distribution(X[3:6], X_std=0.2)
     certain = model.predict_distribution(X[3:6], X_std=0.0)
-    assert not np.allclose(at.std_noise, certain.std_noise)
-    assert_allclose(certain.std_noise, model.predict_distribution(X[3:6]).std_noise, rtol=1e-10)
+    assert not np.allclose(at.aleatoric_std, certain.aleatoric_std)
+    assert_allclose(
+        certain.aleatoric_std, model.predict_distribution(X[3:6]).aleatoric_std, rtol=1e-10
+    )
 
 
 def test_a_wild_target_is_absorbed():
@@ -320,7 +322,7 @@ def test_a_wild_target_is_absorbed():
     model = PBPRegressor(noise="input", random_state=0).fit(X, y)
     # One row in 12,000 updates is too few for a warning; the history has it.
     assert sum(epoch.n_guarded for epoch in model.history_) > 0
-    assert np.isfinite(model.predict_distribution(X).std_noise).all()
+    assert np.isfinite(model.predict_distribution(X).aleatoric_std).all()
 
 
 @pytest.mark.parametrize(
@@ -341,7 +343,7 @@ def test_active_learning_asks_the_model_not_the_noise(both):
     X = trumpet(200, seed=8)[0]
     predicted = both[1].predict_distribution(X)
     (asked,) = by_variance(both[1], X[:1], X, 1, np.random.RandomState(0))
-    assert asked == predicted.std_model.argmax() != predicted.std.argmax()
+    assert asked == predicted.epistemic_std.argmax() != predicted.std.argmax()
 
 
 def test_the_noise_of_uncertain_inputs_is_that_of_the_moments(both):
@@ -370,8 +372,10 @@ def test_weights_and_known_errors_reach_the_noise():
     """A weight divides the noise of its row, a known error is none of it: in both engines."""
     X, y, std = trumpet(400)
     told = PBPRegressor(noise="input", random_state=0).fit(X, y, sample_weight=1.0 / std**2)
-    at = told.predict_distribution(X).std_noise  # that of weight 1
-    blind = PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).std_noise
+    at = told.predict_distribution(X).aleatoric_std  # that of weight 1
+    blind = (
+        PBPRegressor(noise="input", random_state=0).fit(X, y).predict_distribution(X).aleatoric_std
+    )
     assert np.ptp(np.log(at)) < 0.1 * np.ptp(np.log(blind))
     models = [
         PBPRegressor(4, noise="input", n_epochs=4, engine=engine, random_state=0).fit(
@@ -379,5 +383,5 @@ def test_weights_and_known_errors_reach_the_noise():
         )
         for engine in ENGINES
     ]
-    one, other = (model.predict_distribution(X).std_noise for model in models)
+    one, other = (model.predict_distribution(X).aleatoric_std for model in models)
     assert_allclose(one, other, rtol=1e-10)

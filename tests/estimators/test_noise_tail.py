@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from finite_differences import assert_gradient, differences
-from probprop import HeavyMixture, HeavyPredictive, PBPEnsemble, PBPRegressor, load
+from probprop import PBPEnsemble, PBPRegressor, load
 from probprop._types import FloatArray
 from probprop.files.networks import describe_network, rebuild_network
 from probprop.metrics import summary
@@ -66,12 +66,12 @@ def test_heavy_tails_are_learned_and_described() -> None:
     assert 0.3 < tail <= LARGEST_TAIL
     assert f"tail {tail:.3g}" in repr(model.posterior_)
     p = model.predict_distribution(X[:5])
-    assert isinstance(p, HeavyPredictive)
+    assert p.tail is not None
     assert_allclose(p.tail, tail)
     # The mean of a log-normal is exp(tail/2) times its median, the level.
     level = model.posterior_.noise_variance * model.standardizer_.y_scale**2
-    assert_allclose(p.var_noise, np.full(5, level * np.exp(0.5 * tail)))
-    assert model.noise_variance_ == pytest.approx(p.var_noise[0], rel=1e-12)
+    assert_allclose(p.aleatoric_std**2, np.full(5, level * np.exp(0.5 * tail)))
+    assert model.noise_variance_ == pytest.approx(p.aleatoric_std[0] ** 2, rel=1e-12)
     assert np.isfinite(list(summary(y, model.predict_distribution(X)).values())).all()
     assert "tail" not in repr(PBPRegressor((5,), n_epochs=2).fit(X, y).posterior_)
 
@@ -94,7 +94,7 @@ def test_both_engines_several_targets_and_single_precision() -> None:
     assert native.posterior_.tail.shape == (2,)
     assert_allclose(native.posterior_.tail, reference.posterior_.tail, rtol=1e-10, atol=1e-12)
     p, q = (model.predict_distribution(X) for model in (native, reference))
-    for name in ("mean", "std_model", "std_noise"):
+    for name in ("mean", "epistemic_std", "aleatoric_std"):
         assert_allclose(getattr(p, name), getattr(q, name), rtol=1e-9)
     assert p.logpdf(Y).shape == (40, 2)
     single = heavy(dtype="float32").fit(X, Y)
@@ -108,8 +108,8 @@ def test_units_of_the_target_do_not_matter(scale: float, shift: float) -> None:
     X, y = made(40, wild=0.1)
     p = heavy().fit(X, y).predict_distribution(X)
     q = heavy().fit(X, scale * y + shift).predict_distribution(X)
-    assert isinstance(p, HeavyPredictive)
-    assert isinstance(q, HeavyPredictive)
+    assert p.tail is not None
+    assert q.tail is not None
     unit = scale * y.std() + 1e-3 * abs(shift)
     assert_allclose(q.mean, scale * p.mean + shift, atol=1e-6 * unit)
     assert_allclose(q.std, scale * p.std, rtol=1e-6)
@@ -126,8 +126,8 @@ def test_save_and_load(tmp_path: Path, n_targets: int) -> None:
     again = load(tmp_path / "model.pbp")
     assert again.posterior_.tail.tolist() == model.posterior_.tail.tolist()
     p, q = (m.predict_distribution(X) for m in (model, again))
-    assert type(q) is HeavyPredictive
-    assert_allclose(q.quantile(0.3), p.quantile(0.3), rtol=0)
+    assert q.tail is not None
+    assert_allclose(q.ppf(0.3), p.ppf(0.3), rtol=0)
     for m in (model, again):
         m.partial_fit(X[:9], m.predict(X[:9]))
     assert again.posterior_.tail.tolist() == model.posterior_.tail.tolist()
@@ -157,7 +157,8 @@ def test_an_ensemble_has_a_mixture_of_heavy_tails() -> None:
     X, y = made(80, wild=0.05)
     ensemble = PBPEnsemble(heavy(), n_members=3, random_state=0).fit(X, y)
     p = ensemble.predict_distribution(X)
-    assert isinstance(p, HeavyMixture)
+    assert p.tail is not None
+    assert p.n_components == 3
     mean, std = ensemble.predict(X, return_std=True)
     assert_allclose(mean, p.mean)
     assert_allclose(std, p.std)

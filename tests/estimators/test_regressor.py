@@ -97,13 +97,15 @@ def test_noise_is_learned_in_target_units():
     y = 1000.0 + 500.0 * X[:, 0] + 20.0 * random.standard_normal(3000)
     model = PBPRegressor(random_state=0).fit(X, y)
     assert np.sqrt(model.noise_variance_) == pytest.approx(20.0, rel=0.2)
-    assert model.predict_distribution(X[:5]).std_noise ** 2 == pytest.approx(model.noise_variance_)
+    assert model.predict_distribution(X[:5]).aleatoric_std ** 2 == pytest.approx(
+        model.noise_variance_
+    )
 
 
 def test_uncertainty_grows_away_from_the_data():
     X = np.random.RandomState(0).uniform(-1, 1, (200, 1))
     model = PBPRegressor(random_state=0).fit(X, X[:, 0] ** 3)
-    std = model.predict_distribution(np.array([[0.0], [2.0], [5.0], [20.0]])).std_model
+    std = model.predict_distribution(np.array([[0.0], [2.0], [5.0], [20.0]])).epistemic_std
     assert (np.diff(std) > 0).all()
 
 
@@ -221,7 +223,8 @@ def test_predict_shapes_and_agreement(diabetes, fitted):
     assert mean.shape == std.shape == (len(X),)
     assert_array_equal(fitted.predict(X), mean)
     assert_array_equal(distribution.mean, mean)
-    assert_allclose(distribution.var, distribution.var_model + distribution.var_noise)
+    parts = distribution.epistemic_std, distribution.aleatoric_std
+    assert_allclose(distribution.var, parts[0] ** 2 + parts[1] ** 2)
     assert_allclose(std, np.sqrt(distribution.var))
     heavy = fitted.predict_distribution(X, student_t=True)
     far = mean + 8 * std
@@ -242,9 +245,9 @@ def test_sampled_functions_have_the_predicted_spread(diabetes):
     values = np.array([f(X[:10]) for f in functions])
     assert_array_equal(functions[0](X[:10]), values[0])
     predicted = model.predict_distribution(X[:10])
-    error = predicted.std_model / np.sqrt(len(functions))
+    error = predicted.epistemic_std / np.sqrt(len(functions))
     assert (np.abs(values.mean(axis=0) - predicted.mean) < 5 * error).all()
-    assert_allclose(values.std(axis=0), predicted.std_model, rtol=0.15)
+    assert_allclose(values.std(axis=0), predicted.epistemic_std, rtol=0.15)
 
 
 def test_sampled_functions_repeat_with_the_seed(diabetes, fitted):

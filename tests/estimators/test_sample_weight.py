@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import probprop
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop.distributions.classes import ClassMixture
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import BoxCox
 from probprop.inference.likelihoods import Gaussian, Probit
 from probprop.inference.prediction import weighted_log_p
-from probprop.predictive.box_cox import BoxCox
-from probprop.predictive.classes import ClassPredictive
-from probprop.predictive.gaussian import Predictive
 
 RANDOM = RandomState(0)
 N = 60
@@ -222,9 +222,11 @@ def test_a_prediction_may_have_a_weight(kind: str) -> None:
     weighted = model.predict_distribution(X, sample_weight=own)
     ratio = np.sqrt(own.mean() / own).reshape(-1, *[1] * (p.mean.ndim - 1))
     assert_array_equal(weighted.mean, p.mean)
-    assert_array_equal(weighted.std_model, p.std_model)
-    assert_allclose(weighted.std_noise, ratio * p.std_noise, rtol=1e-6)
-    assert_allclose(weighted.std, np.hypot(weighted.std_model, weighted.std_noise), rtol=1e-12)
+    assert_array_equal(weighted.epistemic_std, p.epistemic_std)
+    assert_allclose(weighted.aleatoric_std, ratio * p.aleatoric_std, rtol=1e-6)
+    assert_allclose(
+        weighted.std, np.hypot(weighted.epistemic_std, weighted.aleatoric_std), rtol=1e-12
+    )
     at_mean = model.predict_distribution(X, sample_weight=own.mean())
     assert_array_equal(at_mean.std, p.std)
     for bad, message in ((0.0, "at least one non-zero"), (np.arange(N), "must be above 0")):
@@ -236,8 +238,9 @@ def test_the_student_t_of_a_weight() -> None:
     model = regressor().fit(X, Y, W)
     p = model.predict_distribution(X, student_t=True, sample_weight=4.0 * W.mean())
     usual = model.predict_distribution(X, student_t=True)
-    expected = Predictive(
-        usual.mean, usual.std_model, usual.std_noise / 2.0, usual.alpha_noise, True
+    assert usual.dof is not None
+    expected = Mixture.of_one(
+        usual.mean, usual.epistemic_std, usual.aleatoric_std / 2.0, dof=usual.dof[0]
     )
     assert_allclose(p.logpdf(Y), expected.logpdf(Y), rtol=1e-9)
 
@@ -272,7 +275,7 @@ def test_means_of_several_measurements_are_weighted_by_their_number() -> None:
     of_one = weighted.noise_variance_ * weighted.mean_sample_weight_
     assert np.sqrt(of_one) == pytest.approx(0.8, rel=0.05)
     alone = weighted.predict_distribution(x, sample_weight=1)
-    assert_allclose(alone.std_noise, np.sqrt(of_one), rtol=1e-6)
+    assert_allclose(alone.aleatoric_std, np.sqrt(of_one), rtol=1e-6)
     plain = PBPRegressor((20,), random_state=0).fit(x, y)
     grid = np.linspace(-1.8, 1.8, 50)[:, None]
     errors = [
@@ -296,7 +299,7 @@ def test_known_errors_are_no_noise() -> None:
     assert np.sqrt(unknown.noise_variance_) == pytest.approx(np.sqrt(0.25 + np.mean(y_std**2)), 0.1)
     assert known.log_evidence_ > unknown.log_evidence_ + 100.0
     # A prediction has the noise of a row without a known error.
-    assert known.predict_distribution(x[:3]).std_noise == pytest.approx(
+    assert known.predict_distribution(x[:3]).aleatoric_std == pytest.approx(
         np.sqrt(known.noise_variance_)
     )
 
@@ -357,18 +360,19 @@ def test_rows_of_small_weight_say_little() -> None:
 
 
 def test_held_out_rows_have_their_own_noise() -> None:
-    predicted = Predictive([0.0, 1.0], [3.0, 0.0], std_noise=[4.0, 2.0], alpha_noise=6.0)
+    predicted = Mixture.of_one([0.0, 1.0], [3.0, 0.0], [4.0, 2.0])
     y, weights, y_std = np.array([1.0, 2.0]), np.array([4.0, 0.25]), np.array([0.0, 3.0])
-    std = np.sqrt(predicted.std_model**2 + predicted.std_noise**2 / weights + y_std**2)
-    expected = Predictive(predicted.mean, 0.0 * std, std, 6.0).logpdf(y)
+    std = np.sqrt(predicted.epistemic_std**2 + predicted.aleatoric_std**2 / weights + y_std**2)
+    expected = Mixture.of_one(predicted.mean, 0.0 * std, std).logpdf(y)
     assert_allclose(weighted_log_p(Gaussian(), predicted, y, weights, y_std), expected, rtol=1e-13)
-    two = Predictive(np.ones((2, 2)), np.ones((2, 2)), std_noise=[4.0, 2.0], alpha_noise=6.0)
-    wide = Predictive(two.mean, two.std_model, two.std_noise / np.array([[2.0], [0.5]]), 6.0)
+    two = Mixture.of_one(np.ones((2, 2)), np.ones((2, 2)), [4.0, 2.0])
+    noise = two.aleatoric_std / np.array([[2.0], [0.5]])
+    wide = Mixture.of_one(two.mean, two.epistemic_std, noise)
     y2 = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert_allclose(
         weighted_log_p(Gaussian(2), two, y2, weights), wide.logpdf(y2).sum(axis=1), rtol=1e-13
     )
-    classes = ClassPredictive(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
+    classes = ClassMixture.of_one(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
     found = weighted_log_p(Probit(np.arange(2)), classes, np.array([1.0, -1.0]), weights)
     assert_allclose(found, weights * np.log(0.5))
 

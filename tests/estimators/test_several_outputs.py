@@ -15,9 +15,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
 from probprop import PBPEnsemble, PBPRegressor, load
+from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import initial_posterior
-from probprop.predictive.gaussian import Predictive
 from probprop.reference.adf import gradients
 from probprop_lab.datasets import store
 from probprop_lab.datasets.parse import read_sheet
@@ -117,20 +117,20 @@ def test_the_predictive_is_one_of_each_target(model: PBPRegressor, linnerud) -> 
     X, y = linnerud
     for student_t in (False, True):
         joint = model.predict_distribution(X, student_t=student_t)
-        quantiles = joint.quantile([0.1, 0.7])
+        quantiles = joint.ppf([0.1, 0.7])
         assert quantiles.shape == (2, *y.shape)
-        assert joint.sample(5, random_state=0).shape == (5, *y.shape)
+        assert joint.rvs(5, random_state=0).shape == (5, *y.shape)
         for k in range(3):
-            one = Predictive(
+            one = Mixture.of_one(
                 joint.mean[:, k],
-                joint.std_model[:, k],
-                joint.std_noise[:, k],
-                joint.alpha_noise[:, k],
-                student_t,
+                joint.epistemic_std[:, k],
+                joint.aleatoric_std[:, k],
+                dof=joint.dof[0, :, k] if joint.dof is not None else None,
             )
+            assert (one.dof is not None) == student_t
             assert_allclose(joint.logpdf(y)[:, k], one.logpdf(y[:, k]), rtol=1e-13)
             assert_allclose(joint.cdf(y)[:, k], one.cdf(y[:, k]), rtol=1e-13)
-            assert_allclose(quantiles[..., k], one.quantile([0.1, 0.7]), rtol=1e-13)
+            assert_allclose(quantiles[..., k], one.ppf([0.1, 0.7]), rtol=1e-13)
             for got, expected in zip(joint.interval(0.9), one.interval(0.9), strict=True):
                 assert_allclose(got[:, k], expected, rtol=1e-13)
     gaussian = model.predict_distribution(X)
@@ -146,13 +146,13 @@ def test_ensembles_mix_each_target(linnerud) -> None:
     assert_allclose(mixture.mean, np.mean([m.mean() for m in members], axis=0))
     assert_allclose(np.exp(mixture.logpdf(y)), np.mean([m.pdf(y) for m in members], axis=0))
     assert_allclose(mixture.cdf(y), np.mean([m.cdf(y) for m in members], axis=0))
-    q = mixture.quantile([0.2, 0.9])
+    q = mixture.ppf([0.2, 0.9])
     assert q.shape == (2, *y.shape)
     assert_allclose(mixture.cdf(q), np.broadcast_to([[[0.2]], [[0.9]]], q.shape), rtol=1e-9)
     assert_allclose(
         ensemble.noise_variance_, np.mean([m.noise_variance_ for m in ensemble.estimators_], axis=0)
     )
-    draws = mixture.sample(4000, random_state=0)
+    draws = mixture.rvs(4000, random_state=0)
     assert_allclose(draws.mean(axis=0), mixture.mean, atol=6 * mixture.std.max() / math.sqrt(4000))
 
 

@@ -116,12 +116,12 @@ def test_a_trained_network_has_the_moments_of_drawn_inputs(
     random = np.random.RandomState(1)
     drawn = X[:8] + std * random.standard_normal((10_000, *X[:8].shape))
     p = model.predict_distribution(drawn.reshape(-1, X.shape[1]))
-    means, variances = (a.reshape(10_000, 8) for a in (p.mean, p.var_model))
+    means, variances = (a.reshape(10_000, 8) for a in (p.mean, p.epistemic_std**2))
     exact = np.sqrt(variances.mean(axis=0) + means.var(axis=0))
     assert_allclose(at.mean, means.mean(axis=0), atol=0.15 * exact.max())
-    assert_allclose(at.std_model, exact, rtol=0.15)
-    assert_allclose(np.median(at.std_model / exact), 1.0, atol=0.06)
-    assert (at.std_model > 1.02 * model.predict_distribution(X[:8]).std_model).all()
+    assert_allclose(at.epistemic_std, exact, rtol=0.15)
+    assert_allclose(np.median(at.epistemic_std / exact), 1.0, atol=0.06)
+    assert (at.epistemic_std > 1.02 * model.predict_distribution(X[:8]).epistemic_std).all()
 
 
 def test_blocks_of_rows_do_not_change_predictions(diabetes, monkeypatch) -> None:
@@ -138,7 +138,7 @@ def test_several_targets_and_both_kinds_of_doubt(diabetes) -> None:
     X[0, 0] = np.nan
     model = PBPRegressor(10, n_epochs=5, random_state=0, missing="marginalize")
     model.fit(X, np.column_stack([y, -y]), X_std=0.01)
-    one, both = (model.predict_distribution(X, X_std=s).std_model for s in (None, 0.05))
+    one, both = (model.predict_distribution(X, X_std=s).epistemic_std for s in (None, 0.05))
     assert one.shape == both.shape == (200, 2)
     assert (both > one).all()
 
@@ -246,7 +246,7 @@ def test_a_missing_entry_is_a_gaussian_of_its_feature(incomplete) -> None:
         model.posterior_, (filled - mean) / scale, np.isnan(X).astype(float)
     )
     assert_allclose(got.mean, moments[0] * y.std() + y.mean(), rtol=1e-9)
-    assert_allclose(got.var_model, moments[1] * y.var(), rtol=1e-9)
+    assert_allclose(got.epistemic_std**2, moments[1] * y.var(), rtol=1e-9)
     assert (got.std >= model.predict(filled, return_std=True)[1]).all()
     assert model.noise_variance_ < complete.noise_variance_  # which takes the holes for values
 

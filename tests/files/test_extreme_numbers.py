@@ -19,7 +19,7 @@ import pytest
 import cv_models
 from json_values import places_in
 from model_files import X, Y
-from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, Predictive, load
+from probprop import Mixture, ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
 from probprop.files.format import read_model, write_model
 
 pytestmark = [
@@ -107,7 +107,7 @@ def works(model: Any, X: np.ndarray, y: np.ndarray, path: Path) -> None:
             assert np.isfinite(predicted.mean).all()
             assert ((predicted.std > 0.0) & (predicted.std < math.inf)).all()
             ends_soon(predicted)
-            if isinstance(predicted, Predictive):
+            if isinstance(predicted, Mixture):
                 ends_soon(model.predict_distribution(X, student_t=True))
         if not again:
             model.partial_fit(X[:20], y[:20])

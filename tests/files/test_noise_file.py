@@ -29,7 +29,8 @@ def test_the_weights_come_back(path: Path) -> None:
         for one, other in zip(getattr(network, name), known, strict=True):
             assert_array_equal(one, other)
     assert_array_equal(
-        load(path).predict_distribution(X).std_noise, again.predict_distribution(X).std_noise
+        load(path).predict_distribution(X).aleatoric_std,
+        again.predict_distribution(X).aleatoric_std,
     )
 
 

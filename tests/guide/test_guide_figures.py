@@ -67,13 +67,13 @@ def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch)
     std = 0.5 * X.std(axis=0)
     exact = inputs.propagated(model, rows, std)
     np.testing.assert_allclose(
-        model.predict_distribution(rows, X_std=std).std_model, exact, rtol=0.02
+        model.predict_distribution(rows, X_std=std).epistemic_std, exact, rtol=0.02
     )
     monkeypatch.setattr(inputs, "_N_DRAWS", 4_000)
     rng = np.random.default_rng(0)
     drawn = inputs.drawn_std(model, lambda rng: rows + std * inputs.normal(rng, rows), rng)
     np.testing.assert_allclose(drawn, exact, rtol=0.05)
-    assert (exact > 1.5 * model.predict_distribution(rows).std_model).all()
+    assert (exact > 1.5 * model.predict_distribution(rows).epistemic_std).all()
 
 
 @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
@@ -207,8 +207,10 @@ def test_error_bars_write_their_pages(
         assert (tmp_path / f"{name}.md").read_text() in printed
     found = json.loads((tmp_path / "error_bars.json").read_text())
     inside, near, far = found["toy"]
-    assert inside["std_model"] < near["std_model"] < far["std_model"]
-    assert inside["std"] == pytest.approx(np.hypot(inside["std_model"], inside["std_noise"]))
+    assert inside["epistemic_std"] < near["epistemic_std"] < far["epistemic_std"]
+    assert inside["std"] == pytest.approx(
+        np.hypot(inside["epistemic_std"], inside["aleatoric_std"])
+    )
     gaussian, exact = found["tails"]["1"]["0.999"]
     assert exact > 1.01 * gaussian
     assert found["growing"]["quietest"] > found["growing"]["loudest"]
@@ -218,7 +220,7 @@ def test_error_bars_write_their_pages(
     assert found["splits"]["yacht"]["n_rows"] == 308
     assert found["splits"]["yacht"]["log_likelihood"] == pytest.approx(-1.63, abs=0.005)
     assert 45.0 < found["splits"]["diabetes"]["rmse"] < 65.0
-    assert found["seeds"]["40"]["std_model"] > found["seeds"]["400"]["std_model"]
+    assert found["seeds"]["40"]["epistemic_std"] > found["seeds"]["400"]["epistemic_std"]
 
 
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:

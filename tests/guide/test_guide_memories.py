@@ -33,7 +33,9 @@ def test_a_run_has_the_scores_of_a_fit(few: None) -> None:
     X, y, X_test, y_test = made_split("", 3)
     predicted = PBPRegressor(memory=1.0, random_state=3).fit(X, y).predict_distribution(X_test)
     assert point["rmse"] == pytest.approx(metrics.rmse(y_test, predicted.mean), rel=1e-9)
-    assert point["std_model"] == pytest.approx(np.sqrt(np.mean(predicted.std_model**2)), rel=1e-9)
+    assert point["epistemic_std"] == pytest.approx(
+        np.sqrt(np.mean(predicted.epistemic_std**2)), rel=1e-9
+    )
 
 
 def test_splits_of_diabetes_part_its_rows() -> None:
@@ -62,7 +64,7 @@ def test_memories_write_their_pages(
     rows = [json.loads(line) for line in (tmp_path / "memories.jsonl").read_text().splitlines()]
     assert len(rows) == 3 + 2 * 3
     none, _, three = (
-        [point["std_model"] for point in row["curve"] if point["n_epochs"] in (40, 1000)]
+        [point["epistemic_std"] for point in row["curve"] if point["n_epochs"] in (40, 1000)]
         for row in rows[:3]
     )
     assert none[1] < 0.3 * none[0]

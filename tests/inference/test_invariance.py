@@ -74,8 +74,8 @@ def test_shift_and_scale_of_the_data_shift_and_scale_the_predictions(
         x_scale * (new + x_shift)
     )
     assert_allclose(moved.mean, y_scale * (plain.mean + y_shift), rtol=1e-9, atol=1e-9 * y_scale)
-    assert_allclose(moved.std_model, y_scale * plain.std_model, rtol=1e-9)
-    assert_allclose(moved.std_noise, y_scale * plain.std_noise, rtol=1e-9)
+    assert_allclose(moved.epistemic_std, y_scale * plain.epistemic_std, rtol=1e-9)
+    assert_allclose(moved.aleatoric_std, y_scale * plain.aleatoric_std, rtol=1e-9)
 
 
 def test_a_posterior_shows_its_layers_and_no_arrays() -> None:

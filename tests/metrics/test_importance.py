@@ -115,7 +115,7 @@ def test_the_average_is_that_of_the_rows_one_by_one() -> None:
         assert found.mean[k, 0] == pytest.approx(p.mean.mean(), rel=1e-12)
         assert found.low is not None
         assert found.high is not None
-        assert found.high[k, 0] - found.low[k, 0] == pytest.approx(4.0 * p.std_model.mean())
+        assert found.high[k, 0] - found.low[k, 0] == pytest.approx(4.0 * p.epistemic_std.mean())
 
 
 def test_rows_may_have_values_of_their_own() -> None:

@@ -13,13 +13,13 @@ from scipy.stats import norm
 
 from probprop import metrics
 from probprop._types import FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.metrics.baseline import baseline_summary, class_baseline
 from probprop.metrics.verdict import largest_by_chance, verdict
-from probprop.predictive.gaussian import Predictive
 
 
-def gaussian(mean: FloatArray, std: FloatArray) -> Predictive:
-    return Predictive(mean, 0.6 * std, 0.8 * std, 6.0)
+def gaussian(mean: FloatArray, std: FloatArray) -> Mixture:
+    return Mixture.of_one(mean, 0.6 * std, 0.8 * std)
 
 
 def honest(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:

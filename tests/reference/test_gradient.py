@@ -121,9 +121,13 @@ def test_target_units_per_feature_unit(engine: str, hidden: tuple[int, ...]) -> 
     mean, std = model.predict(X[:20], return_std=True)
     assert_allclose(at.mean, mean, rtol=1e-13)
     assert_allclose(at.std, std, rtol=1e-13)
-    assert_allclose(at.std_model, model.predict_distribution(X[:20]).std_model, rtol=1e-13)
+    assert_allclose(at.epistemic_std, model.predict_distribution(X[:20]).epistemic_std, rtol=1e-13)
     steps = 1e-2 * X.std(axis=0)
-    for name, got in (("mean", at.dmean_dX), ("std", at.dstd_dX), ("std_model", at.dstd_model_dX)):
+    for name, got in (
+        ("mean", at.dmean_dX),
+        ("std", at.dstd_dX),
+        ("epistemic_std", at.depistemic_std_dX),
+    ):
         expected = differences(
             lambda X, name=name: getattr(model.predict_distribution(X), name), X[:20], steps
         )
@@ -141,7 +145,7 @@ def test_a_linear_model_has_the_gradient_of_its_formula() -> None:
     slope = m[0, :-1] / 2.0 * s.y_scale / s.x_scale
     assert_allclose(at.dmean_dX, np.tile(slope, (len(X), 1)), rtol=1e-10)
     dstd = Z * v[0, :-1] / 4.0 / np.sqrt(variance)[:, np.newaxis] * s.y_scale / s.x_scale
-    assert_allclose(at.dstd_model_dX, dstd, rtol=1e-9)
+    assert_allclose(at.depistemic_std_dX, dstd, rtol=1e-9)
 
 
 def test_float32_predicts_the_same_gradient() -> None:

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import _kernel
 from probprop._types import Array
+from probprop.distributions import functions
+from probprop.distributions.functions import SampledNetwork
 from probprop.inference.standardize import Standardizer
-from probprop.predictive import sampled
-from probprop.predictive.sampled import SampledNetwork
 from probprop.reference import sampled as oracle
 
 
@@ -96,7 +96,7 @@ def test_a_row_gives_the_same_alone_and_in_any_block(monkeypatch: pytest.MonkeyP
         alone = network.gradient(X[i : i + 1])
         assert_array_equal(alone[0], f[[i]])
         assert_array_equal(alone[1], df_dX[[i]])
-    monkeypatch.setattr(sampled, "_PRODUCTS", 1)  # blocks of 256 rows
+    monkeypatch.setattr(functions, "_PRODUCTS", 1)  # blocks of 256 rows
     assert_array_equal(network.gradient(X)[1], df_dX)
     assert_array_equal(network(X), f)
 
@@ -105,8 +105,8 @@ def test_a_network_beyond_the_caches_goes_through_numpy(monkeypatch: pytest.Monk
     X = np.random.RandomState(0).standard_normal((600, 5))
     network = draw([5, 11, 6, 1], 2)
     f, df_dX = network.gradient(X)
-    monkeypatch.setattr(sampled, "_CACHED", 10)
-    monkeypatch.setattr(sampled, "_PRODUCTS", 1)
+    monkeypatch.setattr(functions, "_CACHED", 10)
+    monkeypatch.setattr(functions, "_PRODUCTS", 1)
     monkeypatch.setattr(_kernel, "sampled_outputs", None)
     assert_allclose(network(X), f, rtol=1e-12)
     for found, by_kernel in zip(network.gradient(X), (f, df_dX), strict=True):

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
-from probprop import Predictive, TransformedPredictive, load
+from probprop import Mixture, TransformedMixture, load
 from probprop.metrics.verdict import Honesty, Verdict
 from probprop.report import (
     calibration_in_words,
@@ -213,9 +213,9 @@ class TestPowers:
         assert noise.startswith(f"standard deviation {number(std)} (")
         assert noise.endswith(f"in units of price, {where}")
         # To first order that is the noise where the target is the unit.
-        at_the_unit = Predictive([0.0], [0.0], std / unit, 6.0)
-        there = TransformedPredictive(at_the_unit, model.calibration_.transformation)
-        assert_allclose(there.std_noise, std, rtol=0.05)
+        at_the_unit = Mixture.of_one([0.0], [0.0], std / unit)
+        there = TransformedMixture(at_the_unit, model.calibration_.transformation)
+        assert_allclose(there.aleatoric_std, std, rtol=0.05)
 
     def test_a_gain_that_is_not_clear(self) -> None:
         model = fit_small("prices", candidates=[ENCODED, SQUARE_ROOT])

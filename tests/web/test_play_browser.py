@@ -248,9 +248,13 @@ def test_what_is_drawn_is_what_the_estimator_predicts(shown: Browser, preset: st
     if preset == "gap":
         model = PBPEnsemble(model, 5, random_state=0)
     predicted = model.fit(X, y).predict_distribution(np.array(seen["X"])[:, np.newaxis])
-    noise = np.broadcast_to(predicted.std_noise, len(seen["X"]))
+    noise = np.broadcast_to(predicted.aleatoric_std, len(seen["X"]))
     lower, upper = predicted.interval(0.95)
-    ours = {"mean": predicted.mean, "std_model": predicted.std_model, "std_noise": noise}
+    ours = {
+        "mean": predicted.mean,
+        "epistemic_std": predicted.epistemic_std,
+        "aleatoric_std": noise,
+    }
     for name, value in ours.items():
         np.testing.assert_allclose(seen[name], value, rtol=1e-7, err_msg=name)
     for name, value in {"lower": lower, "upper": upper}.items():

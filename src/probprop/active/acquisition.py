@@ -1,13 +1,13 @@
 """Bayesian optimisation: what to measure next to find the largest, or the smallest, target.
 
 An acquisition function scores a point x; higher is better for either goal. All three use the
-uncertainty of the function, `std_model`, without that of a noisy measurement: noise is no gain,
+uncertainty of the function, `epistemic_std`, without that of a noisy measurement: noise is no gain,
 and with it a point measured a hundred times would still look as if it might improve.
 
-With f(x) ~ N(mean, std_model^2) under the posterior, and s = 1 to maximise, -1 to minimise:
+With f(x) ~ N(mean, epistemic_std^2) under the posterior, and s = 1 to maximise, -1 to minimise:
 
     expected improvement      E[max(s (f - best), 0)]
-    upper confidence bound    s mean + kappa std_model
+    upper confidence bound    s mean + kappa epistemic_std
     Thompson                  s f, for one network f drawn from the posterior
 """
 
@@ -26,16 +26,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_scalar
 
 from probprop._types import FloatArray
+from probprop.distributions.functions import SampledNetwork
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.sensitivity import SampledFunction
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_above, check_option
-from probprop.predictive.sampled import SampledNetwork
 
 Regressor = PBPRegressor | PBPRegressorCV
 Goal = Literal["maximize", "minimize"]
 
-# A score as a function of s mean, (n,), and std_model, (n,), with the derivatives by both.
+# A score as a function of s mean, (n,), and epistemic_std, (n,), with the derivatives by both.
 Formula = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
@@ -199,14 +199,14 @@ class _OfMoments:
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         at = self.model.predict_distribution(X)
-        return self.formula(self.sign * at.mean, at.std_model)[0]
+        return self.formula(self.sign * at.mean, at.epistemic_std)[0]
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         at = self.model.predict_gradient(X)
-        scores, by_mean, by_std = self.formula(self.sign * at.mean, at.std_model)
+        scores, by_mean, by_std = self.formula(self.sign * at.mean, at.epistemic_std)
         dscores_dX = (
             self.sign * by_mean[:, np.newaxis] * at.dmean_dX
-            + by_std[:, np.newaxis] * at.dstd_model_dX
+            + by_std[:, np.newaxis] * at.depistemic_std_dX
         )
         return scores, dscores_dX
 

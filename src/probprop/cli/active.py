@@ -54,7 +54,7 @@ Examples:
   probprop active alloys.csv --target strength --ask 5 --drop id -o alloys.csv
   probprop active alloys.csv --target strength --strategy thompson --fast
 """
-MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_std_model")
+MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_epistemic_std")
 
 _SHOWN = 6  # columns of the table that are printed, so that a row can be recognised
 _TEXT = {".csv": ",", ".tsv": "\t"}
@@ -110,7 +110,7 @@ def active(
     A model is fitted to the rows that have a target and predicts the others. The rows worth
     measuring are printed, and the whole table is written with the columns probprop_ask (1 is
     the first choice), probprop_mean, probprop_std (of the target: model and noise together)
-    and probprop_std_model (what the model does not know). POOL is left as it is, unless it is
+    and probprop_epistemic_std (what the model does not know). POOL is left as it is, unless it is
     the output too. Fill in what was measured, add rows if there are new ones, and run it
     again: columns of an earlier run are replaced.
 
@@ -180,7 +180,7 @@ def active(
 
     layout = text_format(pool)
     cells = table if layout is None else _without_marks(read_table(pool, kinds={}))
-    marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.std_model)
+    marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.epistemic_std)
     in_place = _same(destination, pool)
     if layout is None or Path(destination).suffix.lower() not in _TEXT:
         with table_writer(destination) as write:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def added_columns(model: TableModel) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
-        from probprop.predictive.protocol import frame_columns
+        from probprop.distributions.base import frame_columns
 
         return frame_columns(model.targets)
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
@@ -59,7 +59,7 @@ def predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = predicted.to_frame(model.targets, level=level)
+        added = predicted.to_frame(model.targets, coverage=level)
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))
@@ -80,7 +80,7 @@ def rounded(predicted: DataFrame, model: TableModel) -> DataFrame:
     else:
         n = len(predicted.columns) // len(model.targets)
         of = {k: predicted.columns[n * (i // n) + 1] for i, k in enumerate(predicted)}  # its std
-        own = ("std", "std_model", "std_noise")
+        own = ("std", "epistemic_std", "aleatoric_std")
         places = {
             k: predicted[k if k.endswith(own) else of[k]].to_numpy() for k in predicted.columns
         }

@@ -63,8 +63,8 @@ def predict(
     """Predict the target of every row, with its uncertainty.
 
     The table is kept and gets the columns mean, std (of the target: model and noise together),
-    std_model (what the model does not know), std_noise (what no model could know), and lower
-    and upper, the ends of the interval that holds the target with the probability --level.
+    epistemic_std (what more data could remove), aleatoric_std (the noise), and lower and upper, the
+    ends of the interval that holds the target with the probability --level.
     Each of several targets has its own: TARGET_mean, TARGET_std and so on.
     A model of classes adds predicted_class, the most probable class, and p_CLASS, the
     probability of each CLASS.

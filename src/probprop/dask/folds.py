@@ -14,6 +14,7 @@ import numpy as np
 
 from probprop._types import Array
 from probprop.dask.shards import Loaded, Summary
+from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import encoded
@@ -23,7 +24,6 @@ from probprop.inference.prediction import features
 from probprop.inference.rounds.schedule import Part, shard_order
 from probprop.inference.rounds.shards import Rows
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
-from probprop.predictive.box_cox import BoxCox
 
 _BLOCK = 1 << 14  # rows that are encoded at a time
 

@@ -11,8 +11,8 @@ from dask import array as da
 from dask import dataframe as dd
 from sklearn.base import is_classifier
 
+from probprop.distributions.base import frame_columns
 from probprop.estimators.kind import classes_of
-from probprop.predictive.protocol import frame_columns
 from probprop.table.model import TableModel
 
 
@@ -31,9 +31,9 @@ def predict(model: Any, X: Any, *, level: float = 0.95) -> dd.DataFrame:
     Returns
     -------
     dask DataFrame
-        With the index of X. Targets of numbers have the columns mean, std, std_model, std_noise,
-        lower and upper, each of several targets its own: TARGET_mean and so on. Classes have
-        predicted_class, p_CLASS for every class, and the entropy and its two parts.
+        With the index of X. Targets of numbers have the columns mean, std, epistemic_std,
+        aleatoric_std, lower and upper, each of several targets its own: TARGET_mean and so on.
+        Classes have predicted_class, p_CLASS for every class, and the entropy and its two parts.
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be in the range (0.0, 1.0). Got {level} instead.")
@@ -64,7 +64,7 @@ def predictions(frame: pd.DataFrame, model: Any, level: float) -> pd.DataFrame:
     if is_classifier(estimator):
         made = predicted.to_frame(classes_of(estimator))
     else:
-        made = predicted.to_frame(_target_names(model), level=level)
+        made = predicted.to_frame(_target_names(model), coverage=level)
     return made.set_axis(frame.index)
 
 

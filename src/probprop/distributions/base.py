@@ -115,13 +115,8 @@ class TargetDistribution(ABC):
         """Return the continuous ranked probability score of targets; lower is better.
 
         It is the integral over t of (F(t) - 1[t >= y])^2, where F is the predicted distribution
-        function: the absolute error if the distribution is a point. It is in target units, in the
-        shape of `logpdf`.
-
-        References
-        ----------
-        T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and
-        Estimation", JASA 2007, section 4.2.
+        function (Gneiting and Raftery, JASA 2007, section 4.2): the absolute error if the
+        distribution is a point. It is in target units, in the shape of `logpdf`.
         """
 
     @abstractmethod
@@ -137,18 +132,9 @@ class TargetDistribution(ABC):
     def to_frame(self, names: Sequence[str] | None = None, *, coverage: float = 0.95) -> DataFrame:
         """Return a pandas DataFrame with one row per sample.
 
-        Parameters
-        ----------
-        names : sequence of str, default=None
-            Name of each of several targets; None counts them from 0.
-        coverage : float, default=0.95
-            Probability of a target between `lower` and `upper`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns mean, std, epistemic_std, aleatoric_std, lower and upper, in target
-            units. Several targets have their own: TARGET_mean, TARGET_std and so on.
+        It has the columns mean, std, epistemic_std, aleatoric_std, lower and upper, in target
+        units; `coverage` is the probability between the last two. Several targets have their own:
+        TARGET_mean, TARGET_std and so on. None as `names` counts the targets from 0.
 
         Examples
         --------
@@ -196,15 +182,13 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     return mean
 
 
-def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the root of the weighted mean of squares along the first axis, of any magnitude."""
-    root: FloatArray = stds[0]
-    if len(stds) == 1:
-        return root
-    # In units of the largest, for the sake of targets whose squares are outside of all floats.
-    unit = np.abs(stds).max(axis=0)
-    unit = np.where((unit > 0.0) & (unit < np.inf), unit, 1.0)
-    root = unit * np.sqrt(average((stds / unit) ** 2, weights))
+def root_sum_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the root of the weighted sum of squares along the first axis, of any magnitude."""
+    # In units of the largest that is finite: its square may be outside the range of floats.
+    size = np.abs(stds)
+    unit = np.max(size, axis=0, where=np.isfinite(size), initial=0.0)
+    unit = np.where(unit > 0.0, unit, 1.0)
+    root: FloatArray = unit * np.sqrt(np.tensordot(weights, (stds / unit) ** 2, axes=1))
     return root
 
 

@@ -62,6 +62,13 @@ class ClassMixture:
     multilabel: bool = False
 
     @classmethod
+    def of_one(
+        cls, mean: FloatArray, std: FloatArray, log_proba: FloatArray, multilabel: bool = False
+    ) -> Self:
+        """Return the distribution of a single network; arrays as in the class, without S."""
+        return cls(mean[np.newaxis], std[np.newaxis], log_proba[np.newaxis], multilabel)
+
+    @classmethod
     def of(cls, members: Sequence[ClassMixture]) -> Self:
         """Return the mixture of mixtures of as many networks each, for the same samples."""
         means, stds = (np.concatenate([getattr(p, k) for p in members]) for k in ("means", "stds"))
@@ -88,7 +95,7 @@ class ClassMixture:
     @cached_property
     def log_proba(self) -> FloatArray:
         """Log probability of every class, (n, n_classes), or label, (n, n_labels)."""
-        return _log_mean(self.log_probas)
+        return log_mean(self.log_probas)
 
     @property
     def proba(self) -> FloatArray:
@@ -102,7 +109,7 @@ class ClassMixture:
         if not self.multilabel:
             total: FloatArray = surprise.sum(axis=1)
             return total
-        log_absent = _log_mean(log_ndtr(-self.means / np.hypot(1.0, self.stds)))
+        log_absent = log_mean(log_ndtr(-self.means / np.hypot(1.0, self.stds)))
         return surprise - np.exp(log_absent) * log_absent
 
     @cached_property
@@ -157,16 +164,9 @@ class ClassMixture:
     def to_frame(self, classes: ArrayLike | None = None) -> DataFrame:
         """Return a pandas DataFrame with one row per sample.
 
-        Parameters
-        ----------
-        classes : array-like of shape (n_classes,) or (n_labels,), default=None
-            The classes or labels, in the order of the columns; None counts them from 0.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns predicted_class, p_CLASS for every class, entropy, entropy_model and
-            entropy_noise. Each of several labels has its own: p_LABEL, entropy_LABEL and so on.
+        It has the columns predicted_class, p_CLASS for every class, entropy, entropy_model and
+        entropy_noise. Several labels have their own: p_LABEL, entropy_LABEL and so on. `classes`
+        has the classes or labels in the order of the columns; None counts them from 0.
         """
         import pandas as pd
 
@@ -183,7 +183,8 @@ class ClassMixture:
         return pd.DataFrame({**p, **of_each})
 
 
-def _log_mean(logs: FloatArray) -> FloatArray:
+def log_mean(logs: FloatArray) -> FloatArray:
+    """Return the log of the mean over the first axis of values whose logs are given."""
     mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else logs[0]
     return mean
 

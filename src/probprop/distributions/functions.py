@@ -117,7 +117,7 @@ def sample_network(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """Predictive mean and standard deviation of n samples, and their gradients.
+    """Mixture mean and standard deviation of n samples, and their gradients.
 
     Noise that does not depend on the features has no gradient; it only damps the gradient of `std`.
 
@@ -165,7 +165,6 @@ class Sensitivity:
         """Derivatives of `std`, in target units per unit of each feature; (n, n_features)."""
         std, along = self.std, np.s_[:, np.newaxis]
         std = np.where(std > 0.0, std, 1.0)  # both parts are 0 where it is
-        with np.errstate(invalid="ignore"):  # infinite ones have no gradient: NaN
-            of_model = self.depistemic_std_dX * (self.epistemic_std / std)[along]
-            of_noise = self.daleatoric_std_dX * (self.aleatoric_std / std)[along]
+        of_model = self.depistemic_std_dX * (self.epistemic_std / std)[along]
+        of_noise = self.daleatoric_std_dX * (self.aleatoric_std / std)[along]
         return of_model + of_noise

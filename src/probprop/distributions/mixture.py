@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -32,11 +33,12 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_mean_square,
+    root_sum_square,
     short_repr,
     span,
 )
 
+_LARGEST_DOF = 2e12  # the number of nodes grows with its root where two modes merge
 _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of its mean
 
 
@@ -63,7 +65,8 @@ class Mixture(TargetDistribution):
         Variance of the logarithm of the noise variance, 0 or more and below 1000: heavy tails, of
         which most of the noise may come from a few large errors. None is Gaussian noise.
     dof : float or array-like as aleatoric_stds, default=None
-        Degrees of freedom of Student-t noise, above 2. None is Gaussian noise.
+        Degrees of freedom of Student-t noise, above 2; more than 2e12 count as 2e12. None is
+        Gaussian noise.
 
     Examples
     --------
@@ -83,11 +86,9 @@ class Mixture(TargetDistribution):
            [ 8.19, 16.58]])
     >>> p.crps([0.0, 100.0]).round(2), p.rvs(3, random_state=0).shape
     (array([ 1.21, 87.74]), (3, 2))
-    >>> heavy = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, tail=2.0)
-    >>> heavy.logpdf([0.0, 100.0]).round(2)
+    >>> Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, tail=2.0).logpdf([0.0, 100.0]).round(2)
     array([ -2.33, -15.89])
-    >>> student = Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, dof=12.0)
-    >>> student.logpdf([0.0, 100.0]).round(2)
+    >>> Mixture.of_one([0.0, 10.0], [3.0, 0.0], 4.0, dof=12.0).logpdf([0.0, 100.0]).round(2)
     array([ -2.5 , -27.87])
     """
 
@@ -171,12 +172,6 @@ class Mixture(TargetDistribution):
 
         If the noise of one has a tail, Gaussian noise of others has a tail of 0; Student-t noise
         must be the noise of all. None as `weights` stands for equal weights of the mixtures.
-
-        Examples
-        --------
-        >>> members = [Mixture.of_one([0.0, 1.0], [0.5, 0.5], noise) for noise in (1.0, 2.0)]
-        >>> Mixture.of(members).aleatoric_std.round(4)
-        array([1.5811, 1.5811])
         """
         shapes = [p.means.shape[1:] for p in members]
         if len(set(shapes)) != 1 or len({p.dof is None for p in members}) != 1:
@@ -210,21 +205,25 @@ class Mixture(TargetDistribution):
 
     @property
     def epistemic_std(self) -> FloatArray:
-        """Standard deviation of the expected target, in target units; (n,) or (n, K).
-
-        The law of total variance: the mean of the members' variances plus the variance of their
-        means.
-        """
-        within = root_mean_square(self.epistemic_stds, self.weights)
-        if len(self.means) == 1:
-            return within
-        std: FloatArray = np.hypot(within, root_mean_square(self.means - self.mean, self.weights))
-        return std
+        """Standard deviation of the expected target, by the law of total variance."""
+        return self._root(self.epistemic_stds, spread=True)
 
     @property
     def aleatoric_std(self) -> FloatArray:
         """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
-        return root_mean_square(self.aleatoric_stds, self.weights)
+        return self._root(self.aleatoric_stds, spread=False)
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the target, noise included, in target units; (n,) or (n, K)."""
+        return self._root(self.epistemic_stds, self.aleatoric_stds, spread=True)
+
+    def _root(self, *stds: FloatArray, spread: bool) -> FloatArray:
+        """Return the root of mean variances, with the variance of the means if `spread`."""
+        if len(self.means) == 1:
+            return reduce(np.hypot, [each[0] for each in stds])
+        parts = [*stds, self.means - self.mean] if spread else list(stds)
+        return root_sum_square(np.concatenate(parts), np.tile(self.weights, len(parts)))
 
     # ---- Rows and targets
 
@@ -289,6 +288,9 @@ class Mixture(TargetDistribution):
         check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
         tail = 0.5 * (1.0 - coverage)
         z = ndtri(tail)
+        if self._is_gaussian:
+            half = self.std * z.reshape(z.shape + (1,) * (self.means.ndim - 1))
+            return self.means[0] + half, self.means[0] - half
         lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
         return lower, upper
 
@@ -298,7 +300,7 @@ class Mixture(TargetDistribution):
         at: Any = 0
         if len(self.means) > 1:
             at = rng.choice(len(self.means), size=(size, n), p=self.weights), np.arange(n)
-        mean, std_model, std_noise = (
+        mean, epistemic_std, aleatoric_std = (
             a[at] for a in (self.means, self.epistemic_stds, self.aleatoric_stds)
         )
         shape = (size, *self.means.shape[1:])
@@ -307,13 +309,13 @@ class Mixture(TargetDistribution):
             dof = self.dof[at]
             # A Student-t has the variance dof/(dof - 2).
             noise = np.sqrt((dof - 2.0) / dof) * rng.standard_t(dof, shape)
-            draws = mean + std_model * rng.standard_normal(shape) + std_noise * noise
+            draws = mean + epistemic_std * rng.standard_normal(shape) + aleatoric_std * noise
         elif self.tail is not None:
             model, noise, u = (rng.standard_normal(shape) for _ in range(3))
             scale = np.exp(0.5 * np.sqrt(self.tail[at]) * u - 0.25 * self.tail[at])
-            draws = mean + std_model * model + std_noise * scale * noise
+            draws = mean + epistemic_std * model + aleatoric_std * scale * noise
         else:
-            draws = mean + np.hypot(std_model, std_noise) * rng.standard_normal(shape)
+            draws = mean + np.hypot(epistemic_std, aleatoric_std) * rng.standard_normal(shape)
         return draws
 
     # ---- The kernel
@@ -332,11 +334,11 @@ class Mixture(TargetDistribution):
         if self.tail is not None:
             noise, shape = "log_normal", self.tail
         elif self.dof is not None:
-            noise, shape = "student_t", 0.5 * self.dof
+            noise, shape = "student_t", 0.5 * np.minimum(self.dof, _LARGEST_DOF)
         stacks = {
             "mean": self.means,
-            "std_model": self.epistemic_stds,
-            "std_noise": self.aleatoric_stds,
+            "epistemic_std": self.epistemic_stds,
+            "aleatoric_std": self.aleatoric_stds,
             "shape": shape,
         }
         full, last = (len(self.means), *samples), np.s_[..., *(np.newaxis,) * (2 - len(samples))]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -29,13 +29,14 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_mean_square,
+    root_sum_square,
     short_repr,
 )
 from probprop.distributions.mixture import Mixture
 
 _NO_POWER = 1e-18  # products with smaller powers may lose digits, and it is the logarithm anyway
-_CAPPED_TAIL = 5e-5  # probability beyond either end of the interval that caps moments
+_OUTSIDE, _LEAST_WEIGHT = 5e-5, 0.01  # of the ends that cap moments; see `Ends`
+_LARGEST = 0.5 * float(np.finfo(np.float64).max)  # half: the hypot of two parts must not overflow
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,20 @@ class BoxCox:
         return z
 
     def inverse(self, z: ArrayLike) -> FloatArray:
-        """Return targets, in target units. What lies below `lowest` is a target of 0."""
+        """Return targets, in target units. What lies below `lowest` is a target of 0.
+
+        Targets beyond the largest float are infinite.
+        """
         z = np.maximum(np.asarray(z, np.float64), self.lowest)
-        y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
-        return self.unit * y
+        with np.errstate(over="ignore"):
+            y: FloatArray = inv_boxcox(z, self.power if self.power > _NO_POWER else 0.0)
+            return self.unit * y
 
     def slope(self, z: ArrayLike) -> FloatArray:
         """Return dy/dz, in target units; 0 below `lowest`, where the target stays 0."""
         y = self.inverse(z)
-        slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
+        with np.errstate(over="ignore"):
+            slope: FloatArray = self.unit * (y / self.unit) ** (1.0 - self.power)
         return np.where(y > 0.0, slope, 0.0)
 
     def log_jacobian(self, y: ArrayLike) -> FloatArray:
@@ -97,14 +103,7 @@ class BoxCox:
 
 
 def box_cox_of(y: Array, power: float) -> BoxCox:
-    """Return the transformation with that power whose unit is the geometric mean of targets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(box_cox_of(np.array([1.0, 100.0]), power=0.5).unit, 9)
-    10.0
-    """
+    """Return the transformation with that power whose unit is the geometric mean of targets."""
     bad = y[~(y > 0.0)]
     if bad.size:
         raise ValueError(
@@ -126,9 +125,10 @@ class TransformedMixture(TargetDistribution):
 
     `mean` and the standard deviations are moments with Gaussian noise of the same variance of z:
     with heavy tails the logarithm of a target has noise under which the target has no finite mean.
-    They are capped by the 99.99 % interval of that mixture of Gaussians: the mean by its upper end,
-    `std` by its width. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
-    above the quantile 0.99995 count as that quantile; without them it is exact.
+    Under a logarithm they grow faster than any quantile, so they are capped by two points inside
+    the 99.99 % interval, see `Ends`: the mean by the upper one, `std` by their distance. They are
+    always finite. `median` and all quantiles are exact. In the CRPS, with heavy tails, targets
+    above the quantile 0.99995 count as that quantile; without heavy tails it is exact.
 
     Parameters
     ----------
@@ -172,8 +172,9 @@ class TransformedMixture(TargetDistribution):
     def _moments(self) -> Moments:
         z = self.transformed
         each = Moments(z.means, z.epistemic_stds, z.aleatoric_stds)
-        found = mixed(moments(each, self.transformation), z.weights)
-        return capped(found, each, z.weights, self.transformation)
+        exact = mixed(moments(each, self.transformation), z.weights)
+        ends = ends_of(each, z.weights, self.transformation)
+        return capped(exact, mixed(each, z.weights), ends)
 
     def __repr__(self) -> str:
         words = moments_in_words(self.mean, self.std)
@@ -232,34 +233,58 @@ class TransformedMixture(TargetDistribution):
 
 def mixed(each: Moments, weights: FloatArray) -> Moments:
     """Return the moments of a mixture of the components along the first axis."""
+    if not weights.all():  # components of weight 0 may have infinite moments
+        each, weights = Moments(*(part[weights > 0.0] for part in each)), weights[weights > 0.0]
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    within, noise = (root_mean_square(std, weights) for std in each[1:])
-    return Moments(mean, np.hypot(within, root_mean_square(deviations, weights)), noise)
+    within, noise = (root_sum_square(std, weights) for std in each[1:])
+    return Moments(mean, np.hypot(within, root_sum_square(deviations, weights)), noise)
 
 
-def capped(found: Moments, z: Moments, weights: FloatArray, g: BoxCox) -> Moments:
-    """Return the moments of a mixture, (n,) or (n, K), within its 99.99 % interval.
+class Ends(NamedTuple):
+    """Two points inside the 99.99 % interval of a mixture, (n,) or (n, K), in target units.
 
-    The mean is at most the upper end of the interval, the standard deviation at most its width;
-    its two parts are scaled together. z has the moments of the transformed components, (S, n) or
-    (S, n, K): a component of weight w ends where it has probability 5e-5/w beyond.
+    A component of weight w ends where it has probability 5e-5/max(w, 0.01) beyond: c[k] standard
+    deviations from its mean. `high` is the highest end that components of weight 0.01 or more
+    together reach, so that the mixture has probability 5e-5 or more above it; one of them, at
+    `high_at`, attains it. `low` is the mirror image. Neither exceeds half of the largest float.
     """
-    heavy = weights > 2.0 * _CAPPED_TAIL
-    c = -ndtri(_CAPPED_TAIL / weights[heavy]).reshape(-1, *(1,) * found.mean.ndim)
-    m, s = z.mean[heavy], np.hypot(z.epistemic_std[heavy], z.aleatoric_std[heavy])
-    high, low = g.inverse((m + c * s).max(axis=0)), g.inverse((m - c * s).min(axis=0))
-    std = np.hypot(found.epistemic_std, found.aleatoric_std)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        factor = np.where(std > high - low, (high - low) / std, 1.0)
-        parts = [factor * part for part in found[1:]]
-        # Both parts are infinite, or one is: they share the variance as they do in z.
-        share = root_mean_square(z.epistemic_std / np.hypot(*z[1:]), weights)
-        of_z = [(high - low) * share, (high - low) * np.sqrt(np.maximum(0.0, 1.0 - share**2))]
+
+    low: FloatArray
+    high: FloatArray
+    low_at: Array
+    high_at: Array
+    c: FloatArray
+
+
+def ends_of(z: Moments, weights: FloatArray, g: BoxCox) -> Ends:
+    """Return the ends of a mixture of components z, (S, n) or (S, n, K), with weights (S,)."""
+    c: FloatArray = -ndtri(_OUTSIDE / np.maximum(weights, _LEAST_WEIGHT))
+    reach = c.reshape(-1, *(1,) * (z.mean.ndim - 1)) * np.hypot(*z[1:])
+
+    def end(sign: float) -> tuple[FloatArray, Array]:
+        at_z = z.mean + sign * reach
+        order = np.argsort(-sign * at_z, axis=0)
+        enough = np.cumsum(weights[order], axis=0) >= (1.0 - 1e-9) * _LEAST_WEIGHT
+        at = np.take_along_axis(order, enough.argmax(axis=0)[np.newaxis], axis=0)
+        return np.minimum(g.inverse(np.take_along_axis(at_z, at, axis=0)[0]), _LARGEST), at
+
+    (low, low_at), (high, high_at) = end(-1.0), end(1.0)
+    return Ends(low, high, low_at, high_at, c)
+
+
+def capped(exact: Moments, z: Moments, ends: Ends) -> Moments:
+    """Return moments of a mixture with the mean at most `high` and the std `high` - `low`.
+
+    A standard deviation that is capped keeps the ratio of its two parts; if they are infinite, they
+    have the ratio of the parts of z, the moments of the mixture of transformed targets.
+    """
+    std, most = np.hypot(*exact[1:]), ends.high - ends.low
     finite = np.isfinite(std)
-    parts = [np.where(finite, part, other) for part, other in zip(parts, of_z, strict=True)]
-    return Moments(np.minimum(found.mean, high), *parts)
+    parts = [np.where(finite, of_y, of_z) for of_y, of_z in zip(exact[1:], z[1:], strict=True)]
+    factor = np.divide(most, np.hypot(*parts), out=np.ones_like(most), where=std > most)
+    return Moments(np.minimum(exact.mean, ends.high), *(factor * part for part in parts))
 
 
 def moments(z: Moments, g: BoxCox) -> Moments:

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,9 +14,10 @@ from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from probprop._types import FloatArray
 from probprop.estimators.alone import alone
 from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
 from probprop.estimators.cost import cost_in_words
@@ -33,6 +35,53 @@ from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
 Callback = Callable[[Epoch], bool | None]
+
+
+class DistributionMixin:
+    """Intervals and quantiles of a regressor that has `predict_distribution`."""
+
+    predict_distribution: Any
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.95) -> FloatArray:
+        """Predict the ends of the central interval that contains the target with a probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        coverage : float, default=0.95
+            Probability of a target inside the interval, between 0 and 1; half of the rest is on
+            each side.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends, in target units.
+        """
+        check_scalar(coverage, "coverage", Real)
+        return np.stack(self.predict_distribution(X).interval(coverage), axis=1)
+
+    def predict_quantiles(self, X: ArrayLike, alpha: ArrayLike) -> FloatArray:
+        """Predict quantiles of the target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        alpha : array-like of shape (n_quantiles,)
+            Probabilities of a target below the quantiles, between 0 and 1; a float is one of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_outputs)
+            In target units.
+        """
+        probabilities = np.atleast_1d(alpha)
+        if probabilities.ndim > 1:
+            raise ValueError(
+                "alpha must be a float or an array of shape (n_quantiles,). "
+                f"Got the shape {probabilities.shape}."
+            )
+        quantiles: FloatArray = self.predict_distribution(X).ppf(probabilities)
+        return np.moveaxis(quantiles, 0, 1)
 
 
 class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.base import PBPEstimator
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.predictive.classes import ClassPredictive
 
 
 class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
@@ -225,9 +225,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         """
         return self.predict_distribution(X, X_std=X_std).log_proba
 
-    def predict_distribution(
-        self, X: ArrayLike, *, X_std: ArrayLike | None = None
-    ) -> ClassPredictive:
+    def predict_distribution(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> ClassMixture:
         """Return the predictive distribution of the label for every row.
 
         Parameters
@@ -238,10 +236,10 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ClassPredictive
+        ClassMixture
             Moments of the outputs, probabilities, and the entropy with its two parts.
         """
-        predicted: ClassPredictive = self._predictive(X, X_std)
+        predicted: ClassMixture = self._predictive(X, X_std)
         return predicted
 
     # ---- Fitted attributes that follow from others

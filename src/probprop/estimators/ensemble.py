@@ -21,7 +21,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.base import Callback, go_on_with_network, plan_of
+from probprop.distributions.classes import ClassMixture
+from probprop.distributions.functions import SampledNetwork
+from probprop.distributions.mixture import Mixture
+from probprop.estimators.base import Callback, DistributionMixin, go_on_with_network, plan_of
 from probprop.estimators.checkpoints import check_seed
 from probprop.estimators.data import Given, noise_factor, read_inputs
 from probprop.estimators.members import (
@@ -41,10 +44,6 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.prediction import predictive, with_noise
 from probprop.inference.threads import map_in_threads
-from probprop.predictive.classes import ClassMixture
-from probprop.predictive.heavy import HeavyMixture
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.sampled import SampledNetwork
 
 T = TypeVar("T")
 
@@ -288,7 +287,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         *,
         X_std: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> Mixture | HeavyMixture | ClassMixture:
+    ) -> Mixture | ClassMixture:
         """Return the predictive distribution of the target, or label, for every row.
 
         Parameters
@@ -302,9 +301,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Mixture
-            With one component per member, the Gaussian of [PBP15] Eq. (12).
-        HeavyMixture
-            The same of regressors with ``noise_tail="heavy"``.
+            With one component per member, the Gaussian of [PBP15] Eq. (12), or with a `tail` for
+            members with ``noise_tail="heavy"``.
         ClassMixture
             The same of classifiers, with the entropy and its two parts.
         """
@@ -323,8 +321,11 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
             return with_noise(own, factor)
 
         predicted = self._each(predicted_by, self.estimators_)
-        mixture: Mixture | HeavyMixture | ClassMixture = self.likelihood_.mixture(predicted)
+        mixture: Mixture | ClassMixture = self.likelihood_.mixture(predicted)
         return mixture
+
+    predict_interval = available_if(is_regressor)(DistributionMixin.predict_interval)
+    predict_quantiles = available_if(is_regressor)(DistributionMixin.predict_quantiles)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.

@@ -11,7 +11,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from probprop._types import Array
-from probprop.predictive.box_cox import BoxCox
+from probprop.distributions.power import BoxCox
 
 
 def classes_of(model: Any) -> Array | None:

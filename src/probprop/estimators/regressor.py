@@ -15,19 +15,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.estimators.base import Callback, PBPEstimator, plan_of
+from probprop.distributions.functions import SampledNetwork, Sensitivity, sample_network
+from probprop.distributions.mixture import Mixture
+from probprop.estimators.base import Callback, DistributionMixin, PBPEstimator, plan_of
 from probprop.estimators.data import Given, TrainingData, read_inputs, read_values
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.prediction import sensitivity_at
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.heavy import HeavyPredictive
-from probprop.predictive.sampled import SampledNetwork, sample_network
-from probprop.predictive.sensitivity import Sensitivity
 
 
-class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
+class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
     The weights of a ReLU network have a factorised Gaussian posterior; the precisions of the
@@ -113,8 +111,8 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         Posterior mean of the variance of the noise, in target units squared; with several
         targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
         depends on the inputs, the level it varies around:
-        ``predict_distribution(X).var_noise`` has that of each row. With sample weights, at their
-        mean.
+        ``predict_distribution(X).aleatoric_std**2`` has the variance of each row. With sample
+        weights, at their mean.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
@@ -311,7 +309,7 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
         student_t: bool = False,
         X_std: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> Predictive | HeavyPredictive:
+    ) -> Mixture:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
         Parameters
@@ -329,19 +327,20 @@ class PBPRegressor(RegressorMixin, PBPEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        Predictive, or HeavyPredictive
-            The latter where the variance of the noise is not certain: with ``noise="input"`` or
-            ``noise_tail="heavy"``.
+        Mixture
+            With one member. Its noise has a `tail` if its variance is uncertain: with
+            ``noise="input"`` or ``noise_tail="heavy"``.
         """
-        predicted: Predictive | HeavyPredictive = self._predictive(X, X_std, sample_weight)
+        predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
             return predicted
-        if not isinstance(predicted, Predictive):
+        if predicted.tail is not None:
             raise ValueError(
                 'student_t=True is for constant, Gaussian noise, but this model has noise="input" '
                 'or noise_tail="heavy", whose distributions have heavier tails already: give False.'
             )
-        return replace(predicted, student_t=True)
+        alpha = self.posterior_.alpha_noise.reshape(1, *[1] * (predicted.means.ndim - 2), -1)
+        return replace(predicted, dof=2.0 * alpha)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.

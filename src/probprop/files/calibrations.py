@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probprop._types import Array
+from probprop.distributions.power import BoxCox
 from probprop.encoding.piecewise import from_arrays, to_arrays
 from probprop.estimators.cv.beyond import Range
 from probprop.estimators.cv.calibration import Calibration
@@ -20,7 +21,6 @@ from probprop.estimators.cv.out_of_fold import Squares
 from probprop.files.fields import Parts, field, joined, parted
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, noise_network
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.box_cox import BoxCox
 
 _LARGEST_SQUARE = 1e100  # of errors, in units of the variances that were predicted
 _RANGE = ("low", "high", "scale")

@@ -37,7 +37,7 @@ def check_answers(model: Any) -> None:
         if is_classifier(model):
             answers = [np.exp(predicted.log_proba)]
         else:
-            std = np.sqrt(predicted.std_model**2 + np.asarray(predicted.std_noise) ** 2)
+            std = np.sqrt(predicted.epistemic_std**2 + np.asarray(predicted.aleatoric_std) ** 2)
             answers = [predicted.mean, 1.0 / std]
         if not all(np.isfinite(answer).all() for answer in answers):
             raise ValueError("it has numbers that no prediction follows from")

@@ -2,7 +2,7 @@
 
 ``native`` is the compiled kernel (``cpp/``), ``reference`` the same in NumPy
 (`probprop.reference`). Both are pure: a posterior goes in, a new one comes out.
-Only `probprop.inference.native` and `probprop.predictive.sampled`, whose networks are certain,
+Only `probprop.inference.native` and `probprop.distributions.functions`, whose networks are certain,
 import ``probprop._kernel``.
 """
 

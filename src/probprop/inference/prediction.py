@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.functions import Sensitivity
+from probprop.inference import native
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
 from probprop.inference.likelihoods import Likelihood
@@ -15,7 +18,6 @@ from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
-from probprop.predictive.sensitivity import Sensitivity, sensitivity
 
 _BLOCK = 1 << 16  # rows at a time, where they have to be copied
 
@@ -55,18 +57,30 @@ def predictive_of(
     noise: Noise,
 ) -> Any:
     """Return the predictive distribution that the likelihood makes of moments of the outputs."""
-    _check_finite(plan, mean, variance)
+    _check_finite(plan.dtype, mean, variance)
     engine = ENGINES[plan.engine]
     return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
 
 
-def _check_finite(plan: Plan, *moments: FloatArray) -> None:
+def member_moments(
+    networks: Sequence[tuple[Posterior, Standardizer]], X: Array, n_threads: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """Return the moments of the outputs of networks that see the same rows, in one kernel call.
+
+    They are standardized, (S, n), or (S, n, K) for several outputs; see `native.predict_members`.
+    """
+    moments = native.predict_members(networks, X, n_threads)
+    _check_finite(networks[0][0].dtype, *moments)
+    return moments
+
+
+def _check_finite(dtype: np.dtype[Any], *moments: FloatArray) -> None:
     """Refuse outputs that overflowed, as those of a very wide prior or of many layers may."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = all(np.isfinite(m.sum()) or np.isfinite(m).all() for m in moments)
     if not finite:
         raise ValueError(
-            f"The outputs of the network are beyond the range of dtype {plan.dtype}: its weights "
+            f"The outputs of the network are beyond the range of dtype {dtype}: its weights "
             "have too large a variance. Fit it with a smaller prior_rate or fewer layers, on "
             "features that are standardised (standardize=True), or with dtype='float64'."
         )
@@ -100,7 +114,32 @@ def sensitivity_at(
         dm_log_dX = np.where(np.abs(m_log) < LARGEST_LOG, dm_log_dX.T, 0.0).T
         dv_log_dX = np.where(v_log < LARGEST_VARIANCE, dv_log_dX.T, 0.0).T
         dlog_dX = dm_log_dX + 0.5 * dv_log_dX
-    return sensitivity(*moments, noise.variance, dlog_dX, standardizer)
+    return _in_target_units(*moments, noise.variance, dlog_dX, standardizer)
+
+
+def _in_target_units(
+    mean: FloatArray,
+    variance: FloatArray,
+    dmean_dX: FloatArray,
+    dvariance_dX: FloatArray,
+    noise_variance: FloatArray,
+    dlog_noise_variance_dX: FloatArray,
+    standardizer: Standardizer,
+) -> Sensitivity:
+    """Return moments, (n,), and gradients, (n, n_features), in the units of features and target."""
+    std = np.sqrt(variance)
+    dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
+    y_scale, x_scale = np.asarray(standardizer.y_scale).item(), standardizer.x_scale
+    aleatoric_std = np.broadcast_to(np.sqrt(noise_variance) * y_scale, mean.shape)
+    dlog_std_dX = np.broadcast_to(0.5 * dlog_noise_variance_dX, dmean_dX.shape)
+    return Sensitivity(
+        mean=mean * y_scale + standardizer.y_mean,
+        epistemic_std=std * y_scale,
+        aleatoric_std=aleatoric_std,
+        dmean_dX=dmean_dX / x_scale * y_scale,
+        depistemic_std_dX=dstd_dX / x_scale * y_scale,
+        daleatoric_std_dX=dlog_std_dX / x_scale * aleatoric_std[:, np.newaxis],
+    )
 
 
 def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
@@ -108,13 +147,14 @@ def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
 
     Parameters
     ----------
-    predicted : Predictive or HeavyPredictive
+    predicted : Mixture
     factor : ndarray of shape (n,), or None
         None is 1.
     """
     if factor is None:
         return predicted
-    return replace(predicted, std_noise=(predicted.std_noise.T * factor).T)
+    stds = predicted.aleatoric_stds
+    return replace(predicted, aleatoric_stds=stds * factor.reshape(-1, *[1] * (stds.ndim - 2)))
 
 
 def weighted_log_p(
@@ -143,9 +183,9 @@ def weighted_log_p(
         return likelihood.log_p(predicted, y)
     weight = np.ones(len(y)) if weights is None else weights
     root = np.sqrt(weight).reshape(-1, *[1] * (y.ndim - 1))
-    std = predicted.std_model if y_std is None else np.hypot(predicted.std_model, y_std)
+    std = predicted.epistemic_stds if y_std is None else np.hypot(predicted.epistemic_stds, y_std)
     # Times sqrt(w), as in `probprop.reference.weighting`: whatever the noise is, it stays so.
-    scaled = replace(predicted, mean=root * predicted.mean, std_model=root * std)
+    scaled = replace(predicted, means=root * predicted.means, epistemic_stds=root * std)
     return likelihood.log_p(scaled, root * y) + 0.5 * likelihood.n_outputs * np.log(weight)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probprop.metrics.classes import accuracy, brier_score, calibration_error, log_loss
+from probprop.distributions.mixture import Mixture
+from probprop.metrics.classes import class_scores
 from probprop.metrics.columns import check_columns
 from probprop.metrics.regression import scores
-from probprop.predictive.gaussian import Predictive
 
 
 def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
@@ -35,7 +35,7 @@ def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] 
     (y,) = check_columns(y=y)
     if not std > 0.0:
         return None
-    return scores(y, Predictive(np.full_like(y, mean), np.zeros_like(y), std, 6.0)).values
+    return scores(y, Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)).values
 
 
 def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
@@ -59,12 +59,6 @@ def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
     """
     index = np.asarray(y)
     shares = np.bincount(index, minlength=n_classes) / len(index)
-    proba = np.tile(shares, (len(index), 1))
     with np.errstate(divide="ignore"):  # a class without rows is never looked up
-        log_proba = np.log(proba)
-    return {
-        "accuracy": accuracy(index, proba),
-        "log_loss": log_loss(index, log_proba),
-        "brier": brier_score(index, proba),
-        "calibration_error": calibration_error(index, proba),
-    }
+        log_proba = np.log(np.tile(shares, (len(index), 1)))
+    return class_scores(index, log_proba)

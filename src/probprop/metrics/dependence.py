@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
-from probprop.predictive.protocol import ClassDistribution, TargetDistribution
 
 _STDS = 2.0  # half the width of the band
 
@@ -76,9 +77,9 @@ def average_prediction(model: Any, X: Array, place: ArrayLike, values: ArrayLike
 
     if classes_of(model) is None:
         target = cast(TargetDistribution, predictive)
-        mean, std = averaged(target.mean), averaged(target.std_model)
+        mean, std = averaged(target.mean), averaged(target.epistemic_std)
         return Dependence(mean, mean - _STDS * std, mean + _STDS * std)
-    label = cast(ClassDistribution, predictive)
+    label = cast(ClassMixture, predictive)
     mean = averaged(label.proba)
     if label.mean.ndim > 1:  # no band of one class without the others
         return Dependence(mean, None, None)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.kind import classes_of
 from probprop.estimators.validation import check_int
 from probprop.metrics.regression import rmse
-from probprop.predictive.protocol import ClassDistribution, TargetDistribution
 
 _PREDICTIONS = 200_000  # of single rows, at most, but for the fewest rows
 _FEWEST, _MOST = 200, 2_000  # rows of X that are used
@@ -135,7 +136,7 @@ def _scores(model: Any, X: Array, y: Array) -> FloatArray:
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictive = model.predict_distribution(X)
     if (classes := classes_of(model)) is not None:
-        label = cast(ClassDistribution, predictive)
+        label = cast(ClassMixture, predictive)
         index = np.searchsorted(classes, y)
         wrong = label.log_proba.argmax(axis=1) != index
         loss = -label.log_proba[np.arange(len(y)), index]

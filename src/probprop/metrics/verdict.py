@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
 from probprop.metrics.columns import check_columns
 from probprop.metrics.regression import LEVELS, predictive_coverage
-from probprop.predictive.protocol import TargetDistribution
 
 SIGNIFICANCE = 0.05
 """The share of honest models that the test doubts."""
@@ -218,11 +218,11 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     Examples
     --------
     >>> import numpy as np
-    >>> from probprop import Predictive
+    >>> from probprop import Mixture
     >>> y = np.random.RandomState(0).standard_normal(500)
-    >>> verdict(y, Predictive(np.zeros(500), np.zeros(500), 1.0, 6.0)).honest
+    >>> verdict(y, Mixture.of_one(np.zeros(500), np.zeros(500), 1.0)).honest
     True
-    >>> str(verdict(y, Predictive(np.zeros(500), np.zeros(500), 4.0, 6.0)))[:33]
+    >>> str(verdict(y, Mixture.of_one(np.zeros(500), np.zeros(500), 4.0)))[:33]
     'The error bars are not honest: ju'
     """
     y, mean, std = check_columns(y=y, predictive=predictive.mean, predicted_std=predictive.std)

@@ -66,16 +66,16 @@ def training_curve(
     lines = ax.plot(epochs, log_Z, "o-", color=BLUE, label=f"mean log Z{where}")
     if target is not None:
         twins.append(ax.twinx())
-        std_noise = np.array([epoch.noise_std for epoch in history])  # a line per target
+        aleatoric_std = np.array([epoch.noise_std for epoch in history])  # a line per target
         names = target_names(target)
         several = len(names) > 1
         labels = [
             f"noise std of {name} (right)" if several else "noise std (right)" for name in names
         ]
-        noise = twins[1].plot(epochs, std_noise, "s--", color=VERMILLION, label=labels[0])
+        noise = twins[1].plot(epochs, aleatoric_std, "s--", color=VERMILLION, label=labels[0])
         for line, label, marker in zip(noise[1:], labels[1:], cycle("^vD*"), strict=False):
             line.set(label=label, marker=marker)
-        if several and std_noise.max() > 10.0 * std_noise.min():  # they share one axis
+        if several and aleatoric_std.max() > 10.0 * aleatoric_std.min():  # they share one axis
             twins[1].set_yscale("log")
             twins[1].yaxis.set_major_formatter("{x:g}")
             twins[1].yaxis.set_minor_formatter(NullFormatter())

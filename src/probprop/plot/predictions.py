@@ -12,6 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
+from probprop.distributions.base import TargetDistribution
 from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.verdict import coverage_std, largest_by_chance
 from probprop.plot.parts import (
@@ -25,7 +26,6 @@ from probprop.plot.parts import (
     one_feature,
     some_rows,
 )
-from probprop.predictive.protocol import TargetDistribution
 
 
 def predictive_band(
@@ -44,7 +44,7 @@ def predictive_band(
     ----------
     x : array-like of shape (n,) or (n, 1)
         The feature, in any order.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         The predictions at x, in target units.
     data : (array-like, array-like), default=None
         Observed x and y, drawn as black dots.
@@ -64,8 +64,8 @@ def predictive_band(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
     >>> ax = predictive_band([0, 1, 2], p, data=([0.5, 1.5], [0.2, 2.0]), target="height [m]")
     >>> ax.get_ylabel()
     'height [m]'
@@ -103,7 +103,7 @@ def predicted_against_observed(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -117,8 +117,8 @@ def predicted_against_observed(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
     >>> ax = predicted_against_observed([0.1, 0.8, 9.0], p)
     >>> ax.get_legend_handles_labels()[1][-1]
     'observed outside it: 33.3 %'
@@ -159,7 +159,7 @@ def calibration(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same rows.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -173,8 +173,8 @@ def calibration(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
     >>> ax = calibration([0.1, 0.8, 9.0], p)
     >>> ax.get_xlabel()
     'expected coverage'
@@ -213,7 +213,7 @@ def residuals_against_std(
     ----------
     y : array-like of shape (n,)
         Observed targets, in target units.
-    predictive : TargetDistribution, such as Predictive or Mixture
+    predictive : TargetDistribution, such as Mixture
         Predictions for the same rows; a random 1,000 are drawn if there are more.
     target : str, default="target"
         Name of the target, with its unit where it has one, for the labels.
@@ -227,8 +227,8 @@ def residuals_against_std(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> from probprop import Predictive
-    >>> p = Predictive([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5, 6.0)
+    >>> from probprop import Mixture
+    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
     >>> ax = residuals_against_std([0.1, 0.8, 9.0], p)
     >>> ax.get_ylabel()
     'observed − predicted target'

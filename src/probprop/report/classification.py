@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop import plot
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.metrics.baseline import class_baseline
 from probprop.metrics.class_verdict import class_verdict
 from probprop.metrics.classes import class_summary
-from probprop.predictive.protocol import ClassDistribution
 from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.dependence import depending
@@ -103,7 +103,7 @@ def classification_sections(
     index = np.searchsorted(model.classes_, observed)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(ClassDistribution, model.predict_distribution(encoded))
+        predictive = cast(ClassMixture, model.predict_distribution(encoded))
     [columns] = depending(model, rows, observed, [target], held_out)
     return [
         _quality(index, predictive, model.classes_, held_out),
@@ -122,7 +122,7 @@ def classification_sections(
 
 def _quality(
     index: Array,
-    predictive: ClassDistribution,
+    predictive: ClassMixture,
     classes: Array,
     held_out: bool | None,
 ) -> Section:

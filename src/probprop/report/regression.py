@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop import plot
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import is_cross_validated
@@ -24,7 +25,6 @@ from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.regression import Scores, scores, without_density_in_words
 from probprop.metrics.verdict import Verdict, verdict
-from probprop.predictive.protocol import TargetDistribution
 from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.dependence import depending

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.stats import norm
 
 from probprop._types import Array, FloatArray
-from probprop.predictive.protocol import ClassDistribution, TargetDistribution
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.classes import ClassMixture
 from probprop.report.columns import Rows
 from probprop.report.document import Section
 from probprop.report.facts import number
@@ -65,7 +66,7 @@ def worst_section(
 
 def uncertain_section(
     index: Array,
-    predictive: ClassDistribution,
+    predictive: ClassMixture,
     classes: Array,
     rows: Rows,
     important: Sequence[str],
@@ -76,7 +77,7 @@ def uncertain_section(
     ----------
     index : ndarray of shape (n,)
         Place of each row's class.
-    predictive : ClassDistribution
+    predictive : ClassMixture
     classes : ndarray of shape (n_classes,)
     rows : Rows
     important : sequence of str

@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils import get_tags
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
-from probprop.predictive.classes import ClassMixture, ClassPredictive
-from probprop.predictive.protocol import TargetDistribution
 from probprop.table.cells import is_text, missing_texts, without_texts
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts
 from probprop.table.counting import NOTHING, Counting
@@ -228,7 +228,7 @@ class TableModel:
         *,
         student_t: bool = False,
         sample_weight: ArrayLike | None = None,
-    ) -> TargetDistribution | ClassPredictive | ClassMixture:
+    ) -> TargetDistribution | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
         `student_t` is for a single `PBPRegressor`, `sample_weight` for regressors: see

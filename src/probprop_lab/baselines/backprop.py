@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import Array
+from probprop.distributions.functions import SampledNetwork
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.sampled import SampledNetwork
 from probprop_lab.baselines.base import Baseline, gaussian, scalar, training_data
 from probprop_lab.baselines.jax_setup import double_precision
 from probprop_lab.baselines.network import Weights, initial_weights, output
@@ -140,7 +140,7 @@ class BackpropRegressor(Baseline):
         self.noise_variance_ = max(mean_square, _LEAST_NOISE_VARIANCE) * scale**2
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return a Gaussian around the network's output, with the variance `noise_variance_`.
 
         Parameters
@@ -149,9 +149,9 @@ class BackpropRegressor(Baseline):
 
         Returns
         -------
-        Predictive
-            In target units. The model's own standard deviation is 0. `alpha_noise` is 1e12: a
-            noise variance taken as known, so that the Student-t predictive is the Gaussian.
+        Mixture
+            In target units. The epistemic standard deviation is 0, and the noise variance is
+            taken as known.
         """
         check_is_fitted(self)
         mean = self.network_(check_inputs(self, X))

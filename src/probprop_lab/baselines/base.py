@@ -13,18 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.mixture import Mixture
 from probprop.inference.standardize import (
     Standardizer,
     check_magnitude,
     check_target_scale,
     fit_standardizer,
 )
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.protocol import TargetDistribution
-
-KNOWN_NOISE = 1e12
-"""The `alpha_noise` of a noise whose variance is taken as known: its Student-t is a Gaussian."""
 
 
 class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -123,32 +119,28 @@ def in_target_units(standardizer: Standardizer, outputs: FloatArray) -> FloatArr
     return outputs * scalar(standardizer.y_scale) + scalar(standardizer.y_mean)
 
 
-def gaussian(
-    mean: FloatArray, std_model: FloatArray, std_noise: float, alpha_noise: float = KNOWN_NOISE
-) -> Predictive:
+def gaussian(mean: FloatArray, epistemic_std: FloatArray, aleatoric_std: float) -> Mixture:
     """Return Gaussians with the same noise in every row.
 
     Parameters
     ----------
-    mean, std_model : ndarray of shape (n,)
+    mean, epistemic_std : ndarray of shape (n,)
         Mean, and standard deviation without the noise, in target units.
-    std_noise : float
+    aleatoric_std : float
         In target units.
-    alpha_noise : float, default=KNOWN_NOISE
-        Shape of the Gamma of the noise precision.
     """
-    return Predictive(mean, std_model, std_noise, alpha_noise)
+    return Mixture.of_one(mean, epistemic_std, aleatoric_std)
 
 
-def mixture(means: FloatArray, stds_noise: float | FloatArray) -> Mixture:
+def mixture(means: FloatArray, aleatoric_stds: float | FloatArray) -> Mixture:
     """Return the mixture of Gaussians around the outputs of networks whose weights are known.
 
     Parameters
     ----------
     means : ndarray of shape (n_networks, n)
         In target units.
-    stds_noise : float, or ndarray of shape (n_networks,)
+    aleatoric_stds : float, or ndarray of shape (n_networks,)
         In target units.
     """
-    noise = np.broadcast_to(stds_noise, len(means))[:, np.newaxis]
+    noise = np.broadcast_to(aleatoric_stds, len(means))[:, np.newaxis]
     return Mixture(means, np.broadcast_to(0.0, means.shape), noise)

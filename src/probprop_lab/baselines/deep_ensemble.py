@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from probprop._types import FloatArray
-from probprop.predictive.gaussian import Predictive
+from probprop.distributions.mixture import Mixture
 from probprop_lab.baselines.base import (
-    KNOWN_NOISE,
     Baseline,
     in_target_units,
     scalar,
@@ -99,16 +98,15 @@ class DeepEnsemble(Baseline):
         self.weights_, self.standardizer_ = adam.weights, data.standardizer
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return a Gaussian per row; the spread of the members' means is the model's share."""
         Xs = standardised(self.standardizer_, np.asarray(X))
         mean, variance = moments(layers(self.weights_, Xs)[-1])
         scale = scalar(self.standardizer_.y_scale)
-        return Predictive(
+        return Mixture.of_one(
             in_target_units(self.standardizer_, mean.mean(axis=0)),
             scale * mean.std(axis=0),
             scale * np.sqrt(variance.mean(axis=0)),
-            KNOWN_NOISE,
         )
 
 

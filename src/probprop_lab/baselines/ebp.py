@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
 from probprop.inference import prediction, training
 from probprop.inference.history import summarize, warn_of_counts
@@ -20,7 +21,6 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
-from probprop.predictive.gaussian import Predictive
 from probprop.reference.adf import backward, forward, mean_update
 from probprop.reference.likelihoods import GAUSSIAN
 from probprop.reference.noise import noise_update
@@ -135,7 +135,7 @@ class EBPRegressor(Baseline):
         warn_of_counts(history, posterior)
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
 
         Parameters
@@ -144,14 +144,12 @@ class EBPRegressor(Baseline):
 
         Returns
         -------
-        Predictive
+        Mixture
             In target units.
         """
         check_is_fitted(self)
         inputs = Inputs(check_inputs(self, X))
-        found: Predictive = prediction.predictive(
-            _PLAN, self.posterior_, self.standardizer_, inputs
-        )
+        found: Mixture = prediction.predictive(_PLAN, self.posterior_, self.standardizer_, inputs)
         return found
 
 

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import check_above, check_inputs, check_int, check_layer_sizes
-from probprop.predictive.gaussian import Predictive
 from probprop_lab.baselines.base import (
     Baseline,
     gaussian,
@@ -203,7 +203,7 @@ class EPRegressor(Baseline):
         self.noise_variance_ = noise_variance * scalar(data.standardizer.y_scale) ** 2
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return the Gaussian predictive distribution of the target for every row.
 
         Parameters
@@ -212,7 +212,7 @@ class EPRegressor(Baseline):
 
         Returns
         -------
-        Predictive
+        Mixture
             In target units.
         """
         check_is_fitted(self)
@@ -222,7 +222,6 @@ class EPRegressor(Baseline):
             in_target_units(self.standardizer_, m_f),
             scalar(self.standardizer_.y_scale) * np.sqrt(v_f),
             self.noise_variance_**0.5,
-            self.alpha_noise_,
         )
 
 

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_scalar
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import (
     check_above,
     check_inputs,
@@ -24,7 +25,6 @@ from probprop.estimators.validation import (
     check_layer_sizes,
     check_option,
 )
-from probprop.predictive.mixture import Mixture
 from probprop_lab.baselines.base import (
     Baseline,
     in_target_units,
@@ -198,8 +198,8 @@ class HMCRegressor(Baseline):
         check_is_fitted(self)
         Xs = standardised(self.standardizer_, check_inputs(self, X))
         scale = scalar(self.standardizer_.y_scale)
-        stds_noise = self.draws_.noise_precision.ravel() ** -0.5 * scale
-        return mixture(in_target_units(self.standardizer_, self._outputs(Xs)), stds_noise)
+        aleatoric_stds = self.draws_.noise_precision.ravel() ** -0.5 * scale
+        return mixture(in_target_units(self.standardizer_, self._outputs(Xs)), aleatoric_stds)
 
     def _hyperprior(self) -> Hyperprior:
         return Hyperprior(

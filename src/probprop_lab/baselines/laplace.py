@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import (
     check_above,
     check_inputs,
@@ -23,7 +24,6 @@ from probprop.estimators.validation import (
     check_layer_sizes,
     check_option,
 )
-from probprop.predictive.gaussian import Predictive
 from probprop_lab.baselines.base import (
     Baseline,
     gaussian,
@@ -199,7 +199,7 @@ class LaplaceRegressor(Baseline):
         self._factor = posterior_factor(J, precisions, self.hessian)
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return the Gaussian predictive distribution of the target for every row.
 
         Parameters
@@ -208,9 +208,8 @@ class LaplaceRegressor(Baseline):
 
         Returns
         -------
-        Predictive
-            In target units. `alpha_noise` is 1e12: a noise variance taken as known, so that
-            the Student-t predictive is the Gaussian.
+        Mixture
+            In target units. The noise variance is taken as known.
         """
         check_is_fitted(self)
         Xs = standardised(self.standardizer_, check_inputs(self, X))

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_inputs
-from probprop.predictive.gaussian import Predictive
 from probprop_lab.baselines.base import (
     Baseline,
     gaussian,
@@ -98,7 +98,7 @@ class SecondBiasPBP(Baseline):
         self.log_evidence_ = (first.mean_log_Z - float(np.log(scale))) * first.n_points
         return self
 
-    def predict_distribution(self, X: ArrayLike) -> Predictive:
+    def predict_distribution(self, X: ArrayLike) -> Mixture:
         """Return the predictive distribution of the target for every row.
 
         Parameters
@@ -107,7 +107,7 @@ class SecondBiasPBP(Baseline):
 
         Returns
         -------
-        Predictive
+        Mixture
             In target units.
         """
         check_is_fitted(self)
@@ -116,9 +116,8 @@ class SecondBiasPBP(Baseline):
         scale = scalar(self.standardizer_.y_scale)
         return gaussian(
             in_target_units(self.standardizer_, found.mean),
-            found.std_model * scale,
-            float(np.max(found.std_noise)) * scale,  # the same in every row
-            scalar(self.posterior_.alpha_noise),
+            found.epistemic_std * scale,
+            float(np.max(found.aleatoric_std)) * scale,  # the same in every row
         )
 
     def _with_ones(self, Xs: FloatArray) -> Array:

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
 from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import rmse
-from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import Baseline, check_training_data
 from probprop_lab.clock import processor_seconds
 

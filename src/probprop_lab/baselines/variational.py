@@ -27,9 +27,9 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from probprop.distributions.functions import SampledNetwork
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.validation import check_above, check_inputs, check_layer_sizes
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.sampled import SampledNetwork
 from probprop_lab.baselines.backprop import check_descent, check_error, epoch_orders
 from probprop_lab.baselines.base import Baseline, mixture, scalar, training_data
 from probprop_lab.baselines.jax_setup import double_precision

@@ -10,6 +10,7 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
+from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import encode, fit_piecewise
 from probprop.estimators.cv.calibration import Calibration, calibrate
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
@@ -19,7 +20,6 @@ from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
-from probprop.predictive.gaussian import Predictive
 
 N, FACTOR = 60, 1.7
 FLOAT64 = np.dtype(np.float64)
@@ -43,7 +43,7 @@ def judged(made: Any) -> Judged:
 
 def slowly(A: Any, oof: OutOfFold) -> Any:
     """Twenty passes of a fifth of the evidence each, one by one; return h of rows."""
-    variances = [FACTOR * std**2 / oof.unit**2 for std in (oof.std_model, oof.std_noise)]
+    variances = [FACTOR * std**2 / oof.unit**2 for std in (oof.epistemic_std, oof.aleatoric_std)]
     y = np.stack([oof.residual / oof.unit, *variances], axis=1)
     mean, scale = A.mean(axis=0), A.std(axis=0)
     rng = RandomState(7)
@@ -84,7 +84,7 @@ def density(residual: Any, v: Any, level: Any, m_h: Any, v_h: Any) -> Any:
 
 def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> None:
     _, oof, _ = made
-    v, level = FACTOR * oof.std_model**2, FACTOR * oof.std_noise**2
+    v, level = FACTOR * oof.epistemic_std**2, FACTOR * oof.aleatoric_std**2
     h = judged.held_out
     exact = np.log(density(oof.residual, v, level, h.mean, h.variance))
     constant = norm.logpdf(oof.residual, 0.0, np.sqrt(v + level))
@@ -96,13 +96,20 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     folds = [Fold(np.arange(N), np.arange(N), 0)]
     box = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration.range
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
-    members = [Predictive(X[:, 0] + i, 0.1 + X[:, 1] ** 2, 0.5 + i, 6.0) for i in range(2)]
+    of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
     h = judged.network.log_scale(X)
     each = [
-        density(at - p.mean, FACTOR * p.std_model**2, FACTOR * p.std_noise**2, h.mean, h.variance)
-        for p in members
+        density(
+            at - p.mean,
+            FACTOR * p.epistemic_std**2,
+            FACTOR * p.aleatoric_std**2,
+            h.mean,
+            h.variance,
+        )
+        for p in of
     ]
+    members = Moments(*map(np.stack, zip(*of, strict=True)))
     found = calibration.mixture(members, X)
     assert_allclose(found.logpdf(at), np.log(np.mean(each, axis=0)), atol=1e-6)
 

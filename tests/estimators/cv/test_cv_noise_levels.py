@@ -34,7 +34,7 @@ def fitted(X: Any, y: Any, power: float | None = None, dtype: Any = "float32") -
 
 
 def in_units_of_members(p: Any) -> Any:
-    return getattr(p, "transformed", p).std_noise
+    return getattr(p, "transformed", p).aleatoric_std
 
 
 @pytest.mark.parametrize("power", [None, 0.5])
@@ -48,7 +48,7 @@ def test_new_rows_have_a_noise_that_was_seen(power: float | None) -> None:
     assert of_new.max() <= 1.1 * of_train.max()
     if power is None:
         assert of_new.max() < 12.0
-        assert model.oof_predictive_.std_noise.max() < 12.0
+        assert model.oof_predictive_.aleatoric_std.max() < 12.0
 
 
 @pytest.mark.parametrize(("n", "n_wild"), [(60, 0), (150, 1), (250, 2), (1000, 4)])
@@ -69,11 +69,11 @@ def test_single_rows_are_no_level_where_there_are_hundreds(n: int, n_wild: int) 
 def test_partial_fit_widens_the_levels() -> None:
     X, y = rows()
     model = fitted(X, y)
-    before = model.predict_distribution(ALL).std_noise
+    before = model.predict_distribution(ALL).aleatoric_std
     rng = np.random.RandomState(5)
     for _ in range(3):
         model.partial_fit(np.tile(ALL, (100, 1)), 60.0 + 200.0 * rng.standard_normal(100))
-    after = model.predict_distribution(ALL).std_noise
+    after = model.predict_distribution(ALL).aleatoric_std
     assert after > 3.0 * before
     assert after < 400.0
 
@@ -91,16 +91,16 @@ def test_gradients_beyond_the_levels_are_zero() -> None:
     model = fitted(X, y, dtype="float64")
     inside = 0.9 * ALL + 0.01 * np.array([[0.0, 1.0, 2.0]])
     at = model.predict_gradient(inside)
-    assert_allclose(at.std_noise, model.predict_distribution(inside).std_noise, rtol=1e-12)
-    assert not at.dstd_noise_dX.any()
+    assert_allclose(at.aleatoric_std, model.predict_distribution(inside).aleatoric_std, rtol=1e-12)
+    assert not at.daleatoric_std_dX.any()
     steps = np.full(3, 1e-4)
 
-    def std_noise(rows: Any) -> Any:
-        return model.predict_distribution(rows).std_noise
+    def aleatoric_std(rows: Any) -> Any:
+        return model.predict_distribution(rows).aleatoric_std
 
-    assert not differences(std_noise, inside, steps).any()
+    assert not differences(aleatoric_std, inside, steps).any()
     one = np.array([[0.51, 1e-3, 1e-3]])
-    expected = differences(std_noise, one, steps)
-    found = model.predict_gradient(one).dstd_noise_dX
+    expected = differences(aleatoric_std, one, steps)
+    found = model.predict_gradient(one).daleatoric_std_dX
     assert found[0, 0] > 0.0
     assert_allclose(found[0, 0], expected[0, 0], rtol=1e-4)

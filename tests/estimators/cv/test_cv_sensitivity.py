@@ -70,13 +70,13 @@ def test_gradients_by_finite_differences(candidate: Candidate, n: int) -> None:
     inside = model.calibration_.range.std(rows) == 0.0
     assert min(inside.sum(), (~inside).sum()) > 50
     at, predictive = model.predict_gradient(rows), model.predict_distribution(rows)
-    for name in ("mean", "std_model", "std_noise", "std"):
+    for name in ("mean", "epistemic_std", "aleatoric_std", "std"):
         assert_allclose(getattr(at, name), getattr(predictive, name), rtol=1e-12)
         expected = differences(
             lambda X, name=name: getattr(model.predict_distribution(X), name), rows, steps
         )
         got = getattr(at, f"d{name}_dX")
-        if name == "std_noise" and n == 18 and candidate.power is None:
+        if name == "aleatoric_std" and n == 18 and candidate.power is None:
             assert not got.any()
         else:
             assert np.abs(got).max() > 0.0
@@ -102,7 +102,7 @@ def test_gradients_of_capped_moments_by_finite_differences(spread: float) -> Non
     steps = 1e-3 * SCALE
     rows = away_from_knots(model, ROWS, steps)[:40]
     at, predictive = model.predict_gradient(rows), model.predict_distribution(rows)
-    for name in ("mean", "std_model", "std_noise", "std"):
+    for name in ("mean", "epistemic_std", "aleatoric_std", "std"):
         value, got = getattr(predictive, name), getattr(at, f"d{name}_dX")
         assert_allclose(getattr(at, name), value, rtol=1e-10)
         expected = differences(
@@ -141,9 +141,9 @@ def test_functions_have_the_moments_of_the_mixture(n_bins: int | None) -> None:
     rows = np.concatenate([X[:5], 3.0 * (X[:5] - SHIFT) + SHIFT])
     drawn = np.array([f(rows) for f in model.sample_functions(4000, random_state=1)])
     predictive = model.predict_distribution(rows)
-    error = predictive.std_model / np.sqrt(4000)
+    error = predictive.epistemic_std / np.sqrt(4000)
     assert (np.abs(drawn.mean(axis=0) - predictive.mean) < 4.0 * error).all()
-    assert_allclose(drawn.std(axis=0), predictive.std_model, rtol=0.1)
+    assert_allclose(drawn.std(axis=0), predictive.epistemic_std, rtol=0.1)
 
 
 def test_functions_of_a_power_are_the_median_given_the_network() -> None:
@@ -153,9 +153,9 @@ def test_functions_of_a_power_are_the_median_given_the_network() -> None:
     drawn = np.array([f(X[:20]) for f in model.sample_functions(4000, random_state=1)])
     assert (drawn >= 0.0).all()
     z = model.predict_distribution(X[:20]).transformed
-    error = z.std_model / np.sqrt(4000)
+    error = z.epistemic_std / np.sqrt(4000)
     assert (np.abs(g.forward(drawn).mean(axis=0) - z.mean) < 4.0 * error).all()
-    assert_allclose(g.forward(drawn).std(axis=0), z.std_model, rtol=0.1)
+    assert_allclose(g.forward(drawn).std(axis=0), z.epistemic_std, rtol=0.1)
 
 
 def test_functions_are_drawn_by_the_seed() -> None:

@@ -92,7 +92,8 @@ def test_the_factor_is_a_weighted_mean() -> None:
         data = read_values(alone, Given(X, y, weights), None, alone.likelihood_.noise_prior)
         fit_network(alone, data[train])
         p = alone.predict_distribution(X[test])
-        mean[test], var[test] = p.mean, p.var_model + p.var_noise / weights[test]
+        mean[test] = p.mean
+        var[test] = p.epistemic_std**2 + p.aleatoric_std**2 / weights[test]
     factor = np.average((y - mean) ** 2 / var, weights=weights)
     assert_allclose(model.calibration_.factor, factor, rtol=1e-5)
     log_p = norm.logpdf(y, mean, np.sqrt(factor * var))
@@ -144,8 +145,8 @@ def test_a_prediction_may_have_a_weight(noise: Any, transformed: bool) -> None:
     if transformed:
         usual, lighter = usual.transformed, lighter.transformed
     assert_allclose(lighter.mean, usual.mean, rtol=1e-12)
-    assert_allclose(lighter.std_model, usual.std_model, rtol=1e-12)
-    assert_allclose(lighter.std_noise, 2.0 * usual.std_noise, rtol=1e-6)
+    assert_allclose(lighter.epistemic_std, usual.epistemic_std, rtol=1e-12)
+    assert_allclose(lighter.aleatoric_std, 2.0 * usual.aleatoric_std, rtol=1e-6)
     same = model.predict_distribution(X, sample_weight=np.full(60, weights.mean()))
     assert_array_equal(same.std, model.predict_distribution(X).std)
 
@@ -158,8 +159,8 @@ def test_rows_have_the_noise_of_their_weight() -> None:
     y = 3.0 * X[:, 0] + rng.standard_normal(400) / np.sqrt(n_measured)
     only = [Candidate(None, (8,), 10.0, noise="constant")]
     model = small(PBPRegressorCV, candidates=only).fit(X, y, n_measured)
-    assert_allclose(model.predict_distribution(X, sample_weight=1).std_noise, 1.0, rtol=0.15)
-    assert_allclose(model.predict_distribution(X, sample_weight=25).std_noise, 0.2, rtol=0.15)
+    assert_allclose(model.predict_distribution(X, sample_weight=1).aleatoric_std, 1.0, rtol=0.15)
+    assert_allclose(model.predict_distribution(X, sample_weight=25).aleatoric_std, 0.2, rtol=0.15)
     lower, upper = model.oof_predictive_.interval(0.9)
     inside = (y > lower) & (y < upper)
     assert_allclose([inside[n_measured == k].mean() for k in (1, 25)], 0.9, atol=0.06)

@@ -10,7 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import boxcox_llf
 
-from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedPredictive
+from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, TransformedMixture
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import box_cox_of
 from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.folds import Fold
 from probprop.estimators.cv.judge import Calibrated
@@ -18,8 +20,6 @@ from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
 from probprop.estimators.cv.scale import MIN_ROWS, Attempt, power_of_residuals, with_a_power
-from probprop.predictive.box_cox import box_cox_of
-from probprop.predictive.gaussian import Predictive
 
 N = 200
 
@@ -93,7 +93,7 @@ def attempt(
     check = Check(20, out_of_fold(mean), (), (), np.zeros(len(mean)), 0.0)
     folds = [Fold(np.arange(0), np.arange(len(mean)), 0)] * n_folds
     found = Race(CVChoice((curve,), 0, 20), (check,), (folds,), interrupted)
-    return Attempt(found, Calibrated("calibration", Predictive(mean, 0.0 * mean, 1.0, 6.0)))
+    return Attempt(found, Calibrated("calibration", Mixture.of_one(mean, 0.0 * mean, 1.0)))
 
 
 class TestTheBetterOfTwo:
@@ -158,7 +158,7 @@ class TestEstimator:
         g = model.calibration_.transformation
         assert g == BoxCox(model.choice_.candidate.power, g.unit)
         p = model.predict_distribution(X)
-        assert isinstance(p, TransformedPredictive)
+        assert isinstance(p, TransformedMixture)
         lower, upper = p.interval()
         assert (lower > 0.0).all()
         assert 0.9 < ((lower < y) & (y < upper)).mean() < 0.99
@@ -197,8 +197,8 @@ class TestEstimator:
         alone = PBPRegressorCV(candidates=both[1:], budget="fast", random_state=0).fit(X, y)
         assert_array_equal(alone.predict(X), model.predict(X))
         logs = PBPRegressorCV(candidates=both[:1], budget="fast", random_state=0).fit(X, np.log(y))
-        median = model.predict_distribution(X).quantile(0.5)
-        assert_allclose(median, np.exp(logs.predict_distribution(X).quantile(0.5)), rtol=1e-4)
+        median = model.predict_distribution(X).ppf(0.5)
+        assert_allclose(median, np.exp(logs.predict_distribution(X).ppf(0.5)), rtol=1e-4)
 
     @pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")  # few points
     def test_going_on_is_that_of_transformed_targets(self) -> None:

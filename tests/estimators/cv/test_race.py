@@ -275,8 +275,8 @@ def test_a_column_that_hardly_varies_in_a_fold_has_the_scale_of_all_rows() -> No
     for n_bins in (31, None):
         model = PBPRegressorCV(candidates=[Candidate(n_bins=n_bins)], cv=folds, budget="fast")
         model.set_params(random_state=0).fit(x, y)
-        assert model.predict_distribution([[1.9]]).std_model[0] < 3.0
+        assert model.predict_distribution([[1.9]]).epistemic_std[0] < 3.0
     flags = np.column_stack([x[:, 0], np.where(every == 31, 5_000.0, 0.0)])
     model.fit(flags, y)  # the flag is constant in the first fold
     assert model.estimators_[0].standardizer_.x_scale[1] == pytest.approx(flags[:, 1].std())
-    assert model.predict_distribution(flags[-1:]).std_model[0] < 10.0
+    assert model.predict_distribution(flags[-1:]).epistemic_std[0] < 10.0

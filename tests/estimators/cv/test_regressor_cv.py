@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cv_folds import ByHand, drawn_folds
 from probprop import (
     Candidate,
-    HeavyMixture,
     Mixture,
     PBPRegressor,
     PBPRegressorCV,
@@ -97,6 +96,7 @@ def test_the_variances_are_those_of_the_residuals() -> None:
     model = small().fit(X, y)
     p = model.oof_predictive_
     assert isinstance(p, Mixture)
+    assert p.tail is None
     assert model.calibration_.noise is None
     assert np.isnan(model.calibration_.gain)
     assert_allclose(np.mean((y - p.mean) ** 2 / p.std**2), 1.0, rtol=1e-12)
@@ -261,8 +261,8 @@ def test_beyond_the_range_of_the_rows() -> None:
     )
     beyond = model.calibration_.range.std(edge + X.std(axis=0) * distances)
     assert_allclose(beyond, 0.2 * y[: len(y)].std() * np.array([0.0, 3.0, 5.0]), rtol=0.2)
-    assert (p.std_model[1:] > 0.5 * beyond[1:]).all()  # of bounded rows
-    assert_allclose(p.std_noise, q.std_noise[0])  # that of the edge
+    assert (p.epistemic_std[1:] > 0.5 * beyond[1:]).all()  # of bounded rows
+    assert_allclose(p.aleatoric_std, q.aleatoric_std[0])  # that of the edge
 
 
 # ---- Noise that depends on the inputs
@@ -278,8 +278,9 @@ def test_noise_that_is_larger_on_one_side() -> None:
     assert calibration.noise is not None
     assert calibration.gain > 3.0 * calibration.gain_error > 0.0
     p = model.predict_distribution([[-0.8], [0.8]])
-    assert isinstance(p, HeavyMixture)
-    assert 4.0 < p.std_noise[1] / p.std_noise[0] < 25.0  # exp(2.4) is 11
+    assert isinstance(p, Mixture)
+    assert p.tail is not None
+    assert 4.0 < p.aleatoric_std[1] / p.aleatoric_std[0] < 25.0  # exp(2.4) is 11
     # The gain is that of rows held out: their own predictive has it.
     mean, var = np.empty((2, 400)), np.empty((2, 400))
     folds = [(k, test) for k, part in enumerate(drawn_folds(400, 3)) for _, test in part]
@@ -298,7 +299,9 @@ def test_noise_that_is_the_same_everywhere_is_left_alone() -> None:
     model = small().fit(X, X[:, 0] + 0.5 * rng.standard_normal(60))
     assert model.calibration_.gain <= 0.0
     assert model.calibration_.noise is None
-    assert isinstance(model.predict_distribution(X), Mixture)
+    p = model.predict_distribution(X)
+    assert isinstance(p, Mixture)
+    assert p.tail is None
 
 
 # ---- Refusals

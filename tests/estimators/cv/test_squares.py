@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
+from probprop.distributions.base import Moments
 from probprop.estimators.cv.beyond import range_of
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
-from probprop.predictive.gaussian import Predictive
 
 N = 20_000
 STD = RandomState(9).uniform(0.5, 2.0, size=N)  # what the networks expect, row by row
@@ -61,8 +61,8 @@ def test_predictions_are_pooled_row_by_row() -> None:
     whole = pooled(parts)
     assert_allclose(whole.mean, means.mean(axis=0))
     assert_allclose(whole.residual, y[0] - means.mean(axis=0))
-    assert_allclose(whole.std_model**2, v.mean(axis=0))
-    assert_allclose(whole.std_noise**2, kappa.mean(axis=0))
+    assert_allclose(whole.epistemic_std**2, v.mean(axis=0))
+    assert_allclose(whole.aleatoric_std**2, kappa.mean(axis=0))
     assert whole.between is not None
     assert_allclose(whole.between, means.std(axis=0, ddof=1))
     assert (whole.unit, whole.n_pooled, whole.n_rows) == (3.0, 3, 10.0)
@@ -114,7 +114,8 @@ def covered(squares: Squares, y: Any, means: Any) -> tuple[float, float]:
     n = N // 4  # are enough
     X, y = np.zeros((n, 1)), y[:n]
     calibration = Calibration(squares, range_of(X, 10.0))
-    members = [Predictive(mean[:n], *EXPECTED[:, :n], 6.0) for mean in means]
+    stds = np.broadcast_to(EXPECTED[:, np.newaxis, :n], (2, len(means), n))
+    members = Moments(means[:, :n], *stds)
     p = calibration.mixture(members, X)
     low, high = p.interval(0.95)
     return float(np.mean((y - p.mean) ** 2 / p.var)), float(np.mean((low < y) & (y < high)))

@@ -9,8 +9,8 @@ jax = pytest.importorskip("jax", reason="needs the extra 'baselines'")
 
 from sklearn.utils.estimator_checks import check_estimator  # noqa: E402
 
+from probprop.distributions.functions import SampledNetwork  # noqa: E402
 from probprop.inference.standardize import fit_standardizer, identity_standardizer  # noqa: E402
-from probprop.predictive.sampled import SampledNetwork  # noqa: E402
 from probprop_lab.baselines import BackpropRegressor  # noqa: E402
 from probprop_lab.baselines.backprop import descend, epoch_orders, squared_error  # noqa: E402
 from probprop_lab.baselines.jax_setup import double_precision  # noqa: E402
@@ -148,7 +148,7 @@ def test_noise_variance_is_the_mean_squared_training_residual():
     std = model.predict(X, return_std=True)[1]
     np.testing.assert_allclose(std, np.sqrt(model.noise_variance_))
     predictive = model.predict_distribution(X)
-    assert (predictive.std_model == 0.0).all()
+    assert (predictive.epistemic_std == 0.0).all()
     expected = -0.5 * (residuals**2 / std**2 + np.log(2.0 * np.pi * std**2))
     np.testing.assert_allclose(predictive.logpdf(10.0 * y), expected, rtol=1e-10)
 

@@ -82,7 +82,7 @@ def test_it_finds_a_line_and_where_its_noise_is() -> None:
     model = DeepEnsemble(random_state=0).fit(X, y)
     found = model.predict_distribution(np.array([[-0.5], [0.5]]))
     np.testing.assert_allclose(found.mean, [985.0, 1015.0], atol=2.0)
-    np.testing.assert_allclose(found.std_noise, [1.0, 10.0], rtol=0.4)
+    np.testing.assert_allclose(found.aleatoric_std, [1.0, 10.0], rtol=0.4)
 
 
 def test_the_distribution_has_the_moments_of_the_mixture() -> None:
@@ -106,5 +106,6 @@ def test_the_seed_settles_the_result_and_members_differ() -> None:
     np.testing.assert_array_equal(a, b)
     assert np.max(np.abs(a - c)) > 0.0
     assert np.all(
-        DeepEnsemble(n_epochs=2, random_state=0).fit(X, y).predict_distribution(X).std_model > 0.0
+        DeepEnsemble(n_epochs=2, random_state=0).fit(X, y).predict_distribution(X).epistemic_std
+        > 0.0
     )

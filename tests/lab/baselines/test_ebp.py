@@ -153,7 +153,7 @@ def test_a_fit_is_passes_without_variances() -> None:
     mean, variance = ENGINES["reference"].predict_moments(posterior, Xs)
     predictive = model.predict_distribution(X)
     np.testing.assert_allclose(predictive.mean, y.mean() + y.std() * mean, rtol=1e-7)
-    np.testing.assert_allclose(predictive.var_model, y.var() * variance, rtol=1e-7)
+    np.testing.assert_allclose(predictive.epistemic_std**2, y.var() * variance, rtol=1e-7)
 
 
 def test_more_data_do_not_narrow_the_error_bars() -> None:
@@ -168,7 +168,9 @@ def test_more_data_do_not_narrow_the_error_bars() -> None:
         scale = model.standardizer_
         z = np.column_stack([(new - scale.x_mean) / scale.x_scale, np.ones(50)])
         expected = math.sqrt(1.2 / 11.0) * np.linalg.norm(z, axis=1) * scale.y_scale
-        np.testing.assert_allclose(model.predict_distribution(new).std_model, expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            model.predict_distribution(new).epistemic_std, expected, rtol=1e-12
+        )
 
 
 def test_the_default_is_where_pbp_starts() -> None:

@@ -17,7 +17,7 @@ pytest.importorskip("numpyro", reason="needs the extra 'baselines'")
 
 from numpyro.diagnostics import effective_sample_size  # noqa: E402
 
-from probprop.predictive.mixture import Mixture  # noqa: E402
+from probprop.distributions.mixture import Mixture  # noqa: E402
 from probprop_lab.baselines import HMCRegressor, hmc_chains, hmc_sampler  # noqa: E402
 from probprop_lab.baselines.hmc import WEAK_NOISE  # noqa: E402
 from probprop_lab.baselines.hmc_sampler import Draws, Hyperprior, Position  # noqa: E402
@@ -140,7 +140,7 @@ class ExactLinear:
         self.means, self.vars, self.noises = np.array(mean), np.array(var), np.array(noise)
         self.mean = self.weight @ self.means * self.scale + self.shift
         spread = self.weight @ self.means**2 - (self.weight @ self.means) ** 2
-        self.std_model = np.sqrt(self.weight @ self.vars + spread) * self.scale
+        self.epistemic_std = np.sqrt(self.weight @ self.vars + spread) * self.scale
         self.noise_variance = self.weight @ self.noises * self.scale**2
 
     def logpdf(self, y: np.ndarray) -> np.ndarray:
@@ -170,8 +170,8 @@ def test_the_exact_posterior_of_a_linear_model(kernel: str, exact: ExactLinear) 
     for row in range(len(X_NEW)):
         f = predictive.means[:, row].reshape(4, -1)
         assert_within_error(f, exact.mean[row])
-        assert_within_error((f - exact.mean[row]) ** 2, exact.std_model[row] ** 2)
-    noise = predictive.stds_noise.reshape(4, -1) ** 2
+        assert_within_error((f - exact.mean[row]) ** 2, exact.epistemic_std[row] ** 2)
+    noise = predictive.aleatoric_stds.reshape(4, -1) ** 2
     assert_within_error(noise, exact.noise_variance)
     assert model.noise_variance_ == pytest.approx(noise.mean(), rel=1e-12)
 
@@ -189,7 +189,7 @@ def test_the_noise_under_a_weak_prior_of_shape_below_one() -> None:
     weak = HYPERPRIOR._replace(**WEAK_NOISE)
     exact = ExactLinear(X, Y, X_NEW, weak)
     predictive = regressor(kernel="hmc", **WEAK_NOISE).fit(X, Y).predict_distribution(X_NEW)
-    assert_within_error(predictive.stds_noise.reshape(4, -1) ** 2, exact.noise_variance)
+    assert_within_error(predictive.aleatoric_stds.reshape(4, -1) ** 2, exact.noise_variance)
     assert exact.noise_variance != pytest.approx(ExactLinear(X, Y, X_NEW).noise_variance, rel=0.2)
 
 

@@ -142,8 +142,8 @@ def test_linear_predictive_is_exact() -> None:
     p = model.predict_distribution(X)
     # The mode is as accurate as the optimiser.
     np.testing.assert_allclose(p.mean, y.mean() + y.std() * mean, atol=1e-5)
-    np.testing.assert_allclose(p.std_model, y.std() * np.sqrt(variance), rtol=1e-3)
-    np.testing.assert_allclose(p.var_noise, y.var() / model.beta_, rtol=1e-12)
+    np.testing.assert_allclose(p.epistemic_std, y.std() * np.sqrt(variance), rtol=1e-3)
+    np.testing.assert_allclose(p.aleatoric_std**2, y.var() / model.beta_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("hessian", ["diagonal", "full"])
@@ -171,7 +171,7 @@ def test_the_full_hessian_finds_the_noise_and_the_diagonal_does_not() -> None:
 def test_uncertainty_grows_away_from_the_data() -> None:
     X, y = toy_cubic(20, random_state=4)
     model = LaplaceRegressor(10, hessian="full", random_state=0).fit(X, y)
-    std = model.predict_distribution([[0.0], [6.0]]).std_model
+    std = model.predict_distribution([[0.0], [6.0]]).epistemic_std
     assert std[1] > 3.0 * std[0]
 
 

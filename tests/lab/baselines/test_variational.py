@@ -217,7 +217,7 @@ def test_predictive_is_the_mixture_over_networks_drawn_from_q():
     predictive = model.predict_distribution(X)
     outputs = np.stack([network(X) for network in model.networks_])
     np.testing.assert_array_equal(predictive.means, outputs)
-    np.testing.assert_allclose(predictive.stds_noise**2, model.noise_variance_)
+    np.testing.assert_allclose(predictive.aleatoric_stds**2, model.noise_variance_)
     expected = np.log(stats.norm.pdf(y, outputs, np.sqrt(model.noise_variance_)).mean(axis=0))
     np.testing.assert_allclose(predictive.logpdf(y), expected, rtol=1e-9)
     for layer, (m, std) in enumerate(zip(model.m_w_, model.std_w_, strict=True)):

@@ -30,7 +30,12 @@ needs_data = pytest.mark.skipif(
 
 def made_row(job: Job, rmse: float, seconds: float = 0.5) -> dict[str, Any]:
     scores = {"rmse": rmse, "log_likelihood": -rmse, "crps": 0.1, "coverage_95": 0.9}
-    more = {"calibration_error": 0.05, "std_model": 0.3, "noise_variance": 4.0, "seconds": seconds}
+    more = {
+        "calibration_error": 0.05,
+        "epistemic_std": 0.3,
+        "noise_variance": 4.0,
+        "seconds": seconds,
+    }
     return {**job.fields, **scores, **more}
 
 

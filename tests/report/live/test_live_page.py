@@ -112,7 +112,7 @@ def test_markup_in_names_and_cells_is_text(browser: Browser, tmp_path: Path) -> 
 def test_every_control_moves_the_numbers(browser: Browser, page: Path) -> None:
     open_page(browser, page)
     before = shown(browser)
-    assert set(before) == {"mean", "std", "std_model", "std_noise", "lower", "upper"}
+    assert set(before) == {"mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"}
     controls = {
         "#wi-0": ("140", "input"),
         ".wi-cell:nth-child(1) input[type=range]": ("20", "input"),
@@ -145,7 +145,7 @@ def test_beyond_the_data_the_band_opens(browser: Browser, page: Path) -> None:
     widths = []
     for area in (column["high"], column["high"] * 2, column["high"] * 4):
         set_value(browser, "#wi-0", str(area))
-        widths.append(shown(browser)["std_model"])
+        widths.append(shown(browser)["epistemic_std"])
     assert widths[0] < widths[1] < widths[2]
     assert browser.evaluate("document.querySelector('.wi-cell').classList.contains('wi-beyond')")
 

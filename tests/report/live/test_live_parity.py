@@ -13,8 +13,8 @@ import pytest
 from browser import NEEDS_CHROMIUM, Browser
 from live_models import FEATURES, MODELS, fitted, new_rows, write_page
 from probprop.cli.application import run
+from probprop.distributions.base import frame_columns
 from probprop.estimators.kind import first_network
-from probprop.predictive.protocol import frame_columns
 from probprop.table import TableModel
 
 pytestmark = NEEDS_CHROMIUM
@@ -74,7 +74,7 @@ def test_the_page_shows_what_predict_writes(browser: Browser, tmp_path: Path, na
         for part, column in own.items():
             got = np.array([row[k][part] for row in found])
             # Means and ends of intervals may be near 0.
-            scale = np.maximum(np.abs(expected[column]), 0.0 if part.startswith("std") else std)
+            scale = np.maximum(np.abs(expected[column]), 0.0 if part.endswith("std") else std)
             worst = np.max(np.abs(got - expected[column]) / scale)
             assert worst < rtol, f"{part} of {target}"
 

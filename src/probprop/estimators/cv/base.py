@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import plan_of, publish
+from probprop.estimators.base import publish
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv.candidates import (
     MANY_CLASSES,
@@ -44,7 +44,7 @@ from probprop.estimators.cv.runners import Check, CVChoice
 from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.sharing import is_elsewhere
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
-from probprop.estimators.cv.trainings import Contest, outputs_of
+from probprop.estimators.cv.trainings import Contest
 from probprop.estimators.data import Given, TrainingData, read_inputs
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.progress import say
@@ -52,11 +52,30 @@ from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.noise import LogScale, Noise
+from probprop.inference.noise import LogScale
 from probprop.inference.posterior import Epoch
-from probprop.inference.prediction import predictive_of
+from probprop.inference.prediction import member_moments
 
 _BLOCK = 1 << 14  # rows at a time, if values are missing
+
+
+class Outputs(NamedTuple):
+    """What the members of a model say about samples.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (S, n) or (S, n, K)
+        Moments of the outputs of the S members, standardized, not calibrated.
+    rows : ndarray of shape (n, n_features)
+        The samples, checked and bounded.
+    log_scale : LogScale or None
+        Output of the noise network, if there is one and values are missing.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    rows: Array
+    log_scale: LogScale | None
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -326,37 +345,40 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- Prediction
 
-    def _each_predicts(self, X: ArrayLike) -> tuple[list[Any], LogScale | None, Array]:
-        """Return what every member predicts, not calibrated, and the rows, checked and bounded.
-
-        With missing values also the output of the noise network, if there is one.
-        """
+    def _outputs(self, X: ArrayLike) -> Outputs:
+        """Return what every member says about samples, not calibrated."""
         check_is_fitted(self)
         rows = self.bounds_.apply(read_inputs(self, X, None).X)
-        if self.joint_ is not None and np.isnan(rows).any():
-            return *self._each_completes(rows), rows
-        A = self._encode(rows)
-        return [member.predict_distribution(A) for member in self.estimators_], None, rows
+        if self.joint_ is None or not np.isnan(rows).any():
+            return Outputs(*self._members_of(self._encode(rows)), rows, None)
+        a2, blocks, h = (
+            float(self.calibration_.factor),
+            list[tuple[Array, Array]](),
+            list[LogScale](),
+        )
 
-    def _each_completes(self, X: Array) -> tuple[list[Any], LogScale | None]:
-        """Return predictions and noise of rows with missing values, which are taken in blocks."""
-        plan, a2 = plan_of(self.estimators_[0], self.likelihood_), float(self.calibration_.factor)
-        networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
-        moments, h = list[list[tuple[FloatArray, FloatArray]]](), list[LogScale]()
-        for start in range(0, len(X), _BLOCK):
-            rows = complete(X[start : start + _BLOCK], self.joint_)
-            A, outputs = self._encode(rows.X), (outputs_of(plan, *own) for own in networks)
-            moments.append([rows.moments(A, self._encode, of, a2) for of in outputs])
-            if (noise := self.calibration_.log_scale(rows)) is not None:
+        def of(A: Array) -> tuple[FloatArray, FloatArray]:
+            mean, variance = self._members_of(A)
+            return np.moveaxis(mean, 0, 1), np.moveaxis(variance, 0, 1)
+
+        for start in range(0, len(rows), _BLOCK):
+            completed = complete(rows[start : start + _BLOCK], self.joint_)
+            blocks.append(completed.moments(self._encode(completed.X), self._encode, of, a2))
+            if (noise := self.calibration_.log_scale(completed)) is not None:
                 h.append(noise)
-        predictions = []
-        for own, blocks in zip(networks, zip(*moments, strict=True), strict=True):
-            mean, variance = map(np.concatenate, zip(*blocks, strict=True))
-            predictions.append(predictive_of(plan, *own, mean, variance, Noise.everywhere(own[0])))
+        mean, variance = (
+            np.moveaxis(np.concatenate(part), 1, 0) for part in zip(*blocks, strict=True)
+        )
         if not h:
-            return predictions, None
+            return Outputs(mean, variance, rows, None)
         joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
-        return predictions, LogScale(*joined)
+        return Outputs(mean, variance, rows, LogScale(*joined))
+
+    def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
+        """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
+        networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
+        n_threads = 1 if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        return member_moments(networks, A, n_threads)
 
     def _encode(self, X: Array) -> Array:
         """Return rows as the members take them."""

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
 from probprop.estimators.cv.beyond import Range, range_of
 from probprop.estimators.cv.candidates import OF_VALUES, Candidate, Noise
 from probprop.estimators.cv.folds import Encodings, HeldOut
@@ -17,12 +20,6 @@ from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_n
 from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.noise import LogScale
-from probprop.predictive.box_cox import BoxCox, box_cox_of
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.transformed import TransformedPredictive
-from probprop.predictive.words import short_repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,15 +81,36 @@ class Calibration:
         return replace(self, squares=squares, range=self.range.grown(rows.X), noise=noise)
 
     def mixture(
-        self, members: Sequence[Predictive], X: Array, h: LogScale | None = None
-    ) -> Mixture | HeavyMixture | TransformedPredictive:
+        self,
+        members: Moments,
+        X: Array,
+        h: LogScale | None = None,
+        noise_factor: FloatArray | None = None,
+    ) -> Mixture | TransformedMixture:
         """Return the calibrated mixture of what the members predict for the rows of X.
 
-        `h` is the output of the noise network for these rows, which is computed here if it is
-        None; then no value of X may be missing.
+        Parameters
+        ----------
+        members : Moments
+            Moments of the S members, (S, n); the noise of each is (S, 1).
+        X : ndarray of shape (n, n_features)
+        h : LogScale or None, default=None
+            Output of the noise network for these rows, which is computed here if it is None; then
+            no value of X may be missing.
+        noise_factor : ndarray of shape (n,), default=None
+            What the standard deviation of the noise is multiplied by; None is 1.
         """
-        mixture, g = self._mixture(members, X, h), self.transformation
-        return mixture if g is None else TransformedPredictive(mixture, g)
+        a, tail = np.sqrt(self.factor), None
+        epistemic_stds = np.hypot(a * members.epistemic_std, self.range.std(X))
+        aleatoric_stds = a * members.aleatoric_std
+        if noise_factor is not None:
+            aleatoric_stds = aleatoric_stds * noise_factor
+        if self.noise is not None:
+            h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
+            aleatoric_stds, tail = aleatoric_stds * np.sqrt(h.factor), h.variance[np.newaxis]
+        mixture = Mixture(members.mean, epistemic_stds, aleatoric_stds, tail=tail)
+        g = self.transformation
+        return mixture if g is None else TransformedMixture(mixture, g)
 
     def log_scale(self, rows: Completed) -> LogScale | None:
         """Return the output of the noise network for rows; None if there is no such network."""
@@ -104,26 +122,6 @@ class Calibration:
             return h.mean, h.variance
 
         return LogScale(*rows.moments(rows.X, np.asarray, of)).bounded()
-
-    def _mixture(
-        self, members: Sequence[Predictive], X: Array, h: LogScale | None
-    ) -> Mixture | HeavyMixture:
-        a, beyond = np.sqrt(self.factor), self.range.std(X)
-        scaled = [
-            replace(p, std_model=np.hypot(a * p.std_model, beyond), std_noise=a * p.std_noise)
-            for p in members
-        ]
-        if self.noise is None:
-            return Mixture.of(scaled)
-        h = self.noise.log_scale(self.range.nearest(X)) if h is None else h
-        return HeavyMixture(tuple(_heavy(p.mean, p.std_model, p.std_noise, h) for p in scaled))
-
-
-def _heavy(
-    mean: FloatArray, std_model: FloatArray, std_noise: FloatArray, h: LogScale
-) -> HeavyPredictive:
-    """Return the distribution with the noise variance std_noise^2 exp(h), h a Gaussian."""
-    return HeavyPredictive(mean, std_model, std_noise * np.sqrt(h.factor), h.variance)
 
 
 @dataclass(frozen=True)
@@ -157,15 +155,15 @@ class ValuesJudge:
     ) -> OutOfFold:
         """Return predictions and residuals of the rows held out; see `Judge`."""
         each = [_in_target_units(output) for output in outputs]
-        mean, std_model, std_noise = map(held_out.in_order, zip(*each, strict=True))
+        mean, epistemic_std, aleatoric_std = map(held_out.in_order, zip(*each, strict=True))
         if weights is not None:  # as in training
-            std_noise = std_noise / np.sqrt(weights)
+            aleatoric_std = aleatoric_std / np.sqrt(weights)
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
         g, log_jacobian = self.transformation, None
         if g is not None:
             log_jacobian = g.log_jacobian(g.inverse(y))
         return OutOfFold(
-            mean, y - mean, std_model, std_noise, unit, weights, log_jacobian=log_jacobian
+            mean, y - mean, epistemic_std, aleatoric_std, unit, weights, log_jacobian=log_jacobian
         )
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
@@ -197,7 +195,7 @@ class ValuesJudge:
         found = calibrate(oof, held_out, encodings, n_members, seed, n_threads, self.noise)
         if (g := self.transformation) is None:
             return found
-        predictive = TransformedPredictive(found.predictive, g)
+        predictive = TransformedMixture(found.predictive, g)
         return Calibrated(replace(found.calibration, transformation=g), predictive)
 
 
@@ -205,10 +203,10 @@ def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, Float
     """Return means, and standard deviations of model and noise: each (n,)."""
     standardizer, posterior = output.fitted.standardizer, output.fitted.posterior
     y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
-    std_noise = float(np.sqrt(posterior.noise_variance[0])) * y_scale
-    std_model = np.sqrt(output.variance.astype(np.float64)) * y_scale
+    aleatoric_std = float(np.sqrt(posterior.noise_variance[0])) * y_scale
+    epistemic_std = np.sqrt(output.variance.astype(np.float64)) * y_scale
     mean = output.mean.astype(np.float64) * y_scale + y_mean
-    return mean, std_model, np.full(len(mean), std_noise)
+    return mean, epistemic_std, np.full(len(mean), aleatoric_std)
 
 
 def calibrate(
@@ -241,8 +239,8 @@ def calibrate(
     """
     squares, box = oof.squares(n_members), range_of(encodings.X, oof.unit)
     a = np.sqrt(oof.factor)  # of these rows, each predicted by few networks
-    std_model, std_noise = a * oof.std_model, a * oof.std_noise
-    constant = Mixture(oof.mean[np.newaxis], std_model[np.newaxis], std_noise[np.newaxis])
+    epistemic_std, aleatoric_std = a * oof.epistemic_std, a * oof.aleatoric_std
+    constant = Mixture.of_one(oof.mean, epistemic_std, aleatoric_std)
     if noise == "constant" or (noise == "auto" and len(oof.mean) < MIN_ROWS):
         return Calibrated(Calibration(squares, box), constant)
     n_bins = encodings.bins_that_fit(N_BINS)
@@ -263,4 +261,8 @@ def calibrate(
     if noise == "auto" and not gain > 0.0:
         return Calibrated(Calibration(squares, box, None, gain, gain_error), constant)
     calibration = Calibration(squares, box, judged.network, gain, gain_error)
-    return Calibrated(calibration, _heavy(oof.mean, std_model, std_noise, judged.held_out))
+    h = judged.held_out
+    heavy = Mixture.of_one(
+        oof.mean, epistemic_std, aleatoric_std * np.sqrt(h.factor), tail=h.variance
+    )
+    return Calibrated(calibration, heavy)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from probprop.distributions.base import short_repr
 from probprop.estimators.validation import (
     check_above,
     check_int,
@@ -16,7 +17,6 @@ from probprop.estimators.validation import (
     check_option,
     check_share,
 )
-from probprop.predictive.words import short_repr
 
 MANY_ROWS = 5_000
 """Of a regression: from so many rows on, more bins are tried, since there are rows to fill them."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.cv.candidates import OF_LABELS, Candidate
 from probprop.estimators.cv.folds import Encodings, HeldOut
 from probprop.estimators.cv.joint import Completed
 from probprop.estimators.cv.judge import Calibrated, FoldOutputs, weighted_mean
 from probprop.estimators.cv.temperature import LabelsOutOfFold, LogTemperature, tempered
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.predictive.classes import ClassMixture, ClassPredictive
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,14 @@ class ClassCalibration:
         )
 
     def mixture(
-        self, members: Sequence[ClassPredictive], likelihood: LabelLikelihood
+        self, mean: FloatArray, variance: FloatArray, likelihood: LabelLikelihood
     ) -> ClassMixture:
-        """Return the mixture of what the members predict, each at the temperature."""
-        return ClassMixture(
-            tuple(tempered(likelihood, p.mean, p.std**2, self.temperature) for p in members)
-        )
+        """Return the mixture of what the members predict, each at the temperature.
+
+        The moments of their outputs are (S, n) or (S, n, n_outputs).
+        """
+        each = zip(mean, variance, strict=True)
+        return ClassMixture.of([tempered(likelihood, m, v, self.temperature) for m, v in each])
 
 
 @dataclass(frozen=True)

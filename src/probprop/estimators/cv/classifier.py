@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.predictive.classes import ClassMixture, ClassPredictive
 
 
 class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
@@ -91,7 +91,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     joint_ : Joint or None
         The joint distribution of the features, which completes missing values, with their variance
         scaling factors. None if ``missing="error"``.
-    oof_predictive_ : ClassPredictive or ClassMixture
+    oof_predictive_ : ClassMixture
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it.
     oof_rows_ : ndarray of int
@@ -137,7 +137,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration
-    oof_predictive_: ClassPredictive
+    oof_predictive_: ClassMixture
     likelihood_: LabelLikelihood
 
     # ---- Training
@@ -234,8 +234,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         ClassMixture
             Of the members, each at the temperature of `calibration_`.
         """
-        predictions, *_ = self._each_predicts(X)
-        return self.calibration_.mixture(predictions, self.likelihood_)
+        outputs = self._outputs(X)
+        return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
 
     # ---- Fitted attributes that follow from others
 

@@ -81,7 +81,7 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
         ]
         oof = contest.judge.out_of_fold(wider, y, weights, held_out)
         if noise:
-            oof = replace(oof, std_noise=oof.std_noise * held_out.in_order(noise))
+            oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
         found_p: FloatArray = oof.log_p(a2)
         return found_p if weights is None else weights * found_p
 

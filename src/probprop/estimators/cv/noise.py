@@ -211,7 +211,7 @@ def work_of_noise(encodings: Encodings, n_rows: int, n_folds: int) -> float:
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
     """Return residuals, variances of their means and noise levels, in units of the target."""
-    stds = (oof.std_model / oof.unit, oof.std_noise / oof.unit)
+    stds = (oof.epistemic_std / oof.unit, oof.aleatoric_std / oof.unit)
     return np.stack([oof.residual / oof.unit, *(factor * std**2 for std in stds)], axis=1)
 
 

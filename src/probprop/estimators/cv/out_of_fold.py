@@ -39,7 +39,7 @@ class OutOfFold:
     mean : ndarray of shape (n,)
     residual : ndarray of shape (n,)
         Target minus mean.
-    std_model, std_noise : ndarray of shape (n,)
+    epistemic_std, aleatoric_std : ndarray of shape (n,)
         Standard deviations of the network output and of the noise, not calibrated.
     unit : float
         Standard deviation of the targets, in whose square no variance overflows.
@@ -55,8 +55,8 @@ class OutOfFold:
 
     mean: FloatArray
     residual: FloatArray
-    std_model: FloatArray
-    std_noise: FloatArray
+    epistemic_std: FloatArray
+    aleatoric_std: FloatArray
     unit: float
     weights: FloatArray | None = None
     between: FloatArray | None = None
@@ -71,14 +71,14 @@ class OutOfFold:
     @property
     def mean_square(self) -> float:
         """The mean of r^2 / (v + kappa)."""
-        z = self.residual / np.hypot(self.std_model, self.std_noise)
+        z = self.residual / np.hypot(self.epistemic_std, self.aleatoric_std)
         return weighted_mean(z**2, self.weights)
 
     def squares(self, n_members: int) -> Squares:
         """Return the mean squares that calibrate so many networks."""
         between = 0.0
         if self.between is not None:
-            z = self.between / np.hypot(self.std_model, self.std_noise)
+            z = self.between / np.hypot(self.epistemic_std, self.aleatoric_std)
             between = weighted_mean(z**2, self.weights)
         return Squares(self.mean_square, between, self.n_rows, self.n_pooled, n_members)
 
@@ -109,7 +109,7 @@ class OutOfFold:
 
     def residual_log_p(self, factor: float) -> FloatArray:
         """Return the same in units of what is predicted."""
-        std = np.hypot(self.std_model, self.std_noise)
+        std = np.hypot(self.epistemic_std, self.aleatoric_std)
         z = self.residual / std
         log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
         return log_p
@@ -124,7 +124,7 @@ def pooled(parts: Sequence[OutOfFold]) -> OutOfFold:
     mean = means.mean(axis=0)
     rms = {
         k: np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
-        for k in ("std_model", "std_noise")
+        for k in ("epistemic_std", "aleatoric_std")
     }
     unit = max(part.unit for part in parts)
     between = np.std(means / unit, axis=0, ddof=1) * unit

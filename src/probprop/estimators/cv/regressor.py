@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
+import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
@@ -12,6 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import Moments
+from probprop.distributions.functions import Sensitivity
+from probprop.distributions.mixture import Mixture
+from probprop.distributions.power import BoxCox, TransformedMixture
+from probprop.estimators.base import DistributionMixin
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
 from probprop.estimators.cv.sensitivity import (
@@ -24,15 +30,9 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
-from probprop.inference.prediction import with_noise
-from probprop.predictive.box_cox import BoxCox
-from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.sensitivity import Sensitivity
-from probprop.predictive.transformed import TransformedPredictive
 
 
-class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
+class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side
@@ -98,7 +98,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
     joint_ : Joint or None
         The joint distribution of the features, which completes missing values, with their variance
         scaling factors. None if ``missing="error"``.
-    oof_predictive_ : Mixture, HeavyPredictive or TransformedPredictive
+    oof_predictive_ : Mixture or TransformedMixture
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it, with the noise that a row of its weight has.
     oof_rows_ : ndarray of int
@@ -144,7 +144,7 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
-    oof_predictive_: Mixture | HeavyPredictive | TransformedPredictive
+    oof_predictive_: Mixture | TransformedMixture
     likelihood_: Gaussian
 
     # ---- Training
@@ -212,12 +212,17 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
             Standard deviation of the target, noise included, in target units; only with
             ``return_std=True``.
         """
-        predictive = self.predict_distribution(X)
-        return (predictive.mean, predictive.std) if return_std else predictive.mean
+        check_is_fitted(self)
+        if return_std or self.calibration_.transformation is not None:
+            predictive = self.predict_distribution(X)
+            return (predictive.mean, predictive.std) if return_std else predictive.mean
+        y_mean, y_scale, _ = self._target_units
+        mean: FloatArray = (self._outputs(X).mean * y_scale + y_mean).mean(axis=0)
+        return mean
 
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> Mixture | HeavyMixture | TransformedPredictive:
+    ) -> Mixture | TransformedMixture:
         """Return the predictive distribution of the target for every row.
 
         It is the mixture of the members, with calibrated variances. With a noise network h(x),
@@ -234,15 +239,28 @@ class PBPRegressorCV(RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
 
         Returns
         -------
-        Mixture, HeavyMixture or TransformedPredictive
-            The second where ``calibration_.noise`` is not None. The last where the members predict
-            a power of the target: ``calibration_.transformation`` is not None. It is in target
-            units too.
+        Mixture or TransformedMixture
+            In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
+            not None. The second if the members predict a Box-Cox transformation of the target:
+            ``calibration_.transformation`` is not None.
         """
-        predictions, h, rows = self._each_predicts(X)
-        factor = noise_factor(self, sample_weight, rows)
-        predictions = [with_noise(predicted, factor) for predicted in predictions]
-        return self.calibration_.mixture(predictions, rows, h)
+        outputs = self._outputs(X)
+        y_mean, y_scale, noise = self._target_units
+        members = Moments(
+            outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
+        )
+        factor = noise_factor(self, sample_weight, outputs.rows)
+        return self.calibration_.mixture(members, outputs.rows, outputs.log_scale, factor)
+
+    @property
+    def _target_units(self) -> FloatArray:
+        """Means and scales of the targets of each member, and its noise std in that scale."""
+        of = [
+            (m.standardizer_.y_mean[0], m.standardizer_.y_scale[0], m.posterior_.noise_variance[0])
+            for m in self.estimators_
+        ]
+        y_mean, y_scale, variance = np.array(of).T[..., np.newaxis]  # (S, 1) each
+        return np.stack([y_mean, y_scale, np.sqrt(variance)])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.power import BoxCox, box_cox_of
 from probprop.estimators.cv.candidates import Candidate
 from probprop.estimators.cv.judge import Calibrated, standard_error, weighted_mean
 from probprop.estimators.cv.out_of_fold import OutOfFold
 from probprop.estimators.cv.race import Race
 from probprop.estimators.cv.runners import CandidateCurve, CVChoice
-from probprop.predictive.box_cox import BoxCox, box_cox_of
 
 _POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _N_ERRORS = 2.0  # standard errors of a gain that is clear

@@ -16,6 +16,16 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.functions import SampledNetwork, Sensitivity
+from probprop.distributions.power import (
+    BoxCox,
+    capped,
+    ends_of,
+    mixed,
+    moments,
+    slopes,
+)
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.beyond import Range
@@ -28,18 +38,6 @@ from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at
-from probprop.predictive.box_cox import BoxCox
-from probprop.predictive.sampled import SampledNetwork
-from probprop.predictive.sensitivity import Sensitivity
-from probprop.predictive.transformed_moments import (
-    Moments,
-    capped,
-    ends_of,
-    mixed,
-    moments,
-    slopes,
-)
-from probprop.predictive.words import short_repr
 
 
 def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
@@ -87,8 +85,8 @@ class _Members(NamedTuple):
 
     values: Moments
     dmean_dX: FloatArray
-    dstd_model_dX: FloatArray
-    dstd_noise_dX: FloatArray
+    depistemic_std_dX: FloatArray
+    daleatoric_std_dX: FloatArray
 
 
 def sensitivity_of_mixture(
@@ -120,19 +118,21 @@ def sensitivity_of_mixture(
 
 def _mixed(m: _Members) -> _Members:
     """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
-    each, mixture = m.values, mixed(m.values)
+    each, mixture = m.values, mixed(m.values, _equal(m))
     dmean_dX = m.dmean_dX.mean(axis=0)
     with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
         between, dbetween_dX = each.mean - mixture.mean, m.dmean_dX - dmean_dX
         # The law of total variance.
-        stds, dstds_dX = (each.std_model, between), (m.dstd_model_dX, dbetween_dX)
-        dstd_model_dX = _of_root_mean_square(stds, dstds_dX, mixture.std_model)
-        dstd_noise_dX = _of_root_mean_square([each.std_noise], [m.dstd_noise_dX], mixture.std_noise)
-    return _Members(mixture, dmean_dX, dstd_model_dX, dstd_noise_dX)
+        stds, dstds_dX = (each.epistemic_std, between), (m.depistemic_std_dX, dbetween_dX)
+        depistemic_std_dX = _of_root_mean_square(stds, dstds_dX, mixture.epistemic_std)
+        daleatoric_std_dX = _of_root_mean_square(
+            [each.aleatoric_std], [m.daleatoric_std_dX], mixture.aleatoric_std
+        )
+    return _Members(mixture, dmean_dX, depistemic_std_dX, daleatoric_std_dX)
 
 
 def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
-    """Return the moments as `TransformedPredictive` caps them, and the gradients of these.
+    """Return the moments as `TransformedMixture` caps them, and the gradients of these.
 
     Parameters
     ----------
@@ -142,9 +142,9 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
         Members, of z.
     g : BoxCox
     """
-    ends = ends_of(z.values, g)
-    values = capped(exact.values, z.values, ends)
-    std = np.hypot(exact.values.std_model, exact.values.std_noise)
+    ends = ends_of(z.values, _equal(z), g)
+    values = capped(exact.values, mixture_z.values, ends)
+    std = np.hypot(exact.values.epistemic_std, exact.values.aleatoric_std)
     most, high = ends.high - ends.low, ends.high
     dlow_dX, dhigh_dX = _of_end(z, ends.low_at, -ends.c, g), _of_end(z, ends.high_at, ends.c, g)
 
@@ -171,12 +171,18 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
     return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
 
 
-def _of_end(z: _Members, at: Array, c: float, g: BoxCox) -> FloatArray:
+def _equal(m: _Members) -> FloatArray:
+    """Weights of the members, (S,)."""
+    return np.full(len(m.dmean_dX), 1.0 / len(m.dmean_dX))
+
+
+def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
     """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
+    c = c_of[at[0]]
     m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
     dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z[1:])
     s = np.hypot(a, b)
-    dz = dm + c * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
+    dz = dm + c[:, np.newaxis] * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
     slope = g.slope(m + c * s)
     # Beyond floats the end is constant.
     gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
@@ -208,31 +214,33 @@ def _calibrated(
     each = [member.predict_gradient(A) for member in estimators]
     mean, std, noise = (
         np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
-        for k in ("mean", "std_model", "std_noise")
+        for k in ("mean", "epistemic_std", "aleatoric_std")
     )
     dmean_dX, dstd_dX = (
         np.stack([pull_back(getattr(s, k), X, encoding) for s in each])
-        for k in ("dmean_dX", "dstd_model_dX")
+        for k in ("dmean_dX", "depistemic_std_dX")
     )
     a, box = np.sqrt(calibration.factor), calibration.range
-    std_model = np.hypot(a * std, box.std(X))
+    epistemic_std = np.hypot(a * std, box.std(X))
     # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
     along = box.slope * _outside(box, X) / box.scale
-    scaled = (a * std / std_model)[..., np.newaxis] * (a * dstd_dX)
-    dstd_model_dX = scaled + (box.slope / std_model)[..., np.newaxis] * along
-    std_noise, dlog_dX = a * noise, np.zeros(X.shape)
+    scaled = (a * std / epistemic_std)[..., np.newaxis] * (a * dstd_dX)
+    depistemic_std_dX = scaled + (box.slope / epistemic_std)[..., np.newaxis] * along
+    aleatoric_std, dlog_dX = a * noise, np.zeros(X.shape)
     if calibration.noise is not None:
         factor, dlog_dX = _noise_factor(calibration.noise, box, X)
-        std_noise = std_noise * np.sqrt(factor)
-    dstd_noise_dX = 0.5 * dlog_dX * std_noise[..., np.newaxis]
-    return _Members(Moments(mean, std_model, std_noise), dmean_dX, dstd_model_dX, dstd_noise_dX)
+        aleatoric_std = aleatoric_std * np.sqrt(factor)
+    daleatoric_std_dX = 0.5 * dlog_dX * aleatoric_std[..., np.newaxis]
+    return _Members(
+        Moments(mean, epistemic_std, aleatoric_std), dmean_dX, depistemic_std_dX, daleatoric_std_dX
+    )
 
 
 def _in_target_units(m: _Members, g: BoxCox) -> _Members:
-    """Return the members as `TransformedPredictive` has them, by the chain rule."""
-    by_z = zip(slopes(*m.values, g), m[1:], strict=True)
+    """Return the members as `TransformedMixture` has them, by the chain rule."""
+    by_z = zip(slopes(m.values, g), m[1:], strict=True)
     each = [by[..., np.newaxis] * dz_dX for by, dz_dX in by_z]  # (3, S, n, n_features)
-    return _Members(moments(*m.values, g), *np.sum(each, axis=0))
+    return _Members(moments(m.values, g), *np.sum(each, axis=0))
 
 
 def _outside(box: Range, X: Array) -> FloatArray:
@@ -250,10 +258,10 @@ def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArr
     plan = Plan(Scale(), dtype=network.posterior.dtype)
     A = encoded(nearest, network.encoding, plan.dtype)
     h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
-    v, levels = h.std_model**2, network.levels
+    v, levels = h.epistemic_std**2, network.levels
     inside = (levels.low < h.mean) & (h.mean < levels.high)
     dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
-    half_dv_dA = np.where(v < levels.variance, h.std_model * h.dstd_model_dX.T, 0.0).T
+    half_dv_dA = np.where(v < levels.variance, h.epistemic_std * h.depistemic_std_dX.T, 0.0).T
     dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
     factor = LogScale(h.mean, v).bounded(*levels).factor
     return factor, np.where(nearest == X, dlog_dX, 0.0)

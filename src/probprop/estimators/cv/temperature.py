@@ -18,10 +18,10 @@ from functools import cached_property
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.estimators.cv.judge import total_weight, weighted_mean
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import LabelLikelihood
-from probprop.predictive.classes import ClassMixture, ClassPredictive
 
 _WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
 _STEP = 0.05  # of log T, between differences
@@ -141,7 +141,7 @@ class LabelsOutOfFold:
         """How many rows there are, or the sum of their weights."""
         return total_weight(self.y, self.weights)
 
-    def predictive(self, temperature: float = 1.0) -> ClassPredictive | ClassMixture:
+    def predictive(self, temperature: float = 1.0) -> ClassMixture:
         """Return the probabilities of the labels of every row at that temperature."""
         own, *others = (
             tempered(self.likelihood, part.mean, part.variance, temperature)
@@ -176,7 +176,7 @@ class LabelsOutOfFold:
 
 def tempered(
     likelihood: LabelLikelihood, mean: FloatArray, variance: FloatArray, temperature: float
-) -> ClassPredictive:
+) -> ClassMixture:
     """Return the probabilities that outputs give labels at a temperature.
 
     In units of the noise, whose variance is T, the variance of the outputs is what it was.

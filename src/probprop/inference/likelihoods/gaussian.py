@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.mixture import Mixture
 from probprop.inference.engine import Engine
 from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.heavy import HeavyMixture, HeavyPredictive
-from probprop.predictive.mixture import Mixture
-from probprop.predictive.protocol import TargetDistribution
 from probprop.reference.likelihoods import GAUSSIAN, Evidence
 
 
@@ -87,7 +84,7 @@ class Gaussian:
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
-    ) -> Any:
+    ) -> Mixture:
         """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units.
 
         Where the variance of the noise is not certain, the mixture over what it may be.
@@ -100,23 +97,21 @@ class Gaussian:
         # In place: with many rows every copy takes its time.
         in_units = mean * in_dtype
         in_units += location.astype(dtype)
-        std_model = np.sqrt(variance).astype(dtype, copy=False)
-        std_model *= in_dtype
-        std_noise = np.sqrt(noise.variance) * scale
+        epistemic_std = np.sqrt(variance).astype(dtype, copy=False)
+        epistemic_std *= in_dtype
+        aleatoric_std = np.sqrt(noise.variance) * scale
         if posterior.noise_network is None and not self.learns_tail:
-            return Predictive(in_units, std_model, std_noise, posterior.alpha_noise)
-        return HeavyPredictive(in_units, std_model, std_noise, noise.log_scale.variance)
+            return Mixture.of_one(in_units, epistemic_std, aleatoric_std)
+        return Mixture.of_one(in_units, epistemic_std, aleatoric_std, tail=noise.log_scale.variance)
 
     def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
         """Return the log density of the targets of each row together, (n,)."""
         log_p = predictive.logpdf(y)
         return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
 
-    def mixture(self, predictives: Sequence[Any]) -> Any:
+    def mixture(self, predictives: Sequence[Mixture]) -> Mixture:
         """Return the equal mixture of several networks."""
-        if all(isinstance(predictive, Predictive) for predictive in predictives):
-            return Mixture.of(predictives)
-        return HeavyMixture(tuple(predictives))
+        return Mixture.of(predictives)
 
     def point(self, predictive: TargetDistribution) -> FloatArray:
         """Return the mean."""

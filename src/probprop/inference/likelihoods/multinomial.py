@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture, log_mean
 from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import class_index
 from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.classes import ClassMixture, ClassPredictive, log_mean
 from probprop.reference.likelihoods import MULTINOMIAL, Evidence
 
 
@@ -78,16 +78,16 @@ class Multinomial:
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
-    ) -> ClassPredictive:
+    ) -> ClassMixture:
         """Return the probability of every class."""
         return self.of_outputs(mean.astype(np.float64), variance.astype(np.float64), engine)
 
-    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassPredictive:
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
         """Return the same, given the moments of the outputs in units of their noise."""
         log_proba = engine.class_log_probabilities(mean, variance)
-        return ClassPredictive(mean, np.sqrt(variance), log_proba)
+        return ClassMixture.of_one(mean, np.sqrt(variance), log_proba)
 
-    def log_p(self, predictive: ClassPredictive | ClassMixture, y: Array) -> FloatArray:
+    def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
         """Return the log probability of the class of each row, (n,)."""
         log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
         return log_p
@@ -100,13 +100,12 @@ class Multinomial:
         The other classes' probabilities are not computed: their number is the factor saved.
         """
         c = y.astype(np.int64)
-        log_p = [engine.class_log_probability(m, v, c) for m, v in outputs]
-        return log_mean(log_p) if len(log_p) > 1 else log_p[0]
+        return log_mean(np.stack([engine.class_log_probability(m, v, c) for m, v in outputs]))
 
-    def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
+    def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
         """Return the equal mixture of several networks."""
-        return ClassMixture(tuple(predictives))
+        return ClassMixture.of(predictives)
 
-    def point(self, predictive: ClassPredictive | ClassMixture) -> Array:
+    def point(self, predictive: ClassMixture) -> Array:
         """Return the most probable class."""
         return predictive.most_probable(self.classes)

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import ClassMixture
 from probprop.inference.engine import Engine
 from probprop.inference.likelihoods.labels import check_shape, class_index
 from probprop.inference.noise import Noise
 from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer
-from probprop.predictive.classes import ClassMixture, ClassPredictive
 from probprop.reference.likelihoods import PROBIT, Evidence
 
 
@@ -81,21 +81,20 @@ class Probit:
         posterior: Posterior,
         standardizer: Standardizer,
         engine: Engine,
-    ) -> ClassPredictive:
+    ) -> ClassMixture:
         """Return the probabilities of both classes, or of each label to be there."""
         return self.of_outputs(mean.astype(np.float64), variance.astype(np.float64), engine)
 
-    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassPredictive:
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
         """Return the same, given the moments of the outputs in units of their noise."""
         z = mean / np.sqrt(1.0 + variance)
         log_proba = log_ndtr(z if self.multilabel else np.stack([-z, z], axis=1))
-        return ClassPredictive(mean, np.sqrt(variance), log_proba, self.multilabel)
+        return ClassMixture.of_one(mean, np.sqrt(variance), log_proba, self.multilabel)
 
-    def log_p(self, predictive: ClassPredictive | ClassMixture, y: Array) -> FloatArray:
+    def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
         """Return the sum of the log probabilities of all labels of each row, (n,)."""
-        members = predictive.members if isinstance(predictive, ClassMixture) else (predictive,)
-        of_members = [log_ndtr(y * p.mean / np.hypot(1.0, p.std)) for p in members]
-        log_each = logsumexp(of_members, axis=0) - np.log(len(members))
+        of_members = log_ndtr(y * predictive.means / np.hypot(1.0, predictive.stds))
+        log_each = logsumexp(of_members, axis=0) - np.log(predictive.n_components)
         log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
         return log_p
 
@@ -106,10 +105,10 @@ class Probit:
         predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
         return self.log_p(self.mixture(predictives), y)
 
-    def mixture(self, predictives: Sequence[ClassPredictive]) -> ClassMixture:
+    def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
         """Return the equal mixture of several networks."""
-        return ClassMixture(tuple(predictives))
+        return ClassMixture.of(predictives)
 
-    def point(self, predictive: ClassPredictive | ClassMixture) -> Array:
+    def point(self, predictive: ClassMixture) -> Array:
         """Return the more probable class, or the labels more probable than not."""
         return predictive.most_probable(self.classes)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
+from probprop.distributions.classes import normal_draws
 from probprop.encoding import bounds
 from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration
@@ -16,7 +17,6 @@ from probprop.estimators.cv.joint import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
 from probprop.inference.posterior import Posterior, flat
 from probprop.inference.standardize import LARGEST, Standardizer
-from probprop.predictive.classes import normal_draws
 from probprop.table.model import TableModel, takes_gaps
 
 Tree = dict[str, Any]

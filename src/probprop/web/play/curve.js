@@ -25,8 +25,8 @@ const Curve = (plot, learning) => {
 
   function draw({ functions }) {
     const X = grid();
-    const { mean, std_model, std_noise, lower, upper } = model.predict(X);
-    const [low, high] = [-WIDTH, WIDTH].map((k) => mean.map((m, i) => m + k * std_model[i]));
+    const { mean, epistemic_std, aleatoric_std, lower, upper } = model.predict(X);
+    const [low, high] = [-WIDTH, WIDTH].map((k) => mean.map((m, i) => m + k * epistemic_std[i]));
     part("wide").setAttribute("d", plot.band(X, lower, upper));
     part("narrow").setAttribute("d", plot.band(X, low, high));
     part("mean").setAttribute("d", plot.line(X, mean));
@@ -34,7 +34,7 @@ const Curve = (plot, learning) => {
     part("functions").replaceChildren(
       ...drawn.map((f) => svgElement("path", { d: plot.line(X, f) })),
     );
-    return { X, mean, std_model, std_noise, lower, upper, functions: drawn };
+    return { X, mean, epistemic_std, aleatoric_std, lower, upper, functions: drawn };
   }
 
   function wordsAt({ x }) {
@@ -43,7 +43,7 @@ const Curve = (plot, learning) => {
     const word = (name) => inWords(predicted[name][0], up);
     return (
       `At x = ${inWords(x, across)}: ${word("mean")}, from ${word("lower")} to ${word("upper")}; ` +
-      `std of the model ${word("std_model")}, of the noise ${word("std_noise")}.`
+      `std of the model ${word("epistemic_std")}, of the noise ${word("aleatoric_std")}.`
     );
   }
 

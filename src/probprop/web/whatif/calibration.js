@@ -20,14 +20,16 @@ function beyond(row, { low, high, scale, slope }) {
 // noise of a network is the same everywhere.
 export function calibrated(values, calibration, rows, h, completed) {
   const a = Math.sqrt(calibration.factor);
-  const variances = values.stdsModel.map((std) => std * std);
+  const variances = values.epistemicStds.map((std) => std * std);
   const scale = (factor) => factor / calibration.factor;
   const { mean, variance } = overNodes(completed, values.means, variances, scale);
   const noise = (i) => (h ? Math.sqrt(Math.exp(h.mean[i] + 0.5 * h.variance[i])) : 1);
   return {
     means: mean,
-    stdsModel: variance.map((v, i) => Math.hypot(a * Math.sqrt(v), beyond(rows[i], calibration.range))),
-    stdsNoise: mean.map((_, i) => a * values.stdsNoise[0] * noise(i)),
+    epistemicStds: variance.map((v, i) =>
+      Math.hypot(a * Math.sqrt(v), beyond(rows[i], calibration.range)),
+    ),
+    aleatoricStds: mean.map((_, i) => a * values.aleatoricStds[0] * noise(i)),
     tails: h ? h.variance : mean.map(() => values.tails[0]),
   };
 }

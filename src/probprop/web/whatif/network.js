@@ -45,8 +45,8 @@ export function predictValues(kernel, member, rows) {
   const logFactor = (i) => (h ? h.mean[i] : 0) + 0.5 * tails[i];
   return {
     means: mean.map((m, i) => m * scale(i) + member.y_mean[i % K]),
-    stdsModel: variance.map((v, i) => Math.sqrt(v) * scale(i)),
-    stdsNoise: mean.map(
+    epistemicStds: variance.map((v, i) => Math.sqrt(v) * scale(i)),
+    aleatoricStds: mean.map(
       (_, i) => Math.sqrt(member.noise_variance[i % K] * Math.exp(logFactor(i))) * scale(i),
     ),
     tails,

@@ -36,7 +36,7 @@ export class ValuesPanel {
 
   show(predicted) {
     const [lower, upper] = predicted.interval(LEVEL);
-    const { mean, std, stdModel, stdNoise } = predicted;
+    const { mean, std, epistemicStd, aleatoricStd } = predicted;
     this.mean = rounded(mean, std);
     this.std = rounded(std, std);
     [this.lower, this.upper] = [rounded(lower, std), rounded(upper, std)];
@@ -55,7 +55,7 @@ export class ValuesPanel {
         number("upper", "span", upper, this.upper),
       ),
     );
-    this.#showSplit(stdModel, stdNoise, std);
+    this.#showSplit(epistemicStd, aleatoricStd, std);
     const finite = [lower, upper, mean].every(Number.isFinite);
     this.chart.show(
       (width, height) => (finite ? this.#density(predicted, lower, upper, width, height) : []),
@@ -64,25 +64,25 @@ export class ValuesPanel {
   }
 
   // Variances add up, so their shares are what the bar is divided by.
-  #showSplit(stdModel, stdNoise, std) {
-    const share = Number.isFinite(std) && std > 0 ? (stdModel / std) ** 2 : 0.5;
+  #showSplit(epistemicStd, aleatoricStd, std) {
+    const share = Number.isFinite(std) && std > 0 ? (epistemicStd / std) ** 2 : 0.5;
     const part = (name, value) => h("span", { class: name, style: `flex-grow:${value}` });
     const words = [
-      `the model does not know: ${rounded(stdModel, stdModel)}`,
-      `noise: ${rounded(stdNoise, stdNoise)}`,
+      `the model does not know: ${rounded(epistemicStd, epistemicStd)}`,
+      `noise: ${rounded(aleatoricStd, aleatoricStd)}`,
     ];
     this.split.setAttribute("aria-label", `Standard deviations. ${words.join("; ")}`);
     this.split.replaceChildren(
       h("div", {}, part("wi-model", share), part("wi-noise", 1 - share)),
       h(
         "p",
-        { "data-name": "std_model", "data-value": stdModel },
+        { "data-name": "epistemic_std", "data-value": epistemicStd },
         h("i", { class: "wi-model" }),
         ` ${words[0]}`,
       ),
       h(
         "p",
-        { "data-name": "std_noise", "data-value": stdNoise },
+        { "data-name": "aleatoric_std", "data-value": aleatoricStd },
         h("i", { class: "wi-noise" }),
         ` ${words[1]}`,
       ),
@@ -108,8 +108,8 @@ export class ValuesPanel {
     const floor = (points) => points.map(([px]) => [px, foot]);
     const inside = curve.filter((_, i) => at[i] >= lower && at[i] <= upper);
     const model = [
-      Math.max(domain[0], predicted.mean - 2 * predicted.stdModel),
-      Math.min(domain[1], predicted.mean + 2 * predicted.stdModel),
+      Math.max(domain[0], predicted.mean - 2 * predicted.epistemicStd),
+      Math.min(domain[1], predicted.mean + 2 * predicted.epistemicStd),
     ];
     const rail = {
       x: x(model[0]),

@@ -11,9 +11,9 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.mixture import Mixture
 from probprop.estimators.regressor import PBPRegressor
-from probprop.predictive.gaussian import Predictive
-from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.experiments.beyond import noise_figure, noise_sets
 from probprop_lab.experiments.harness import benchmark, comparison, methods
 from probprop_lab.experiments.harness.columns import (
@@ -137,15 +137,13 @@ def measure(job: Job) -> Row:
     return row
 
 
-def at_level(model: PBPRegressor, X: Array) -> Predictive:
+def at_level(model: PBPRegressor, X: Array) -> Mixture:
     """Return what a model with noise="input" would predict with constant noise.
 
     The network of the noise changes nothing else: this is what the same fit without it predicts.
     """
     predicted = model.predict_distribution(X)
-    std_noise = np.sqrt(model.noise_variance_)
-    alpha = model.posterior_.alpha_noise
-    return Predictive(predicted.mean, predicted.std_model, std_noise, alpha)
+    return Mixture.of_one(predicted.mean, predicted.epistemic_std, np.sqrt(model.noise_variance_))
 
 
 def load(job: Job) -> tuple[Array, Array, Array, Array]:
@@ -175,7 +173,7 @@ def by_quintile(y: Array, predicted: TargetDistribution, std: Array) -> list[flo
 
     Examples
     --------
-    >>> p = Predictive(np.zeros(5), np.zeros(5), 1.0, 6.0)
+    >>> p = Mixture.of_one(np.zeros(5), np.zeros(5), 1.0)
     >>> by_quintile(np.array([0.0, 3.0, 0.0, 0.0, 0.0]), p, np.array([1, 5, 2, 3, 4]))
     [1.0, 1.0, 1.0, 1.0, 0.0]
     """

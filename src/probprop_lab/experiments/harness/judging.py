@@ -9,8 +9,8 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
+from probprop.distributions.base import TargetDistribution
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.predictive.protocol import TargetDistribution
 from probprop_lab.baselines.base import gaussian, scalar
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import methods
@@ -56,7 +56,7 @@ def judge(estimator: Any, X_train: Array, y_train: Array, X_test: Array, y_test:
         "n_train": len(y_train),
         "n_test": len(y_test),
         "n_features": X_train.shape[1],
-        "std_model": float(np.sqrt(np.mean(predicted.std_model**2))) if parted else None,
+        "epistemic_std": float(np.sqrt(np.mean(predicted.epistemic_std**2))) if parted else None,
         **details(estimator),
         "warnings": list(dict.fromkeys(told)),
     }

@@ -33,7 +33,7 @@ MEMORIES = (None, 3.0, 10.0, 30.0, 100.0)
 """Bounds on the memory, each with a training run of its own."""
 
 _SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
-_AVERAGED = (*_SCORES, "std_model", "std_noise", "seconds")
+_AVERAGED = (*_SCORES, "epistemic_std", "aleatoric_std", "seconds")
 _SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
 
 
@@ -86,8 +86,8 @@ def watch(
             {
                 "n_epochs": n,
                 **{name: scores[name] for name in _SCORES},
-                "std_model": float(np.sqrt(np.mean(predictive.std_model**2))),
-                "std_noise": float(np.median(predictive.std_noise)),
+                "epistemic_std": float(np.sqrt(np.mean(predictive.epistemic_std**2))),
+                "aleatoric_std": float(np.median(predictive.aleatoric_std)),
                 "seconds": seconds,
             }
         )

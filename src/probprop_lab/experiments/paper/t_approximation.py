@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from probprop._types import Array
+from probprop.distributions.mixture import Mixture
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.gaussian import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
-from probprop.predictive import student_t
 from probprop_lab.baselines.base import scalar
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark
@@ -64,13 +64,10 @@ def log_Z(posterior: Posterior, x: Array, y: float) -> LogZ:
         Standardised.
     """
     mean, variance = _ENGINE.predict_moments(posterior, x[np.newaxis])
-    noise_variance = scalar(posterior.noise_variance)
-    std = float(np.sqrt(variance[0] + noise_variance))
-    z = (y - float(mean[0])) / std
-    log_ratio = 0.5 * float(np.log(variance[0] / noise_variance))
-    exact = student_t.logpdf(z, log_ratio, scalar(posterior.alpha_noise))
-    gaussian = -0.5 * (z * z + np.log(2.0 * np.pi))
-    return LogZ(float(exact) - float(np.log(std)), float(gaussian) - float(np.log(std)))
+    moments = mean, np.sqrt(variance), float(np.sqrt(scalar(posterior.noise_variance)))
+    dof = 2.0 * scalar(posterior.alpha_noise)
+    exact, gaussian = Mixture.of_one(*moments, dof=dof), Mixture.of_one(*moments)
+    return LogZ(float(exact.logpdf(y)[0]), float(gaussian.logpdf(y)[0]))
 
 
 def observe(

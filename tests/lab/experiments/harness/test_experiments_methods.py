@@ -158,7 +158,7 @@ def test_means_and_standard_deviations_are_a_gaussian(own: Path) -> None:
     assert row["rmse"] == metrics.rmse(PARTS[3], mean)
     assert row["log_likelihood"] == pytest.approx(metrics.log_likelihood(PARTS[3], mean, std))
     np.testing.assert_allclose(judging.predictive(fitted, PARTS[2]).std, std, rtol=1e-15)
-    for name in ("std_model", "noise_variance", "alpha_noise", "n_guarded", "params", "r_hat"):
+    for name in ("epistemic_std", "noise_variance", "alpha_noise", "n_guarded", "params", "r_hat"):
         assert row[name] is None
     assert json.loads(json.dumps(row)) == row
 

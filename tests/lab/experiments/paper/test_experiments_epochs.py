@@ -33,7 +33,7 @@ def made_rows(datasets: list[str], n_splits: int = 2) -> list[Row]:
         curve = [
             {
                 **dict.fromkeys(("rmse", "crps", "coverage_95"), 0.5),
-                **dict.fromkeys(("std_model", "std_noise", "seconds"), 0.5),
+                **dict.fromkeys(("epistemic_std", "aleatoric_std", "seconds"), 0.5),
                 "n_epochs": n,
                 "log_likelihood": -1.0 / n - (job.memory or 50.0) - 0.1 * job.split,
             }
@@ -67,7 +67,7 @@ def test_a_point_of_a_run_is_a_fit_of_so_many_epochs(memory: float | None) -> No
         scores = metrics.summary(y_test, predictive)
         kept = ("rmse", "log_likelihood", "crps", "coverage_95")
         assert [point[name] for name in kept] == [scores[name] for name in kept]
-        assert (point["std_noise"] == predictive.std_noise).all()
+        assert (point["aleatoric_std"] == predictive.aleatoric_std).all()
     assert np.all(np.diff([point["seconds"] for point in points]) > 0.0)
 
 
