@@ -171,10 +171,10 @@ def test_predictions_are_means_over_completed_samples() -> None:
             each = member.predict_distribution(rows)
             center = w @ each.mean
             between = w @ (each.mean - center) ** 2
-            moments.append((center, a2 * (w @ each.std_model**2) + factor * between))
+            moments.append((center, a2 * (w @ each.epistemic_std**2) + factor * between))
         means, variances = np.array(moments).T
         assert_allclose(found.mean[i], means.mean(), rtol=1e-5)
-        assert_allclose(found.std_model[i] ** 2, variances.mean() + means.var(), rtol=1e-4)
+        assert_allclose(found.epistemic_std[i] ** 2, variances.mean() + means.var(), rtol=1e-4)
 
 
 def test_nodes_follow_the_conditional_gaussian() -> None:
