@@ -75,13 +75,13 @@ def test_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds(regression()) == set()
     of = probprop.Mixture
     with monkeypatch.context() as patch:
-        patch.setattr(of, "interval", lambda p, level: (p.mean + p.std, p.mean + 1.4 * p.std))
+        patch.setattr(of, "interval", lambda p, coverage: (p.mean + p.std, p.mean + 1.4 * p.std))
         assert {"mean outside its interval", "far std above its interval"} <= kinds(regression())
     with monkeypatch.context() as patch:
-        patch.setattr(of, "quantile", lambda p, q: np.full(len(p), np.nan))
+        patch.setattr(of, "ppf", lambda p, q: np.full(len(p), np.nan))
         assert "quantiles not finite" in kinds(regression())
     with monkeypatch.context() as patch:
-        patch.setattr(of, "quantile", lambda p, q: np.full(len(p), -q))
+        patch.setattr(of, "ppf", lambda p, q: np.full(len(p), -q))
         assert "quantiles out of order" in kinds(regression())
     with monkeypatch.context() as patch:
         patch.setattr(fuzz, "load", lambda path: _of_another_seed())

@@ -27,7 +27,7 @@ def exact(z: float, ratio: float, tail: float, *, density: bool) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("tail", [0.04, 1.0, 10.0])
-@pytest.mark.parametrize("ratio", [0.0, 5.0])
+@pytest.mark.parametrize("ratio", [0.0, 5.0, 1e6])
 def test_density_and_probability_against_mpmath(tail: float, ratio: float) -> None:
     level, mean = 0.5, 3.0
     p = Mixture.of_one([mean], [ratio * level], level * np.exp(0.25 * tail), tail=tail)

@@ -105,6 +105,9 @@ class ClassMixture:
     @cached_property
     def entropy(self) -> FloatArray:
         """Entropy of the label in nats, (n,); of each of several labels, (n, n_labels)."""
+        if self.n_components == 1:
+            alone: FloatArray = self._entropies[0]
+            return alone
         surprise = -self.proba * self.log_proba
         if not self.multilabel:
             total: FloatArray = surprise.sum(axis=1)
@@ -119,21 +122,37 @@ class ClassMixture:
         By quadrature for each probit. For three classes or more by 128 draws of the outputs, the
         same Sobol points for all samples: `entropy_model` within a few percent, and never below 0.
         """
-        if self.multilabel or self.means.ndim == 2:
-            own = binary_entropy(self.means / np.hypot(1.0, self.stds))
-            noise = np.minimum(own, expected_binary_entropy(self.means, self.stds))
-        else:
-            own = -(np.exp(self.log_probas) * self.log_probas).sum(axis=-1)
-            n_outputs = self.means.shape[-1]
-            flat = (a.reshape(-1, n_outputs) for a in (self.means, self.stds))
-            noise = own - np.minimum(own, drawn_information(*flat).reshape(own.shape))
-        mean: FloatArray = noise.mean(axis=0)
-        return mean
+        noise: FloatArray = (self._entropies - self._information).mean(axis=0)
+        return noise
 
     @property
     def entropy_model(self) -> FloatArray:
         """Mutual information of label, network and outputs in nats, shaped as `entropy`."""
+        if self.n_components == 1:  # the difference would lose digits of a small information
+            alone: FloatArray = self._information[0]
+            return alone
         return np.maximum(0.0, self.entropy - self.entropy_noise)
+
+    @property
+    def _is_probit(self) -> bool:
+        return self.multilabel or self.means.ndim == 2
+
+    @cached_property
+    def _entropies(self) -> FloatArray:
+        """Entropy of the label by each network, (S, n) or (S, n, n_labels)."""
+        if self._is_probit:
+            return binary_entropy(self.means / np.hypot(1.0, self.stds))
+        own: FloatArray = -(np.exp(self.log_probas) * self.log_probas).sum(axis=-1)
+        return own
+
+    @cached_property
+    def _information(self) -> FloatArray:
+        """Mutual information of label and outputs of each network, shaped as `_entropies`."""
+        own = self._entropies
+        if self._is_probit:
+            return np.maximum(0.0, own - expected_binary_entropy(self.means, self.stds))
+        flat = (a.reshape(-1, a.shape[-1]) for a in (self.means, self.stds))
+        return np.minimum(own, drawn_information(*flat).reshape(own.shape))
 
     def __len__(self) -> int:
         return len(self.means[0])
