@@ -64,7 +64,7 @@ def predictions(frame: pd.DataFrame, model: Any, level: float) -> pd.DataFrame:
     if is_classifier(estimator):
         made = predicted.to_frame(classes_of(estimator))
     else:
-        made = predicted.to_frame(_target_names(model), level=level)
+        made = predicted.to_frame(_target_names(model), coverage=level)
     return made.set_axis(frame.index)
 
 

@@ -160,7 +160,8 @@ class Joint:
     def _root(self, pattern: Array) -> FloatArray:
         """Return a root of the covariance of the inputs of some features, (k, k)."""
         m = np.flatnonzero(pattern[self._column_of_input])
-        return np.linalg.cholesky(np.asarray(self.covariance, np.float64)[np.ix_(m, m)])
+        root: FloatArray = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
+        return root
 
     @cached_property
     def _precision(self) -> FloatArray:
