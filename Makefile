@@ -35,6 +35,7 @@ format: $(INSTALLED)
 	$(BIN)/clang-format -i cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
 
 bench: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[field]"
 	$(BIN)/python -m benchmarks
 
 fuzz: $(INSTALLED)

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import (
     budgets,
     cold_start,
+    cv_predict,
     memory,
     memory_map,
     one_row,
@@ -40,6 +41,7 @@ PARTS: dict[str, Callable[[Effort], Outcome]] = {
     "one_row": one_row.run,
     "prediction": prediction.run,
     "predict_calls": predict_calls.run,
+    "cv_predict": cv_predict.run,
     "sampled": sampled.run,
     "quantiles": quantiles.run,
     "cold_start": cold_start.run,

@@ -23,7 +23,7 @@ def run(effort: Effort) -> Outcome:
     n_rows = effort.of(_N_ROWS, least=200)
     epistemic_std = np.exp(np.random.default_rng(0).uniform(-3.0, 1.0, n_rows))
     made = {
-        f"alpha = {alpha:g}": Mixture(np.zeros(n_rows), epistemic_std, 1.0, alpha, student_t=True)
+        f"alpha = {alpha:g}": Mixture.of_one(np.zeros(n_rows), epistemic_std, 1.0, dof=2.0 * alpha)
         for alpha in ALPHAS
     }
     rates: defaultdict[str, list[float]] = defaultdict(list)

@@ -68,11 +68,19 @@ Out3 mixture(const std::string& query, const std::string& noise, In1<double> wei
 Out2<double> power_moments(In1<double> m, In1<double> epistemic_std, In1<double> aleatoric_std,
                            double power, bool with_slopes) {
     const size_t n = m.shape(0);
-    check(epistemic_std.shape(0) == n && aleatoric_std.shape(0) == n, "the arrays differ in length");
+    check(epistemic_std.shape(0) == n && aleatoric_std.shape(0) == n,
+          "the arrays differ in length");
     Out2<double> out = new_array<double>(with_slopes ? 12 : 3, n);
-    const PowerArgs args = {m.data(),   epistemic_std.data(), aleatoric_std.data(), static_cast<int64_t>(n),
-                            power,      with_slopes,      out.data(),       poll_every(20000),
-                            keep_going, nullptr};
+    const PowerArgs args = {m.data(),
+                            epistemic_std.data(),
+                            aleatoric_std.data(),
+                            static_cast<int64_t>(n),
+                            power,
+                            with_slopes,
+                            out.data(),
+                            poll_every(20000),
+                            keep_going,
+                            nullptr};
     run(active->power_moments, args);
     return out;
 }

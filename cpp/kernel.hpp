@@ -191,8 +191,8 @@ struct PowerArgs {
     double power;
     bool with_slopes;
     double* out;  // in units of the transformation, (3, n): mean and standard deviations of model
-                  // and noise; with slopes (12, n): then their derivatives by m, by epistemic_std and
-                  // by aleatoric_std
+                  // and noise; with slopes (12, n): then their derivatives by m, by epistemic_std
+                  // and by aleatoric_std
     int64_t poll_every;
     bool (*keep_going)(void*);
     void* context;

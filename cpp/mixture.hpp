@@ -3,8 +3,8 @@
 //     p(y) = sum_s w_s E[N(y | mean_s, epistemic_std_s^2 + V)],
 //
 // where V, the noise variance, is aleatoric_std_s^2 (Gaussian noise), log-normal with the mean
-// aleatoric_std_s^2 and the variance `shape` of its logarithm, or 1/gamma with gamma from a Gamma of
-// the shape `shape`, E[1/gamma] = aleatoric_std_s^2 (Student-t noise, see student_t.hpp).
+// aleatoric_std_s^2 and the variance `shape` of its logarithm, or 1/gamma with gamma from a Gamma
+// of the shape `shape`, E[1/gamma] = aleatoric_std_s^2 (Student-t noise, see student_t.hpp).
 //
 // Log-normal noise, in units of its median: with sigma^2 = shape and u ~ N(0, 1) the integrand
 // N(z | 0, v + e^(sigma u)) N(u | 0, 1), or Phi(-z/sqrt(v + e^(sigma u))) in place of the first
@@ -408,7 +408,8 @@ static double local_scale(const Members& members, double x) {
         if (members.noise == NoiseRule::log_normal)
             factor = exp(-0.25 * shape - __builtin_sqrt(shape));
         if (members.noise == NoiseRule::student_t) factor = __builtin_sqrt((shape - 1.0) / shape);
-        const double narrow = hypotenuse(members.epistemic_std[s], factor * members.aleatoric_std[s]);
+        const double narrow =
+            hypotenuse(members.epistemic_std[s], factor * members.aleatoric_std[s]);
         const double own = 1.2 * narrow + 0.3 * fabs(x - members.mean[s]);
         if (members.weight[s] > 0.0 && own < scale) scale = own;
     }

@@ -249,7 +249,8 @@ struct StudentT {
     double log_density, log_tail;
 };
 
-static StudentT student_t(double r, double epistemic_std, double aleatoric_std, const StudentPrior& prior) {
+static StudentT student_t(double r, double epistemic_std, double aleatoric_std,
+                          const StudentPrior& prior) {
     const double log_b = log(aleatoric_std);
     const double log_kappa = 2.0 * (log(epistemic_std) - log_b) + prior.log_excess;
     const double half = 2.0 * (log(fabs(r)) - log_b) - log_2 + prior.log_excess;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "normal.hpp"
 #include "shuffle.hpp"
 #include "train.hpp"
 
@@ -146,6 +147,79 @@ EXPORT(void, scale_mixtures)(const double* d, const double* v, const double* mu,
 // The distribution function of the normal distribution.
 EXPORT(void, normal_cdf)(const double* z, int n, double* out) {
     for (int i = 0; i < n; ++i) out[i] = 0.5 * erfc(-0.7071067811865476 * z[i]);
+}
+
+// Its logarithm, also where the function itself underflows.
+EXPORT(void, log_normal_cdf)(const double* z, int n, double* out) {
+    for (int i = 0; i < n; ++i) {
+        const double x = fabs(z[i]);
+        const PROBPROP_LEVEL::NormalParts at =
+            PROBPROP_LEVEL::normal_parts(PROBPROP_LEVEL::splat(-x));
+        const double log_tail = log(at.mantissa[0]) - 0.5 * x * x;
+        out[i] = z[i] < 0.0 ? log_tail : log1p(-exp(log_tail));
+    }
+}
+
+// ---- Predictive distributions
+
+// Equal mixtures of n_members networks for n_rows targets, (n_members, n_rows) each. Without a tail
+// the noise is Gaussian, otherwise tail is the variance of the logarithm of its variance.
+struct Mixtures {
+    int n_members, n_rows;
+    const double *mean, *epistemic_std, *aleatoric_std, *tail;
+};
+
+static int ask(MixtureQuery query, const Mixtures& p, int n_at, const double* at,
+               const double* normal_at, double* out) {
+    static const double zero = 0.0;
+    const std::vector<double> weights(size_t(p.n_members), 1.0);
+    const auto stack = [&](const double* data) { return Stack{data, p.n_rows, 1, 0}; };
+    return int(level.mixture(
+        {query, p.tail == nullptr ? NoiseRule::gaussian : NoiseRule::log_normal, p.n_members,
+         p.n_rows, 1, weights.data(), stack(p.mean), stack(p.epistemic_std), stack(p.aleatoric_std),
+         p.tail == nullptr ? Stack{&zero, 0, 0, 0} : stack(p.tail), n_at, at, normal_at, nullptr,
+         out, never, go_on, nullptr}));
+}
+
+// Of targets y, (n_at, n_rows), as `out`.
+EXPORT(int, mixture_logpdf)(int n_members, int n_rows, const double* mean,
+                            const double* epistemic_std, const double* aleatoric_std,
+                            const double* tail, const double* y, int n_at, double* out) {
+    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+    return ask(MixtureQuery::logpdf, p, n_at, y, nullptr, out);
+}
+EXPORT(int, mixture_cdf)(int n_members, int n_rows, const double* mean, const double* epistemic_std,
+                         const double* aleatoric_std, const double* tail, const double* y, int n_at,
+                         double* out) {
+    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+    return ask(MixtureQuery::cdf, p, n_at, y, nullptr, out);
+}
+
+// The quantile of the standard normal for a probability of at most 1/2. Noise with a tail of 0 is
+// Gaussian, and its quantiles depend on no normal quantile but to start from.
+EXPORT(double, normal_quantile)(double p) {
+    const double zero = 0.0, one = 1.0, start = -1.0;
+    double z = 0.0;
+    ask(MixtureQuery::quantile, {1, 1, &zero, &one, &zero, &zero}, 1, &p, &start, &z);
+    return z;
+}
+
+// The ends of central intervals, (2, n_rows).
+EXPORT(int, mixture_interval)(int n_members, int n_rows, const double* mean,
+                              const double* epistemic_std, const double* aleatoric_std,
+                              const double* tail, double coverage, double* out) {
+    const Mixtures p = {n_members, n_rows, mean, epistemic_std, aleatoric_std, tail};
+    const double outside = 0.5 * (1.0 - coverage), z = normal_quantile(outside);
+    const double at[] = {outside, outside}, normal_at[] = {z, -z};
+    return ask(MixtureQuery::quantile, p, 2, at, normal_at, out);
+}
+
+// Mean and standard deviations of model and noise, (3, n), of targets behind a Box-Cox
+// transformation, in its unit.
+EXPORT(int, power_moments)(const double* mean, const double* epistemic_std,
+                           const double* aleatoric_std, int n, double power, double* out) {
+    return int(level.power_moments(
+        {mean, epistemic_std, aleatoric_std, n, power, false, out, never, go_on, nullptr}));
 }
 
 // ---- Training: an object that is told all there is, then run once.

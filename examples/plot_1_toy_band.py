@@ -40,7 +40,9 @@ ax.set(xlabel="x", ylim=(-130, 130))
 fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
 ax.plot(line, predicted.std, color="black", label="std: both")
 ax.plot(line, predicted.epistemic_std, color="#0072B2", label="epistemic_std: the network")
-ax.plot(line, predicted.aleatoric_std, color="#D55E00", linestyle="--", label="aleatoric_std: the noise")
+ax.plot(
+    line, predicted.aleatoric_std, color="#D55E00", linestyle="--", label="aleatoric_std: the noise"
+)
 ax.plot(x, np.zeros_like(x), "|", color="black", markersize=12, label="data")
 ax.set(xlabel="x", ylabel="standard deviation of y", ylim=(0, None))
 ax.legend(loc="upper center", ncols=2, frameon=False)

@@ -46,7 +46,9 @@ rows = 200 * np.arange(1, 100)
 fig, (top, bottom) = plt.subplots(2, figsize=(8, 6), layout="constrained", sharex=True)
 top.plot(rows, rmse, color="black", label="RMSE of the next batch")
 top.plot(rows, aleatoric_std, color="#D55E00", linestyle="--", label="aleatoric_std")
-top.plot(rows, epistemic_std, color="#0072B2", linestyle=":", linewidth=2, label="mean epistemic_std")
+top.plot(
+    rows, epistemic_std, color="#0072B2", linestyle=":", linewidth=2, label="mean epistemic_std"
+)
 top.axhline(1.0, color="grey", linewidth=0.8)
 top.set(ylabel="target units", ylim=(0, None))
 top.legend(frameon=False)

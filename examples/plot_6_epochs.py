@@ -45,7 +45,7 @@ def measure(n_epochs):
 table = np.array([measure(n) for n in EPOCHS])
 print("epochs   RMSE  log-lik.  in 95 %  epistemic_std  aleatoric_std")
 for n, row in zip(EPOCHS, table, strict=True):
-    print(f"{n:6} {row[0]:6.1f} {row[1]:9.3f} {row[2]:8.1%} {row[3]:10.1f} {row[4]:10.1f}")
+    print(f"{n:6} {row[0]:6.1f} {row[1]:9.3f} {row[2]:8.1%} {row[3]:14.1f} {row[4]:14.1f}")
 
 # %%
 # The training curve gives no warning: ``mean_log_Z`` of rows that the model has seen before goes on

@@ -57,6 +57,6 @@ for name, (_, X_test, _, y_test) in parts.items():
         scores = metrics.summary(y_test, predicted)
         print(
             f"  {label:24} {scores['rmse']:6.3g} {scores['log_likelihood']:9.3f} "
-            f"{scores['coverage_95']:8.1%} {predicted.epistemic_std.mean():10.2g} "
-            f"{predicted.aleatoric_std.mean():10.2g}"
+            f"{scores['coverage_95']:8.1%} {predicted.epistemic_std.mean():14.2g} "
+            f"{predicted.aleatoric_std.mean():14.2g}"
         )

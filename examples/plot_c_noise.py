@@ -39,8 +39,8 @@ axes[0].set_ylabel("y")
 axes[0].legend(loc="lower left", frameon=False)
 
 # %%
-# What the second model says of the noise, beside the truth. The part of the model, ``epistemic_std``,
-# is small here: more rows would make it smaller still, and leave the noise as it is.
+# The noise that the second model predicts, and the true noise. The epistemic part,
+# ``epistemic_std``, is small here: more samples would make it smaller, but not the noise.
 
 grid = np.linspace(0.0, 10.0, 200)
 predicted = model.predict_distribution(grid[:, np.newaxis])

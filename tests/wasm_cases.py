@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 
 import oracle
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
+from probprop import BoxCox, Mixture, PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop._types import Array
+from probprop.distributions.base import Moments
 from probprop.distributions.functions import SampledNetwork
+from probprop.distributions.power import moments
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, Heavy, Multinomial, Probit
 from probprop.inference.native import class_log_probabilities, scale_mixture
@@ -220,7 +222,9 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
         yield random_numbers(seed, 1001)
     random = RandomState(0)
     z = 8.0 * random.standard_normal(100)
-    yield {"kind": "cdf", "z": as_json(z)}, {"p": ndtr(z)}
+    p = np.array([1e-300, 1e-12, 5e-5, 0.025, 0.3, 0.5])
+    answer = {"p": ndtr(z), "log_p": log_ndtr(z), "quantile": ndtri(p)}
+    yield {"kind": "normal", "z": as_json(z), "p": as_json(p)}, answer
     for K in (3, 8):
         mean, variance = 3.0 * random.standard_normal((20, K)), random.chisquare(2, (20, K))
         case = {"mean": as_json(mean), "variance": as_json(variance), "n_classes": K}
@@ -232,6 +236,30 @@ def at_random(seeds: range) -> Iterator[tuple[Case, Answer]]:
     rows = scale_mixture(d, v, mu, variance)
     names = ("log_Z", "d_mu", "d_var", "d_m", "d_v")
     yield {"kind": "scale", **given_columns}, dict(zip(names, rows, strict=True))
+
+
+def of_distributions(seeds: range) -> Iterator[tuple[Case, Answer]]:
+    """Mixtures with Gaussian and log-normal noise, and moments behind a transformation."""
+    for seed in seeds:
+        random = RandomState(seed)
+        S, n = random.randint(1, 12), random.randint(1, 6)
+        mean = 1e3 * (seed % 3) + random.standard_normal((S, n))
+        epistemic_std, aleatoric_std = random.chisquare(1, (2, S, n))
+        tail = random.chisquare(2, (S, n)) * (random.rand(S, 1) < 0.7) * (seed % 2)
+        stacks = {"mean": mean, "epistemic_std": epistemic_std, "aleatoric_std": aleatoric_std}
+        given = {name: as_json(a) for name, a in (stacks | {"tail": tail}).items()}
+        members = {"n_members": int(S), **given}
+        p = Mixture(mean, epistemic_std, aleatoric_std, tail=tail if tail.any() else None)
+        y = p.mean + p.std * random.standard_normal((4, 1)) * [[1.0], [1.0], [3.0], [30.0]]
+        coverage = [0.5, 0.95, 0.9999][seed % 3]
+        lower, upper = p.interval(coverage)
+        answer = {"logpdf": p.logpdf(y), "cdf": p.cdf(y), "lower": lower, "upper": upper}
+        case = {"members": members, "y": as_json(y), "coverage": coverage}
+        yield {"kind": "mixture", **case}, answer
+        power = [0.0, 0.3, 1.0][seed % 3]
+        behind = moments(Moments(mean % 7.0, epistemic_std, aleatoric_std), BoxCox(power))
+        case = {"members": members | {"mean": as_json(mean % 7.0)}, "power": power}
+        yield {"kind": "power", **case}, behind._asdict()
 
 
 SETTINGS: list[dict[str, Any]] = [

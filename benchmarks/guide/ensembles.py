@@ -30,7 +30,7 @@ _N_ROWS = 80
 
 
 def gap() -> Figures:
-    """Return the `epistemic_std` of one network and of five, between two groups of rows and outside."""
+    """Return the `epistemic_std` of one network and of five, between two groups and outside."""
     rng = np.random.default_rng(0)
     half = _N_ROWS // 2
     x = np.concatenate([rng.uniform(-4.0, -2.0, half), rng.uniform(2.0, 4.0, half)])
@@ -89,8 +89,8 @@ def gap_page(found: Figures) -> str:
     (_, inside), (_, outside) = found.items()
     return (
         f"With {_N_ROWS} rows of a sine in two groups, from −4 to −2 and from 2 to 4, and one "
-        f"layer, `epistemic_std` in the middle of the gap is {inside['one']:.2f} for one network and "
-        f"{inside['five']:.2f} for five, while at 2 beyond the last row it rises from "
+        f"layer, `epistemic_std` in the middle of the gap is {inside['one']:.2f} for one network "
+        f"and {inside['five']:.2f} for five, while at 2 beyond the last row it rises from "
         f"{outside['one']:.2f} to {outside['five']:.2f}.\n"
     )
 

@@ -114,7 +114,7 @@ def tails() -> Figures:
         here = np.zeros((1, 1))
         both = [model.predict_distribution(here, student_t=t) for t in (False, True)]
         found[str(n_epochs)] = {
-            "alpha_noise": float(np.ravel(both[0].alpha_noise)[0]),
+            "alpha_noise": float(np.ravel(model.posterior_.alpha_noise)[0]),
             **{
                 str(level): [float(np.diff(np.ravel(p.interval(level)))[0] / 2.0) for p in both]
                 for level in (0.95, 0.999)
@@ -184,7 +184,11 @@ def _held(predicted: Any, y: FloatArray, level: float) -> float:
 def pages(written: Figures) -> dict[str, str]:
     """Return the tables by the names of their files."""
     rows = [
-        [f"{f['x']:g}", WHERE[f["x"]], *(f"{f[k]:.1f}" for k in ("epistemic_std", "aleatoric_std", "std"))]
+        [
+            f"{f['x']:g}",
+            WHERE[f["x"]],
+            *(f"{f[k]:.1f}" for k in ("epistemic_std", "aleatoric_std", "std")),
+        ]
         for f in written["toy"]
     ]
     header = ["x", "", "`epistemic_std`", "`aleatoric_std`", "`std`"]
@@ -251,12 +255,14 @@ def _blind(written: Figures) -> list[list[str]]:
         ],
         [
             "seeds on diabetes, 40 epochs",
-            f"predictions differ by {few['apart']:.1f}; `epistemic_std` {few['epistemic_std']:.1f}, "
+            f"predictions differ by {few['apart']:.1f}; "
+            f"`epistemic_std` {few['epistemic_std']:.1f}, "
             f"`aleatoric_std` {few['aleatoric_std']:.0f}",
         ],
         [
             "the same, 400 epochs",
-            f"predictions differ by {many['apart']:.1f}; `epistemic_std` {many['epistemic_std']:.1f}",
+            f"predictions differ by {many['apart']:.1f}; "
+            f"`epistemic_std` {many['epistemic_std']:.1f}",
         ],
     ]
 

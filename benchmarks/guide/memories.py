@@ -66,7 +66,10 @@ def measure(dataset: str, split: int, memory: float | None) -> Figures:
 def rank_correlation(seed: int, X: Array, y: Array, new: Array) -> float:
     """Return that of the `epistemic_std` of new rows after few and after many epochs."""
     few, many = (
-        PBPRegressor(n_epochs=n, random_state=seed).fit(X, y).predict_distribution(new).epistemic_std
+        PBPRegressor(n_epochs=n, random_state=seed)
+        .fit(X, y)
+        .predict_distribution(new)
+        .epistemic_std
         for n in (_EARLY, _LATE)
     )
     return float(spearmanr(few, many).statistic)
@@ -144,7 +147,13 @@ def _epochs_of(rows: Sequence[Figures], dataset: str, decimals: int) -> str:
                 mean(noise, decimals),
             ]
         )
-    header = ["RMSE", "log-likelihood", "in the 95 % interval", "`epistemic_std`", "`aleatoric_std`"]
+    header = [
+        "RMSE",
+        "log-likelihood",
+        "in the 95 % interval",
+        "`epistemic_std`",
+        "`aleatoric_std`",
+    ]
     return table([f"{SETS[dataset]}: epochs", *header], lines, texts=()) + "\n"
 
 

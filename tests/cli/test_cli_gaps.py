@@ -141,7 +141,7 @@ def test_evaluate_update_and_info(capfd: Captured) -> None:
     assert_array_equal(again.predict(X), old.estimator.partial_fit(X, y).predict(X))
     assert call("info g.pbp") == 0
     shown = capfd.readouterr().out
-    assert "Missing entries" in shown
+    assert "Missing values" in shown
     assert "marginalized" in shown
 
 
@@ -150,7 +150,7 @@ def test_the_report_of_rows_with_gaps() -> None:
     frame.to_csv("roomless.csv", index=False)
     assert call("evaluate g.pbp roomless.csv -q --report r.html") == 0
     page = Path("r.html").read_text()
-    assert "Missing entries" in page
+    assert "Missing values" in page
     assert "different values of area" in page
     assert "different values of rooms" not in page
 

@@ -122,7 +122,7 @@ def test_a_checkpoint_is_kept_and_goes_on(capfd: Captured, monkeypatch: pytest.M
     assert np.array_equal(weights("whole.pbp"), weights("resumed.pbp"))
     capfd.readouterr()
     assert call(f"{FIT} --memory 3 -o resumed.pbp --checkpoint state") == 1
-    assert "is of other settings (memory was None and is 3.0)" in capfd.readouterr().err
+    assert "is of other settings (memory was None and is 3)" in capfd.readouterr().err
 
 
 def test_small_tables_stay_in_memory_whatever_the_limit(capfd: Captured) -> None:

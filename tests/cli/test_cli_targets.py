@@ -256,9 +256,9 @@ def test_the_training_curve_has_a_line_of_noise_per_target() -> None:
 
 @pytest.mark.parametrize("student_t", [False, True])
 def test_the_distribution_of_each_target(student_t: bool) -> None:
-    noise, alpha = np.array([0.5, 2.0, 1.0]), np.array([3.0, 6.0, 9.0])
+    noise, dof = np.array([0.5, 2.0, 1.0]), np.array([6.0, 12.0, 18.0])
     mean, std = RandomState(1).standard_normal((4, 3)), np.full((4, 3), 0.3)
-    joint = Mixture(mean, std, noise, alpha, student_t)
+    joint = Mixture.of_one(mean, std, noise, dof=dof if student_t else None)
     each = joint.targets()
     stacked = np.column_stack([one.logpdf(np.ones(4)) for one in each])
     assert_allclose(stacked, joint.logpdf(np.ones((4, 3))), rtol=1e-12)

@@ -215,6 +215,56 @@ def test_arrays_that_no_model_has(path: Path, name: str, change: Any) -> None:
     refused(path, "")
 
 
+@pytest.fixture(scope="module")
+def completing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of a model that completes missing values."""
+    path = tmp_path_factory.mktemp("completing") / "model.pbp"
+    fit_small("values", missing="marginalize").save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("joint/covariance", lambda a: changed(a, -1.0)),
+        ("joint/covariance", lambda a: a + np.tri(len(a), k=-1, dtype=np.float32)),
+        ("joint/covariance", lambda a: a[:-1, :-1]),
+        ("joint/covariance", lambda a: a.astype(np.float64)),
+        ("joint/column", lambda a: a[::-1]),
+        ("joint/column", lambda a: np.minimum(a, 1)),
+        ("joint/value", lambda a: a[::-1]),
+        ("joint/value", lambda a: changed(a, INF)),
+        ("joint/score", lambda a: 0.0 * a),
+        ("joint/discrete", lambda a: a[:-1]),
+        ("joint/factor", lambda a: changed(a, 0.0)),
+        ("joint/factor", lambda a: a[:-1]),
+        ("joint/spread", lambda a: changed(a, NAN)),
+        ("joint/spread", None),
+        ("joint/column", None),
+        ("scores/mean", None),
+        ("scores/scale", lambda a: changed(a, INF)),
+    ],
+)
+def test_a_joint_distribution_that_no_model_has(
+    tmp_path: Path, completing: Path, name: str, change: Any
+) -> None:
+    path = Path(shutil.copy(completing, tmp_path / "model.pbp"))
+    header, arrays = read_model(path)
+    array = arrays.pop(name)
+    write_model(path, header, arrays if change is None else arrays | {name: change(array)})
+    refused(path, "")
+
+
+def test_a_model_that_completes_nothing(tmp_path: Path, completing: Path, path: Path) -> None:
+    header, arrays = read_model(completing)
+    parts = {k: a for k, a in arrays.items() if k.startswith(("joint/", "scores/"))}
+    write_model(tmp_path / "less", header, {k: a for k, a in arrays.items() if k not in parts})
+    refused(tmp_path / "less", "joint distribution")
+    header, arrays = read_model(path)
+    write_model(path, header, arrays | parts)
+    refused(path, "joint distribution")
+
+
 @pytest.mark.parametrize(
     "name", ["4/m_w_0", "m_w_0", "calibration/x", "calibration/noise/m_w_2", "/", "calibration"]
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.guide import powers, seconds, seconds_fit
+from benchmarks.guide import missing_values, powers, seconds, seconds_fit
 from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
@@ -110,3 +111,25 @@ def test_a_fit_has_a_process_of_its_own() -> None:
     assert found["n_train"] == 60
     assert found["n_networks"] % 5 == 0
     assert found["peak_above"] > 0
+
+
+@pytest.mark.slow
+def test_missing_values_are_set_beside_a_model_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.random.default_rng(0).standard_normal((150, 2))
+    X = np.stack([x[:, 0], x[:, 0] + 0.1 * x[:, 1]], axis=1)
+    made = SimpleNamespace(X=X, y=X[:, 1] - 3.0 * X[:, 0])
+    monkeypatch.setattr(missing_values, "SETS", {"made": "synthetic"})
+    monkeypatch.setattr(missing_values, "SPLITS", 1)
+    monkeypatch.setattr(missing_values.datasets, "where", lambda name: Path())
+    monkeypatch.setattr(missing_values.datasets, "load", lambda name: made)
+    monkeypatch.setattr(sys, "argv", ["missing_values", "--results", str(tmp_path)])
+    missing_values.main()
+    page = (tmp_path / "missing_values.md").read_text()
+    assert page in capsys.readouterr().out
+    assert "| synthetic | 2 |" in page
+    [row] = map(json.loads, (tmp_path / "missing_values.jsonl").read_text().splitlines())
+    for feature in row["features"]:
+        assert feature["completed"]["rmse"] < 1.5 * feature["without"]["rmse"]
+        assert feature["independent"]["rmse"] > 2.0 * feature["without"]["rmse"]

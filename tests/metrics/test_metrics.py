@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from scipy import integrate, stats
-from sklearn.datasets import load_diabetes
-from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-from sklearn.model_selection import GridSearchCV, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
 
-from probprop import BoxCox, PBPRegressor, TransformedMixture, metrics
+from probprop import BoxCox, TransformedMixture, metrics
 from probprop.distributions.mixture import Mixture
 
 RNG = np.random.RandomState(7)
@@ -46,7 +40,7 @@ Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 def predictive(student_t: bool = False, n: int = 300) -> Mixture:
     rng = np.random.RandomState(1)
     mean, epistemic_std = rng.standard_normal(n), rng.uniform(0.0, 1.0, n)
-    return Mixture(mean, epistemic_std, 0.8, 2.5, student_t)
+    return Mixture.of_one(mean, epistemic_std, 0.8, dof=5.0 if student_t else None)
 
 
 def mixture(n: int = 300) -> Mixture:
@@ -86,7 +80,7 @@ class TestLogLikelihood:
 
     def test_is_the_density_of_a_predictive(self) -> None:
         p = predictive()
-        y = p.sample(1, random_state=0)[0]
+        y = p.rvs(1, random_state=0)[0]
         expected = p.logpdf(y).mean()
         assert metrics.log_likelihood(y, p.mean, p.std) == pytest.approx(expected, rel=1e-13)
 
@@ -224,7 +218,7 @@ class TestCalibration:
 
     @pytest.mark.parametrize("p", DISTRIBUTIONS)
     def test_of_a_predictive_against_its_own_intervals(self, p: Mixture) -> None:
-        y = 1.3 * p.sample(1, random_state=3)[0]
+        y = 1.3 * p.rvs(1, random_state=3)[0]
         expected, observed = metrics.predictive_coverage(y, p)
         assert_array_equal(expected, LEVELS)
         for level, share in zip(expected, observed, strict=True):
@@ -243,7 +237,7 @@ def test_sharpness_is_the_mean_std() -> None:
 class TestSummary:
     @pytest.mark.parametrize("p", DISTRIBUTIONS)
     def test_has_every_metric_of_the_distribution_itself(self, p: Mixture) -> None:
-        y = p.sample(1, random_state=3)[0]
+        y = p.rvs(1, random_state=3)[0]
         summary = metrics.summary(y, p)
         assert list(summary) == [
             *("rmse", "mae", "r2", "log_likelihood", "crps", "coverage_50", "coverage_80"),
@@ -254,7 +248,7 @@ class TestSummary:
         assert summary["mae"] == metrics.mae(y, p.mean)
         assert summary["r2"] == pytest.approx(r2_score(y, p.mean))
         assert summary["log_likelihood"] == pytest.approx(p.logpdf(y).mean())
-        assert summary["crps"] == metrics.crps_gaussian(y, p.mean, p.std)
+        assert summary["crps"] == pytest.approx(p.crps(y).mean(), rel=1e-13)
         assert summary["sharpness"] == pytest.approx(p.std.mean())
         for percent in (50, 80, 90, 95):
             expected = metrics.interval_coverage(y, *p.interval(percent / 100))
@@ -264,16 +258,25 @@ class TestSummary:
 
     def test_of_a_gaussian_agrees_with_the_functions_of_arrays(self) -> None:
         p = predictive()
-        y = p.sample(1, random_state=3)[0]
+        y = p.rvs(1, random_state=3)[0]
         summary = metrics.summary(y, p)
         assert summary["log_likelihood"] == pytest.approx(metrics.log_likelihood(y, p.mean, p.std))
+        assert summary["crps"] == pytest.approx(metrics.crps_gaussian(y, p.mean, p.std), rel=1e-9)
         assert summary["calibration_error"] == pytest.approx(
             metrics.calibration_error(y, p.mean, p.std)
         )
 
+    def test_crps_of_a_mixture_against_draws(self) -> None:
+        p = mixture(3)
+        y = p.mean + 2.0
+        a, b = p.rvs(200_000, random_state=0), p.rvs(200_000, random_state=1)
+        sampled = (np.abs(a - y).mean(axis=0) - 0.5 * np.abs(a - b).mean(axis=0)).mean()
+        assert metrics.summary(y, p)["crps"] == pytest.approx(sampled, abs=0.01)
+        assert abs(metrics.crps_gaussian(y, p.mean, p.std) - sampled) > 0.05
+
     def test_targets_without_density_are_named_and_left_out_of_the_log_likelihood(self) -> None:
         p = TransformedMixture(predictive(), BoxCox(0.5, 2.0))
-        y = p.sample(1, random_state=0)[0]
+        y = p.rvs(1, random_state=0)[0]
         y[[3, 7]] = 0.0, -1.0
         rest = np.delete(np.arange(300), [3, 7])
         rest = rest[y[rest] > 0.0]
@@ -288,62 +291,21 @@ class TestSummary:
             assert np.isnan(metrics.summary(np.zeros(300), p)["log_likelihood"])
 
     def test_a_standard_deviation_of_zero_and_huge_moments_have_scores(self) -> None:
-        z = Mixture([-9.0, 500.0, 500.0], [0.1, 9.0, 9.0], 0.8, 6.0)
+        z = Mixture.of_one([-9.0, 500.0, 500.0], [0.1, 9.0, 9.0], 0.8)
         p = TransformedMixture(z, BoxCox(0.5))
         assert p.std[0] == 0.0
         found = metrics.summary([0.5, 1.0, 2.0], p)
         assert np.isfinite(list(found.values())).all()
-        huge = TransformedMixture(Mixture([900.0] * 3, [9.0] * 3, 1.0, 6.0), BoxCox(0.0))
+        huge = TransformedMixture(Mixture.of_one([900.0] * 3, [9.0] * 3, 1.0), BoxCox(0.0))
         found = metrics.summary([0.5, 1.0, 2.0], huge)
-        assert np.isfinite([found[k] for k in ("rmse", "mae", "crps", "sharpness")]).all()
+        assert np.isfinite([found[k] for k in ("rmse", "mae", "sharpness")]).all()
+        assert found["crps"] == math.inf  # about e^900, beyond the largest float
 
     def test_refuses_targets_of_other_rows(self) -> None:
         with pytest.raises(
             ValueError, match=r"y, predictive must have the same length. Got 2, 300"
         ):
             metrics.summary([1.0, 2.0], predictive())
-
-
-class TestScorers:
-    def test_are_the_metrics_of_the_predictions(self) -> None:
-        X, y = load_diabetes(return_X_y=True)
-        model = BayesianRidge().fit(X[:300], y[:300])
-        mean, std = model.predict(X[300:], return_std=True)
-        scores = {
-            "log_likelihood": metrics.log_likelihood(y[300:], mean, std),
-            "crps": -metrics.crps_gaussian(y[300:], mean, std),
-        }
-        assert metrics.log_likelihood_scorer(model, X[300:], y[300:]) == scores["log_likelihood"]
-        assert metrics.crps_scorer(model, X[300:], y[300:]) == scores["crps"]
-
-    @pytest.mark.parametrize("scorer", [metrics.log_likelihood_scorer, metrics.crps_scorer])
-    def test_choose_the_better_model_in_a_grid_search_over_a_pipeline(
-        self, scorer: Callable[..., float]
-    ) -> None:
-        rng = np.random.RandomState(0)
-        X = rng.uniform(-3, 3, (120, 1))
-        y = X[:, 0] ** 2 + 0.1 * rng.standard_normal(120)
-        pipeline = make_pipeline(
-            PolynomialFeatures(include_bias=False), PBPRegressor((), n_epochs=5, random_state=0)
-        )
-        grid = {"polynomialfeatures__degree": [1, 2]}
-        search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3, error_score="raise").fit(X, y)
-        assert search.best_params_ == {"polynomialfeatures__degree": 2}
-        assert search.score(X, y) == scorer(search.best_estimator_, X, y)
-
-    def test_work_together_and_in_processes(self) -> None:
-        X, y = load_diabetes(return_X_y=True)
-        scoring = {"ll": metrics.log_likelihood_scorer, "crps": metrics.crps_scorer}
-        scores = cross_validate(BayesianRidge(), X, y, scoring=scoring, error_score="raise")
-        assert (scores["test_crps"] < 0).all()
-        assert ((scores["test_ll"] < -5) & (scores["test_ll"] > -6)).all()
-        for scorer in scoring.values():
-            assert pickle.loads(pickle.dumps(scorer)) is scorer
-
-    def test_say_that_an_estimator_has_no_error_bars(self) -> None:
-        model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
-        with pytest.raises(TypeError, match="return_std"):
-            metrics.crps_scorer(model, [[0.0]], [0.0])
 
 
 OF_MEAN: list[Any] = [metrics.rmse, metrics.mae]

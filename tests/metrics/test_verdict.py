@@ -19,7 +19,7 @@ from probprop.metrics.verdict import largest_by_chance, verdict
 
 
 def gaussian(mean: FloatArray, std: FloatArray) -> Mixture:
-    return Mixture(mean, 0.6 * std, 0.8 * std, 6.0)
+    return Mixture.of_one(mean, 0.6 * std, 0.8 * std)
 
 
 def honest(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -88,7 +88,7 @@ class TestPredictiveBand:
             assert_allclose(vertices[:, 1].min(), (p.mean - k * p.std).min())
 
     def test_sorts_what_comes_in_any_order(self) -> None:
-        p = Mixture(np.array([2.0, 0.0, 1.0]), np.array([0.2, 0.0, 0.1]), 1.0, 6.0)
+        p = Mixture.of_one(np.array([2.0, 0.0, 1.0]), np.array([0.2, 0.0, 0.1]), 1.0)
         x = np.array([[5.0], [3.0], [4.0]])
         ax = plot.predictive_band(x, p, truth=[20.0, 0.0, 10.0])
         assert_array_equal(line(ax, "mean").get_xydata(), [[3, 0], [4, 1], [5, 2]])
@@ -98,17 +98,17 @@ class TestPredictiveBand:
             assert np.ptp(vertices[vertices[:, 0] == at][:, 1]) == pytest.approx(4 * std)
 
     def test_takes_the_truth_as_a_function(self) -> None:
-        p = Mixture(np.zeros(3), np.ones(3), 1.0, 6.0)
+        p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([2, 0, 1], p, truth=lambda x: x**3)
         assert_array_equal(line(ax, "truth").get_xydata(), [[0, 0], [1, 1], [2, 8]])
 
     def test_a_truth_far_away_does_not_flatten_the_band(self) -> None:
-        p = Mixture(np.zeros(3), np.ones(3), 1.0, 6.0)
+        p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([0, 1, 2], p, truth=[0.0, 0.0, 1e6])
         assert ax.get_ylim()[1] < 20
 
     def test_narrower_bands_are_darker_and_in_front_also_in_grey(self) -> None:
-        p = Mixture(np.zeros(3), np.ones(3), 1.0, 6.0)
+        p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([0, 1, 2], p, deviations=(3, 0.5, 1, 2))
         assert labels(ax)[:4] == ["±0.5 std", "±1 std", "±2 std", "±3 std"]
         greys = [np.dot(to_rgb(c.get_facecolor()[0]), (0.3, 0.59, 0.11)) for c in ax.collections]
@@ -116,7 +116,7 @@ class TestPredictiveBand:
         assert (np.diff([c.get_zorder() for c in ax.collections]) < 0).all()
 
     def test_refuses_other_lengths(self) -> None:
-        p = Mixture(np.zeros(3), np.ones(3), 1.0, 6.0)
+        p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         with pytest.raises(ValueError, match="x, predictive must have the same length"):
             plot.predictive_band([0, 1], p)
         with pytest.raises(ValueError, match="x, truth must have the same length"):
@@ -147,7 +147,7 @@ class TestPredictedAgainstObserved:
         ]
 
     def test_draws_a_thousand_of_many_rows_and_counts_them_all(self) -> None:
-        p = Mixture(np.arange(4000.0), np.zeros(4000), 1.0, 6.0)
+        p = Mixture.of_one(np.arange(4000.0), np.zeros(4000), 1.0)
         y = p.mean + np.where(np.arange(4000) < 1000, 5.0, 0.0)
         ax = plot.predicted_against_observed(y, p)
         drawn = [len(points.get_xdata()) for points in ax.get_lines()[1:]]
@@ -170,8 +170,8 @@ class TestCalibration:
         assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
     def test_shade_of_chance_is_that_of_the_verdict(self) -> None:
-        p = Mixture(np.zeros(100), np.zeros(100), 1.0, 6.0)
-        vertices = band(plot.calibration(p.sample(1, 0)[0], p), "within chance")
+        p = Mixture.of_one(np.zeros(100), np.zeros(100), 1.0)
+        vertices = band(plot.calibration(p.rvs(1, 0)[0], p), "within chance")
         at_half = vertices[np.isclose(vertices[:, 0], 0.5)][:, 1]
         half = 0.05 * largest_by_chance(100)
         assert_allclose([at_half.min(), at_half.max()], [0.5 - half, 0.5 + half])
@@ -190,7 +190,7 @@ def test_residuals_are_drawn_over_multiples_of_the_std() -> None:
 
 
 def test_residuals_of_equal_std_have_a_width() -> None:
-    ax = plot.residuals_against_std([1.0, 2.0], Mixture(np.zeros(2), np.zeros(2), 1.0, 6.0))
+    ax = plot.residuals_against_std([1.0, 2.0], Mixture.of_one(np.zeros(2), np.zeros(2), 1.0))
     assert ax.get_xlim()[0] < 1.0 < ax.get_xlim()[1]
 
 
@@ -376,7 +376,7 @@ class TestEveryPlot:
 
 class TestAxes:
     def test_leaves_autoscaling_on(self) -> None:
-        p = Mixture(np.zeros(3), np.ones(3), 1.0, 6.0)
+        p = Mixture.of_one(np.zeros(3), np.ones(3), 1.0)
         ax = plot.predictive_band([0, 1, 2], p)
         ax.plot([1], [50])
         assert ax.get_ylim()[1] > 50

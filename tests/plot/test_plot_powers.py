@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 
 
 def test_a_mean_may_lie_outside_its_interval() -> None:
-    log_y = Mixture([0.0, 1.0], [3.0, 3.0], 4.0, 6.0)
+    log_y = Mixture.of_one([0.0, 1.0], [3.0, 3.0], 4.0)
     p = TransformedMixture(log_y, BoxCox(0.0))
     assert (p.mean > p.interval(0.95)[1]).all()
     ax = plot.predicted_against_observed([1.0, 2.0], p)

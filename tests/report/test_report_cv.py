@@ -213,7 +213,7 @@ class TestPowers:
         assert noise.startswith(f"standard deviation {number(std)} (")
         assert noise.endswith(f"in units of price, {where}")
         # To first order that is the noise where the target is the unit.
-        at_the_unit = Mixture([0.0], [0.0], std / unit, 6.0)
+        at_the_unit = Mixture.of_one([0.0], [0.0], std / unit)
         there = TransformedMixture(at_the_unit, model.calibration_.transformation)
         assert_allclose(there.aleatoric_std, std, rtol=0.05)
 

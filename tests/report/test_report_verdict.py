@@ -19,7 +19,7 @@ def test_the_verdict_does_not_contradict_the_chart() -> None:
     """Skewed targets: 95 % intervals hold what they should, 50 % intervals far too many."""
     rng = np.random.RandomState(0)
     y = np.exp(1.2 * rng.standard_normal(600))
-    p = Mixture(np.full(600, y.mean()), np.zeros(600), y.std(), 6.0)
+    p = Mixture.of_one(np.full(600, y.mean()), np.zeros(600), y.std())
     text = str(verdict(y, p))
     assert 0.94 < metrics.summary(y, p)["coverage_95"] < 0.97
     assert "The error bars are not honest" in text

@@ -57,7 +57,7 @@ def test_predict_with_the_standard_deviation(model: TableModel) -> None:
 
 def test_a_student_t_is_for_a_single_regressor(model: TableModel) -> None:
     if model.classes is None and isinstance(model.estimator, PBPRegressor):
-        assert model.predict_distribution(HOMES, student_t=True).student_t
+        assert model.predict_distribution(HOMES, student_t=True).dof is not None
     else:
         with pytest.raises(ValueError, match="student_t=True is for a PBPRegressor"):
             model.predict_distribution(HOMES, student_t=True)

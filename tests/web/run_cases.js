@@ -9,7 +9,17 @@ const RUN = {
     log_p: kernel.classLogProbabilities(mean, variance, n_classes),
   }),
   scale: (kernel, { d, v, mu, variance }) => kernel.scaleMixtures(d, v, mu, variance),
-  cdf: (kernel, { z }) => ({ p: kernel.normalCdf(z) }),
+  normal: (kernel, { z, p }) => ({
+    p: kernel.normalCdf(z),
+    log_p: kernel.normalLogCdf(z),
+    quantile: p.map((one) => kernel.normalQuantile(one)),
+  }),
+  mixture: (kernel, { members, y, coverage }) => ({
+    logpdf: kernel.logpdf(members, y),
+    cdf: kernel.cdf(members, y),
+    ...kernel.interval(members, coverage),
+  }),
+  power: (kernel, { members, power }) => kernel.powerMoments(members, power),
   random: (kernel, { seed, n }) => {
     const random = kernel.randomState(seed);
     const answer = { bits: [random.bits(), random.bits()], normals: random.normals(n) };

@@ -9,8 +9,10 @@ that B would leave it,
 the variance that a Gaussian process of correlation k keeps at x once it is known at B. It is 0
 at the rows of B, small near them and about 1 far away. The scores of a candidate are then
 
-    variance:          var_noise(x) + left(x) var_model(x)
-    information gain:  1/2 log(1 + left(x) var_model(x) / var_noise(x)).
+    variance:          noise(x) + left(x) model(x)
+    information gain:  1/2 log(1 + left(x) model(x) / noise(x))
+
+with the epistemic variance model(x) and the aleatoric variance noise(x).
 
 Where the noise is constant both put the candidates in the same order. The estimator gives
 variances row by row and no correlations between rows, so k stands in for them; d is the
@@ -196,8 +198,8 @@ def greedy_batch(
 
     >>> import numpy as np
     >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
-    >>> var_model = np.array([1.0, 1.1, 1.2, 0.9])
-    >>> greedy_batch(lambda left: left * var_model, X, 2, np.random.RandomState(0))
+    >>> model = np.array([1.0, 1.1, 1.2, 0.9])
+    >>> greedy_batch(lambda left: left * model, X, 2, np.random.RandomState(0))
     array([2, 3])
     """
     Xs = _scaled(X)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_SAMPLED = 100_000
 """Rows on which calibration is judged, of tables that have more."""
 
-_NOT_A_MEAN = "calibration_error"
+_NOT_A_MEAN = ("calibration_error", "roc_auc", "average_precision")
 
 
 def chunks_of(
@@ -151,7 +151,7 @@ def judge_chunks(
     rows = sample.rows()
     judged = [
         Judged(
-            total.scores() | {k: v for k, v in drawn.scores.items() if k == _NOT_A_MEAN},
+            total.scores() | {k: v for k, v in drawn.scores.items() if k in _NOT_A_MEAN},
             drawn.baseline,
             drawn.verdict,
             tuple(total.left_out),

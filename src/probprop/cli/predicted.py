@@ -59,7 +59,7 @@ def predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = predicted.to_frame(model.targets, level=level)
+        added = predicted.to_frame(model.targets, coverage=level)
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))

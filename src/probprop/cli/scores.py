@@ -34,6 +34,8 @@ LABELS = {
     "log_loss": "log-loss",
     "brier": "Brier score",
     "calibration_error": "calibration error",
+    "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
     "sharpness": "mean predicted std",
 }
 

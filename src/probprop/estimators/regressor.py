@@ -111,8 +111,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Posterior mean of the variance of the noise, in target units squared; with several
         targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
         depends on the inputs, the level it varies around:
-        ``predict_distribution(X).var_noise`` has that of each row. With sample weights, at their
-        mean.
+        ``predict_distribution(X).aleatoric_std**2`` has the variance of each row. With sample
+        weights, at their mean.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float

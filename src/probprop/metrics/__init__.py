@@ -1,4 +1,4 @@
-"""Metrics of predicted targets; those of predicted labels are in `probprop.metrics.classes`."""
+"""Metrics of predictive distributions and scorers; for classes `probprop.metrics.classes`."""
 
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.classes import class_summary
@@ -10,10 +10,8 @@ from probprop.metrics.regression import (
     calibration_curve,
     calibration_error,
     crps_gaussian,
-    crps_scorer,
     interval_coverage,
     log_likelihood,
-    log_likelihood_scorer,
     mae,
     predictive_coverage,
     r2,
@@ -21,15 +19,27 @@ from probprop.metrics.regression import (
     sharpness,
     summary,
 )
+from probprop.metrics.scorers import (
+    average_precision_scorer,
+    brier_scorer,
+    calibration_error_scorer,
+    crps_scorer,
+    log_likelihood_scorer,
+    log_loss_scorer,
+    roc_auc_scorer,
+)
 
 __all__ = [
     "LEVELS",
     "Dependence",
     "Importance",
+    "average_precision_scorer",
     "average_prediction",
     "baseline_summary",
+    "brier_scorer",
     "calibration_curve",
     "calibration_error",
+    "calibration_error_scorer",
     "check_columns",
     "class_summary",
     "crps_gaussian",
@@ -37,11 +47,13 @@ __all__ = [
     "interval_coverage",
     "log_likelihood",
     "log_likelihood_scorer",
+    "log_loss_scorer",
     "mae",
     "permutation_importance",
     "predictive_coverage",
     "r2",
     "rmse",
+    "roc_auc_scorer",
     "sharpness",
     "summary",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop.distributions.mixture import Mixture
-from probprop.metrics.classes import accuracy, brier_score, calibration_error, log_loss
+from probprop.metrics.classes import class_scores
 from probprop.metrics.columns import check_columns
 from probprop.metrics.regression import scores
 
@@ -59,12 +59,6 @@ def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
     """
     index = np.asarray(y)
     shares = np.bincount(index, minlength=n_classes) / len(index)
-    proba = np.tile(shares, (len(index), 1))
     with np.errstate(divide="ignore"):  # a class without rows is never looked up
-        log_proba = np.log(proba)
-    return {
-        "accuracy": accuracy(index, proba),
-        "log_loss": log_loss(index, log_proba),
-        "brier": brier_score(index, proba),
-        "calibration_error": calibration_error(index, proba),
-    }
+        log_proba = np.log(np.tile(shares, (len(index), 1)))
+    return class_scores(index, log_proba)

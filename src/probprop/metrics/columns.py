@@ -1,4 +1,4 @@
-"""Checks of the arguments of the metrics: columns of finite numbers, of the same length."""
+"""Columns of finite numbers, of the same length, and weighted means of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probprop._types import FloatArray
+from probprop.estimators.validation import check_sample_weight
 
 
 def check_columns(**columns: ArrayLike) -> list[FloatArray]:
@@ -41,3 +42,27 @@ def check_columns(**columns: ArrayLike) -> list[FloatArray]:
                 f"{'value' if bad.sum() == 1 else 'values'} in all; correct or leave out the rows."
             )
     return list(arrays.values())
+
+
+def weights_of(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    """Return weights of n samples, 0 or more and not all of them 0; None is equal weights."""
+    weights = check_sample_weight(sample_weight, np.empty(n))
+    return np.ones(n) if weights is None else weights
+
+
+def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the mean of values, (n,), with weights of 0 or more, (n,); None is equal weights.
+
+    A value of weight 0 does not count, also if it is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_mean(np.array([1.0, 4.0, -np.inf]), [2.0, 1.0, 0.0])
+    2.0
+    """
+    if sample_weight is None:
+        return float(np.mean(values))
+    weights = weights_of(sample_weight, len(values))
+    counts = weights > 0.0
+    return float(np.average(values[counts], weights=weights[counts]))

@@ -1,17 +1,15 @@
 """How good predictions with error bars are: accuracy, density, calibration, sharpness.
 
 Plain functions of arrays, one value per target, that return a float. `summary` puts them
-together for a `Mixture` or a `Mixture`. `log_likelihood_scorer` and `crps_scorer` are for
-scikit-learn::
-
-    GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
+together for a predictive distribution, exactly for that distribution. Scorers for scikit-learn are
+in `probprop.metrics.scorers`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -168,16 +166,12 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     >>> round(crps_gaussian([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
     0.7193
     """
-    return _crps(*check_columns(y=y, mean=mean, std=std))
-
-
-def _crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
-    """Return it also for standard deviations of 0."""
-    z = _standardised(y, mean, np.where(std > 0.0, std, 1.0))
+    y, mean, std = check_columns(y=y, mean=mean, std=std)
+    z = _standardised(y, mean, std)
     with np.errstate(over="ignore", under="ignore"):  # the density of an outlier is 0
         density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     score = (y - mean) * erf(z / np.sqrt(2.0)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
-    return _mean(np.where(std > 0.0, score, np.abs(y - mean)))
+    return _mean(score)
 
 
 # ---- Intervals
@@ -326,7 +320,7 @@ def sharpness(std: ArrayLike) -> float:
     return float(np.mean(std))
 
 
-# ---- All of them, and scikit-learn
+# ---- All of them
 
 
 class Scores(NamedTuple):
@@ -373,7 +367,7 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
         "mae": mae(y, mean),
         "r2": r2(y, mean),
         "log_likelihood": float(np.mean(log_p[has_density])) if has_density.any() else float("nan"),
-        "crps": _crps(y, mean, std),
+        "crps": _mean(predictive.crps(y)),
         **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
         "calibration_error": float(np.mean(np.abs(expected - observed))),
         "sharpness": _mean(std),
@@ -384,8 +378,8 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
-    Log-likelihood, coverage and calibration are those of the distribution as it is, Student-t
-    or a mixture if it is one; the CRPS is that of the Gaussian with the same mean and variance.
+    Log-likelihood, CRPS, coverage and calibration are exact for the distribution, whether it is a
+    mixture, heavy-tailed or transformed; none takes it for a Gaussian.
 
     Parameters
     ----------
@@ -432,62 +426,6 @@ def without_density_in_words(rows: Sequence[int] | Array) -> str:
     more = f" and {n - _NAMED:,} more" if n > _NAMED else ""
     what = "row" if n == 1 else "rows"
     return f"the log-likelihood leaves out {n:,} {what} whose target has density 0: {shown}{more}"
-
-
-def log_likelihood_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Score an estimator by its Gaussian log-likelihood: `scoring=` of scikit-learn.
-
-    Of a distribution that is not Gaussian it knows the mean and the standard deviation only;
-    `summary` judges heavy tails and mixtures as they are.
-
-    Parameters
-    ----------
-    estimator : object
-        Fitted; its ``predict(X, return_std=True)`` returns means and standard deviations.
-        It may be a Pipeline that ends in such a regressor.
-    X : array-like of shape (n, n_features)
-    y : array-like of shape (n,)
-
-    Returns
-    -------
-    float
-        In nats per target; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from probprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> scores = cross_val_score(PBPRegressor(random_state=0), X, y, scoring=log_likelihood_scorer)
-    >>> round(scores.mean())
-    -5
-    """
-    return log_likelihood(y, *estimator.predict(X, return_std=True))
-
-
-def crps_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Score an estimator by its negated CRPS, for `scoring=`; see `log_likelihood_scorer`.
-
-    Parameters
-    ----------
-    estimator : object
-        Fitted; its ``predict(X, return_std=True)`` returns means and standard deviations.
-    X : array-like of shape (n, n_features)
-    y : array-like of shape (n,)
-
-    Returns
-    -------
-    float
-        Minus the mean CRPS, in target units; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import BayesianRidge
-    >>> crps_scorer(BayesianRidge().fit([[0.0], [1.0], [2.0]], [0, 1, 3]), [[0.0]], [0]) < 0
-    True
-    """
-    return -crps_gaussian(y, *estimator.predict(X, return_std=True))
 
 
 def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

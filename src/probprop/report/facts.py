@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.joint import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (
@@ -83,9 +84,10 @@ def model_facts(
         ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
     if network.missing == "marginalize":
-        facts.append(
-            ["Missing entries", "marginalized: any value, with its column's mean and variance"]
-        )
+        how = "marginalized: any value, with its column's mean and variance"
+        if is_cross_validated(model):
+            how = f"completed in {N_NODES} ways from the values that are present"
+        facts.append(["Missing values", how])
     counts = {
         "weight updates undone": sum(e.n_undone for e in network.history_),
         "precisions held up between rounds": sum(e.n_held for e in network.history_),

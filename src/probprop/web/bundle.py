@@ -26,7 +26,7 @@ def bundle(folder: str, entry: str) -> str:
 
     Examples
     --------
-    >>> script = bundle("whatif", "special.js")
+    >>> script = bundle("whatif", "table.js")
     >>> script.startswith('"use strict";'), "export" in script
     (True, False)
     """

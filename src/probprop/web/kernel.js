@@ -19,10 +19,19 @@
  *   kernel.classLogProbabilities(mean, variance, n_classes) -> (n, n_classes), multinomial
  *   kernel.scaleMixtures(d, v, mu, variance)   -> {log_Z, d_mu, d_var, d_m, d_v}, (n,) each: of
  *                                                 residuals d whose log noise variance is normal
- *   kernel.normalCdf(z)                        -> (n,)
+ *   kernel.normalCdf(z)                        -> (n,); normalLogCdf(z) is its logarithm
+ *   kernel.normalQuantile(p)                   -> a number; p is at most 1/2
+ *   kernel.logpdf(members, y)                  -> (n_at, n), as y; kernel.cdf(members, y) alike
+ *   kernel.interval(members, coverage)         -> {lower, upper}, (n,) each
+ *   kernel.powerMoments(members, power)        -> {mean, epistemic_std, aleatoric_std}, as those of
+ *                                                 members: of targets behind a Box-Cox
+ *                                                 transformation, in its unit
  *   kernel.randomState(seed)                   -> numpy.random.RandomState: normals(n), bits(),
  *                                                 free()
  *   kernel.train(task)                         -> {posterior, log_Z_sum, counts}
+ *
+ * Members are an equal mixture of networks for each of n targets, {n_members, mean, epistemic_std,
+ * aleatoric_std, tail}, (n_members, n) each, in any units: as a Mixture with log-normal noise.
  *
  * A task is {posterior, likelihood, X, y, refine} and, if wanted, {X_var, n_blocks, random, memory,
  * tail_rate, watch, informative_ratio}, as Task in inference/task.py. A posterior is a network with
@@ -52,6 +61,12 @@ const ProbpropKernel = (() => {
   function countRows(X, sizes) {
     check(X.length % sizes[0] === 0, `X must have ${sizes[0]} entries in each row`);
     return X.length / sizes[0];
+  }
+  // The number of targets that members predict.
+  function countTargets({ n_members, mean, epistemic_std, aleatoric_std, tail }) {
+    const fits = [epistemic_std, aleatoric_std, tail].every((a) => a.length === mean.length);
+    check(fits && mean.length % n_members === 0, "the arrays of members differ in length");
+    return mean.length / n_members;
   }
   function succeed(status) {
     if (status !== 0) throw new Error(`The kernel stopped: ${FAILURES[status]}.`);
@@ -91,6 +106,12 @@ const ProbpropKernel = (() => {
       const { sizes, m_w, v_w } = network;
       const at = [this.put(Int32Array, sizes), sizes.length - 1];
       return [...at, this.numbers(m_w), this.numbers(v_w)];
+    }
+    members(members) {
+      const { n_members, mean, epistemic_std, aleatoric_std, tail } = members;
+      const moments = [mean, epistemic_std, aleatoric_std].map((a) => this.numbers(a));
+      const heavy = tail.some((t) => t > 0);
+      return [n_members, mean.length / n_members, ...moments, heavy ? this.numbers(tail) : 0];
     }
     free() {
       for (const pointer of this.pointers) this.wasm.release(pointer);
@@ -209,6 +230,59 @@ const ProbpropKernel = (() => {
         const out = scope.room(8 * z.length);
         this.wasm.normal_cdf(scope.numbers(z), z.length, out);
         return scope.get(out, z.length);
+      });
+    }
+
+    normalLogCdf(z) {
+      return this.within((scope) => {
+        const out = scope.room(8 * z.length);
+        this.wasm.log_normal_cdf(scope.numbers(z), z.length, out);
+        return scope.get(out, z.length);
+      });
+    }
+
+    normalQuantile(p) {
+      check(p > 0 && p <= 0.5, `p must be above 0 and at most 0.5, got ${p}`);
+      return this.wasm.normal_quantile(p);
+    }
+
+    logpdf(members, y) {
+      return this.ofTargets(this.wasm.mixture_logpdf, members, y);
+    }
+
+    cdf(members, y) {
+      return this.ofTargets(this.wasm.mixture_cdf, members, y);
+    }
+
+    ofTargets(query, members, y) {
+      const n = countTargets(members);
+      check(y.length % n === 0, `y must have ${n} entries in each row`);
+      return this.within((scope) => {
+        const out = scope.room(8 * y.length);
+        succeed(query(...scope.members(members), scope.numbers(y), y.length / n, out));
+        return scope.get(out, y.length);
+      });
+    }
+
+    interval(members, coverage) {
+      const n = countTargets(members);
+      check(coverage > 0 && coverage < 1, `coverage must be between 0 and 1, got ${coverage}`);
+      return this.within((scope) => {
+        const out = scope.room(8 * 2 * n);
+        succeed(this.wasm.mixture_interval(...scope.members(members), coverage, out));
+        return { lower: scope.get(out, n), upper: scope.get(out + 8 * n, n) };
+      });
+    }
+
+    powerMoments(members, power) {
+      countTargets(members);
+      const n = members.mean.length;
+      return this.within((scope) => {
+        const out = scope.room(8 * 3 * n);
+        const [, , mean, model, noise] = scope.members(members);
+        succeed(this.wasm.power_moments(mean, model, noise, n, power, out));
+        const [m, epistemic_std, aleatoric_std] = [0, 1, 2].map((i) => scope.get(out + 8 * i * n, n));
+        return { mean: m, epistemic_std, aleatoric_std };
       });
     }
 

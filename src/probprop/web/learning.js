@@ -1,12 +1,12 @@
 "use strict";
 /* PBPRegressor and PBPClassifier in a page, for few columns: what inference/training.py decides, given
- * to the kernel. The same seed gives the numbers of Python. Needs kernel.js and mixtures.js.
+ * to the kernel. The same seed gives the numbers of Python. Needs kernel.js.
  *
  *   learning = ProbpropLearning(kernel)
  *   model = learning.fit(X, y, settings)     X: rows, flat; y: values, or +1 and -1 for classes
- *   model.predict(X)                         -> {mean, epistemic_std, aleatoric_std, lower, upper}, the last
- *                                               the ends of 95 % intervals, in target units; of
- *                                               classes {probability}, that of +1
+ *   model.predict(X)                         -> {mean, epistemic_std, aleatoric_std, lower, upper},
+ *                                               the last the ends of 95 % intervals, in target
+ *                                               units; for classes {probability} of +1
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
  *
  * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, memory: null
@@ -25,7 +25,6 @@ const ProbpropLearning = (kernel) => {
     seed: 0,
   };
   const LEVEL = 0.95; // of the intervals
-  const mixtures = ProbpropMixtures(kernel);
   const CLASS_MEMORY = 10;
   const PRIOR = [6, 6]; // shape and rate, of the weights and of the noise
   const UNIT_NOISE = [2, 1]; // of a class
@@ -199,11 +198,13 @@ const ProbpropLearning = (kernel) => {
         const z = mean.map((m, i) => m / Math.sqrt(1 + variance[i]));
         return { probability: kernel.normalCdf(z) };
       }
+      const { m_log, v_log } = logNoise(rows, mean.length);
+      const noise = (m, i) => Math.sqrt(level * Math.exp(m + 0.5 * v_log[i])) * y_scale;
       return {
         mean: mean.map((m) => m * y_scale + y_mean),
-        v_model: variance.map((v) => v * y_scale ** 2),
-        level: level * y_scale ** 2,
-        ...logNoise(rows, mean.length),
+        epistemic_std: variance.map((v) => Math.sqrt(v) * y_scale),
+        aleatoric_std: m_log.map(noise),
+        tail: v_log,
       };
     }
 
@@ -227,24 +228,18 @@ const ProbpropLearning = (kernel) => {
       const each = members.map((one) => one.predict(X));
       if (members[0].classes) return { probability: average(each.map((p) => p.probability)) };
       const mean = average(each.map((p) => p.mean));
-      const v_model = average(each.map((p) => p.v_model.map((v, i) => v + (p.mean[i] - mean[i]) ** 2)));
-      const v_noise = average(
-        each.map((p) => p.m_log.map((m, i) => p.level * Math.exp(m + 0.5 * p.v_log[i]))),
+      const v_model = average(
+        each.map((p) => p.epistemic_std.map((s, i) => s ** 2 + (p.mean[i] - mean[i]) ** 2)),
       );
-      const components = each.flatMap((p) =>
-        mixtures.withLogNormalNoise(p.mean, p.v_model, p.level, p.m_log, p.v_log),
-      );
-      const upper = mixtures.quantiles(components, 0.5 + LEVEL / 2);
+      const v_noise = average(each.map((p) => p.aleatoric_std.map((s) => s ** 2)));
+      const stacked = (name) => each.flatMap((p) => Array.from(p[name]));
+      const names = ["mean", "epistemic_std", "aleatoric_std", "tail"];
+      const stacks = Object.fromEntries(names.map((name) => [name, stacked(name)]));
       return {
         mean,
         epistemic_std: v_model.map(Math.sqrt),
         aleatoric_std: v_noise.map(Math.sqrt),
-        // The mixture of one member is symmetric.
-        lower:
-          members.length === 1
-            ? upper.map((u, i) => 2 * mean[i] - u)
-            : mixtures.quantiles(components, 0.5 - LEVEL / 2),
-        upper,
+        ...kernel.interval({ n_members: members.length, ...stacks }, LEVEL),
       };
     }
 

@@ -153,7 +153,7 @@ def test_a_fit_is_passes_without_variances() -> None:
     mean, variance = ENGINES["reference"].predict_moments(posterior, Xs)
     predictive = model.predict_distribution(X)
     np.testing.assert_allclose(predictive.mean, y.mean() + y.std() * mean, rtol=1e-7)
-    np.testing.assert_allclose(predictive.var_model, y.var() * variance, rtol=1e-7)
+    np.testing.assert_allclose(predictive.epistemic_std**2, y.var() * variance, rtol=1e-7)
 
 
 def test_more_data_do_not_narrow_the_error_bars() -> None:

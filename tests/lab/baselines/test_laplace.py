@@ -143,7 +143,7 @@ def test_linear_predictive_is_exact() -> None:
     # The mode is as accurate as the optimiser.
     np.testing.assert_allclose(p.mean, y.mean() + y.std() * mean, atol=1e-5)
     np.testing.assert_allclose(p.epistemic_std, y.std() * np.sqrt(variance), rtol=1e-3)
-    np.testing.assert_allclose(p.var_noise, y.var() / model.beta_, rtol=1e-12)
+    np.testing.assert_allclose(p.aleatoric_std**2, y.var() / model.beta_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("hessian", ["diagonal", "full"])

@@ -55,7 +55,7 @@ class Surface(RegressorMixin, BaseEstimator):
         return X[:, 0] + self.error()
 
     def predict_distribution(self, X):
-        return Mixture(self.predict(X), np.zeros(len(X)), 1.0, 1e12)
+        return Mixture.of_one(self.predict(X), np.zeros(len(X)), 1.0)
 
 
 class Wide(Surface):
@@ -65,7 +65,7 @@ class Wide(Surface):
         return X[:, 0] + 0.5
 
     def predict_distribution(self, X):
-        return Mixture(self.predict(X), np.zeros(len(X)), self.b, 1e12)
+        return Mixture.of_one(self.predict(X), np.zeros(len(X)), self.b)
 
 
 @pytest.fixture

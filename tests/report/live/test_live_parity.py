@@ -74,7 +74,7 @@ def test_the_page_shows_what_predict_writes(browser: Browser, tmp_path: Path, na
         for part, column in own.items():
             got = np.array([row[k][part] for row in found])
             # Means and ends of intervals may be near 0.
-            scale = np.maximum(np.abs(expected[column]), 0.0 if part.startswith("std") else std)
+            scale = np.maximum(np.abs(expected[column]), 0.0 if part.endswith("std") else std)
             worst = np.max(np.abs(got - expected[column]) / scale)
             assert worst < rtol, f"{part} of {target}"
 

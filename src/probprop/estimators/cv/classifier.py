@@ -49,8 +49,10 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         learns further partitions of the rows, up to six. ``choice_.ended`` says why it ended.
         With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
-        the mean and the variance of its feature in the training data.
+        How to take NaN in X: as an error, or as a missing value. A sample with missing values is
+        completed in 32 ways from the values that it has, by a joint distribution of the features
+        that `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
+        calibrate how much less certain it is.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
@@ -86,6 +88,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         The curves of all candidates, and which was chosen.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
+    joint_ : Joint or None
+        The joint distribution of the features, which completes missing values, with their variance
+        scaling factors. None if ``missing="error"``.
     oof_predictive_ : ClassMixture
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it.

@@ -60,8 +60,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         much are left out, and where the race leaves time the best one learns further partitions
         of the rows, up to six. ``choice_.ended`` says why it ended.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
-        the mean and the variance of its feature in the training data.
+        How to take NaN in X: as an error, or as a missing value. A sample with missing values is
+        completed in 32 ways from the values that it has, by a joint distribution of the features
+        that `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
+        calibrate how much less certain it is.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
@@ -93,6 +95,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
+    joint_ : Joint or None
+        The joint distribution of the features, which completes missing values, with their variance
+        scaling factors. None if ``missing="error"``.
     oof_predictive_ : Mixture or TransformedMixture
         The calibrated predictive distribution of the rows of `fit` held out, each by the
         network of each partition that had not seen it, with the noise that a row of its weight has.

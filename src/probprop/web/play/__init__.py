@@ -10,7 +10,7 @@ from probprop.web.play.presets import curves, planes
 
 __all__ = ["play_page"]
 
-_LEARNING = ("kernel.js", "mixtures.js", "learning.js")
+_LEARNING = ("kernel.js", "learning.js")
 _SCRIPTS = ("plot.js", "points.js", "curve.js", "plane.js", "controls.js", "play.js")
 
 

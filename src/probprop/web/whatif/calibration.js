@@ -26,7 +26,9 @@ export function calibrated(values, calibration, rows, h, completed) {
   const noise = (i) => (h ? Math.sqrt(Math.exp(h.mean[i] + 0.5 * h.variance[i])) : 1);
   return {
     means: mean,
-    epistemicStds: variance.map((v, i) => Math.hypot(a * Math.sqrt(v), beyond(rows[i], calibration.range))),
+    epistemicStds: variance.map((v, i) =>
+      Math.hypot(a * Math.sqrt(v), beyond(rows[i], calibration.range)),
+    ),
     aleatoricStds: mean.map((_, i) => a * values.aleatoricStds[0] * noise(i)),
     tails: h ? h.variance : mean.map(() => values.tails[0]),
   };

@@ -1,81 +1,117 @@
 // The predictive distribution of one target of one row, as an equal mixture of its networks:
-// probprop/predictive/gaussian.py, heavy.py and mixture.py. Where the tail of a component is 0, its
-// noise is Gaussian; otherwise it is a sum of Gaussians.
+// probprop/distributions/mixture.py and power.py. The integrals are those of the kernel.
 
-import { noiseNodes } from "./log_normal.js";
-import { findRoot, ndtri, normalCdf } from "./special.js";
+const OUTSIDE = 5e-5; // probability beyond each end of the 99.99 % interval
+const MOST = 100; // of more networks, each has 0.01 of the weight for that interval
+const LARGEST = 0.5 * Number.MAX_VALUE; // half: the hypot of two parts must not overflow
+const NO_POWER = 1e-18; // it is the logarithm
 
-const ROOT_TWO_PI = Math.sqrt(2 * Math.PI);
-const NEAR = 16; // standard deviations of the noise level that always count
-const FAR = 8; // of the distribution
+// Moments of an equal mixture.
+function mixed({ mean: means, epistemic_std, aleatoric_std }) {
+  const root = Math.sqrt(means.length);
+  const mean = means.reduce((sum, m) => sum + m, 0) / means.length;
+  // An infinite mean has no deviations from it.
+  const deviations = means.map((m) => (Number.isFinite(mean) ? m - mean : 0));
+  return {
+    mean,
+    epistemicStd: Math.hypot(...epistemic_std, ...deviations) / root,
+    aleatoricStd: Math.hypot(...aleatoric_std) / root,
+  };
+}
 
 export class Mixture {
-  // Each a Float64Array with one number for each network, in target units.
-  constructor(means, epistemicStds, aleatoricStds, tails) {
-    Object.assign(this, { means, epistemicStds, aleatoricStds, tails });
-    this.n = means.length;
-    this.mean = means.reduce((sum, m) => sum + m, 0) / this.n;
-    const root = Math.sqrt(this.n);
-    this.epistemicStd = Math.hypot(...epistemicStds, ...means.map((m) => m - this.mean)) / root;
-    this.aleatoricStd = Math.hypot(...aleatoricStds) / root;
+  // `members` are those of the kernel, for one target, in target units.
+  constructor(kernel, members) {
+    this.kernel = kernel;
+    this.members = members;
+    Object.assign(this, mixed(members));
     this.std = Math.hypot(this.epistemicStd, this.aleatoricStd);
   }
 
-  // Standard deviations and weights of the Gaussians that each component is a sum of.
-  get parts() {
-    this.found ??= Array.from({ length: this.n }, (_, s) => this.#parts(s));
-    return this.found;
-  }
-
-  #parts(s) {
-    const [model, noise, tail] = [this.epistemicStds[s], this.aleatoricStds[s], this.tails[s]];
-    if (tail === 0) return { stds: [Math.hypot(model, noise)], weights: [1] };
-    const level = noise * Math.exp(-0.25 * tail); // root of the median of the noise variance
-    const farthest = Math.abs(this.means[s] - this.mean) + FAR * this.std;
-    const far = 2 ** Math.ceil(Math.log2(Math.max(NEAR, farthest / level)));
-    const { variances, weights } = noiseNodes(tail, far);
-    const ratio = (model / level) ** 2;
-    return { stds: variances.map((v) => level * Math.sqrt(ratio + v)), weights };
-  }
-
-  // The mean over the components of the sums of `of`, which takes y less the mean, and a std. It is
-  // given y less the mean of all: far from 0, y itself has fewer digits.
-  #sum(distance, of) {
-    let total = 0;
-    for (let s = 0; s < this.n; s += 1) {
-      const { stds, weights } = this.parts[s];
-      const d = distance - (this.means[s] - this.mean);
-      for (let i = 0; i < stds.length; i += 1) total += weights[i] * of(d, stds[i]);
-    }
-    return total / this.n;
+  logpdf(y) {
+    return this.kernel.logpdf(this.members, [y])[0];
   }
 
   pdf(y) {
-    return this.#sum(y - this.mean, (d, std) => Math.exp(-0.5 * (d / std) ** 2) / std) / ROOT_TWO_PI;
+    return Math.exp(this.logpdf(y));
   }
 
   cdf(y) {
-    return this.#sum(y - this.mean, (d, std) => normalCdf(d / std));
+    return this.kernel.cdf(this.members, [y])[0];
   }
 
-  // The ends of the central interval that holds the target with this probability, with a tolerance
-  // in standard deviations.
-  interval(level, tolerance = 1e-10) {
-    const outside = 0.5 * (1 - level);
-    return [1, -1].map((sign) => this.#quantile(outside, sign, tolerance));
+  // The ends of the central interval that holds the target with this probability.
+  interval(coverage) {
+    const { lower, upper } = this.kernel.interval(this.members, coverage);
+    return [lower[0], upper[0]];
+  }
+}
+
+// ---- Targets behind a Box-Cox transformation
+
+export class BoxCox {
+  constructor(power, unit) {
+    this.power = power > NO_POWER ? power : 0;
+    this.unit = unit;
+    this.lowest = this.power ? -1 / this.power : -Infinity; // z of a target of 0
   }
 
-  // The target with probability `outside`, at most 1/2, below (sign 1) or above it (sign -1).
-  #quantile(outside, sign, tolerance) {
-    const z = ndtri(outside);
-    if (this.n === 1 && this.tails[0] === 0) return this.mean + sign * z * this.std;
-    const logOutside = Math.log(outside);
-    const above = (d, std) => normalCdf((sign * d) / std);
-    const excess = (u) => Math.log(this.#sum(sign * this.std * u, above)) - logOutside;
-    // From where a Gaussian would have it, outwards and inwards until the bracket holds it.
-    let [low, high] = [z - 0.1, z + 0.1];
-    for (let step = 0.2; excess(low) > 0 && step < FAR; step *= 2) low -= step;
-    for (let step = 0.2; excess(high) < 0 && high < 0; step *= 2) high += step;
-    return this.mean + sign * this.std * findRoot(excess, low, high, tolerance);
+  forward(y) {
+    const logY = Math.log(y / this.unit);
+    return this.power ? Math.expm1(this.power * logY) / this.power : logY;
   }
+
+  inverse(z) {
+    if (z <= this.lowest) return 0;
+    return this.unit * Math.exp(this.power ? Math.log1p(this.power * z) / this.power : z);
+  }
+
+  logJacobian(y) {
+    return (this.power - 1) * Math.log(y / this.unit) - Math.log(this.unit);
+  }
+}
+
+export class Transformed {
+  // `mixture` is that of z = g(y).
+  constructor(mixture, g) {
+    this.mixture = mixture;
+    this.g = g;
+    const moments = mixture.kernel.powerMoments(mixture.members, g.power);
+    for (const name of Object.keys(moments)) moments[name] = moments[name].map((x) => g.unit * x);
+    let { mean, epistemicStd, aleatoricStd } = mixed(moments);
+    const std = Math.hypot(epistemicStd, aleatoricStd);
+    const [low, high] = ends(mixture, g);
+    if (std > high - low) {
+      if (!Number.isFinite(std)) ({ epistemicStd, aleatoricStd } = mixture);
+      const factor = (high - low) / Math.hypot(epistemicStd, aleatoricStd);
+      [epistemicStd, aleatoricStd] = [factor * epistemicStd, factor * aleatoricStd];
+    }
+    Object.assign(this, { mean: Math.min(mean, high), epistemicStd, aleatoricStd });
+    this.std = Math.hypot(epistemicStd, aleatoricStd);
+  }
+
+  pdf(y) {
+    if (y <= 0) return 0;
+    return Math.exp(this.mixture.logpdf(this.g.forward(y)) + this.g.logJacobian(y));
+  }
+
+  cdf(y) {
+    if (y > 0) return this.mixture.cdf(this.g.forward(y));
+    return y < 0 || !this.g.power ? 0 : this.mixture.cdf(this.g.lowest);
+  }
+
+  interval(coverage) {
+    return this.mixture.interval(coverage).map((z) => this.g.inverse(z));
+  }
+}
+
+// Two points inside the 99.99 % interval, which cap the moments: `Ends` of power.py.
+function ends({ kernel, members }, g) {
+  const { mean, epistemic_std, aleatoric_std } = members;
+  const c = -kernel.normalQuantile(OUTSIDE * Math.min(mean.length, MOST));
+  const reach = mean.map((_, s) => c * Math.hypot(epistemic_std[s], aleatoric_std[s]));
+  const j = Math.ceil(mean.length / MOST);
+  const low = mean.map((m, s) => m - reach[s]).sort()[j - 1];
+  const high = mean.map((m, s) => m + reach[s]).sort()[mean.length - j];
+  return [low, high].map((z) => Math.min(g.inverse(z), LARGEST));
 }

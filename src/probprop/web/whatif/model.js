@@ -1,14 +1,12 @@
 // A fitted model of a table: cells in, predictive distributions out.
 
-import { BoxCox, Transformed } from "./box_cox.js";
 import { bounded } from "./bounds.js";
 import { calibrated, noiseOf } from "./calibration.js";
 import { ClassMixture } from "./classes.js";
 import { Joint, overNodes } from "./joint.js";
-import { Mixture } from "./mixture.js";
+import { BoxCox, Mixture, Transformed } from "./mixture.js";
 import { outputMoments, predictValues } from "./network.js";
 import { encodeRamps } from "./piecewise.js";
-import { logNdtr } from "./special.js";
 import { encodeCells } from "./table.js";
 
 export class Model {
@@ -57,11 +55,16 @@ export class Model {
       return calibration ? calibrated(values, calibration, X, h, completed) : values;
     });
     const K = this.targets.length;
-    const names = ["means", "epistemicStds", "aleatoricStds", "tails"];
     return X.map((_, i) =>
       this.targets.map((__, k) => {
         const of = (name) => Float64Array.from(members, (values) => values[name][i * K + k]);
-        const mixture = new Mixture(...names.map(of));
+        const mixture = new Mixture(this.kernel, {
+          n_members: members.length,
+          mean: of("means"),
+          epistemic_std: of("epistemicStds"),
+          aleatoric_std: of("aleatoricStds"),
+          tail: of("tails"),
+        });
         return this.g ? new Transformed(mixture, this.g) : mixture;
       }),
     );
@@ -82,6 +85,7 @@ export class Model {
     });
     return completed.map((_, i) => [
       new ClassMixture(
+        this.kernel,
         members.map((rows) => rows[i]),
         this.draws,
       ),
@@ -96,7 +100,8 @@ export class Model {
       const own = (values) => values.slice(i * K, (i + 1) * K);
       const [m, v] = [own(mean), own(variance)];
       const z = m[0] / Math.sqrt(1 + v[0]);
-      return { mean: m, std: v.map(Math.sqrt), logP: logP ? own(logP) : [logNdtr(-z), logNdtr(z)] };
+      const binary = () => this.kernel.normalLogCdf([-z, z]);
+      return { mean: m, std: v.map(Math.sqrt), logP: logP ? own(logP) : binary() };
     });
   }
 }

@@ -8,7 +8,6 @@ import { moment } from "./table.js";
 const N_POINTS = 61;
 const MOST = 12; // categories, or classes, that are shown
 const DAY = 86_400_000;
-const PIXEL = 1e-3; // standard deviations that nobody sees
 const LEFT = 46; // pixels for the numbers of the vertical axis
 
 // Where to look along a column: {cells, at, from, to, low, high}, at in numbers; null: nowhere.
@@ -157,7 +156,7 @@ export class Profile {
 
   #summaries(predicted) {
     return predicted.map((p) => {
-      const [lower, upper] = p.interval(0.95, PIXEL);
+      const [lower, upper] = p.interval(0.95);
       return {
         mean: p.mean,
         lower,

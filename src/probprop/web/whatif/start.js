@@ -23,7 +23,8 @@ function answer(model, given) {
       };
     }
     const [lower, upper] = p.interval(0.95);
-    return { mean: p.mean, std: p.std, epistemic_std: p.epistemicStd, aleatoric_std: p.aleatoricStd, lower, upper };
+    const { mean, std, epistemicStd: epistemic_std, aleatoricStd: aleatoric_std } = p;
+    return { mean, std, epistemic_std, aleatoric_std, lower, upper };
   });
 }
 

@@ -1,0 +1,120 @@
+"""Missing values in new samples: ``python -m benchmarks.guide.missing_values``.
+
+It fits `PBPRegressorCV` to complete samples of benchmark sets, then deletes one feature of all test
+samples, each in turn, or a random quarter of their values. It compares with a model that was fitted
+without the feature, and with predictions that take a missing value as independent of the others.
+``docs/results/missing_values.md`` is the table; rows are in ``missing_values.jsonl``. Sets whose
+files are not at hand are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
+from benchmarks.markdown import table
+from probprop import PBPRegressorCV
+from probprop._types import Array
+from probprop.encoding.piecewise import encode
+from probprop_lab import datasets
+
+SETS = {
+    "energy": "energy",
+    "boston_housing": "Boston housing",
+    "concrete": "concrete",
+    "power_plant": "power plant",
+    "wine_red": "wine (red)",
+    "yacht": "yacht",
+}
+SPLITS = 2
+SHARE = 0.25  # of the values that are deleted
+_MOST = 1_200  # samples of a set, of which a third is for testing
+
+
+def main() -> None:
+    arguments = parser_of("missing_values", __doc__).parse_args()
+    cases = [
+        {"dataset": name, "split": split}
+        for name in SETS
+        if datasets.where(name) is not None
+        for split in range(SPLITS)
+    ]
+    rows = rows_of(arguments.results / "missing_values.jsonl", cases, measure)
+    write_pages(arguments.results, {"missing_values": page(rows)})
+
+
+def measure(dataset: str, split: int) -> Figures:
+    """Return RMSE and coverage without a feature, each in turn, and with a quarter deleted."""
+    data = datasets.load(dataset)
+    X, y = data.X, data.y.reshape(len(data.y), -1)[:, 0]
+    drawn = np.random.default_rng(split).permutation(len(y))[:_MOST]
+    train, test = np.split(drawn, [2 * len(drawn) // 3])
+    model = _fitted(X[train], y[train])
+    features = []
+    for j in range(X.shape[1]):
+        without = _fitted(np.delete(X[train], j, axis=1), y[train])
+        gaps = np.where(np.arange(X.shape[1]) == j, np.nan, X[test])
+        reference = without.predict_distribution(np.delete(X[test], j, axis=1))
+        features.append({"without": _scores(reference, y[test]), **_both(model, gaps, y[test])})
+    deleted = np.random.default_rng(1).uniform(size=X[test].shape) < SHARE
+    quarter = _both(model, np.where(deleted, np.nan, X[test]), y[test])
+    return {"features": features, "quarter": quarter}
+
+
+def _fitted(X: Array, y: Array) -> PBPRegressorCV:
+    model = PBPRegressorCV(budget="fast", missing="marginalize", random_state=0)
+    return model.fit(X, y)  # type: ignore[no-any-return]
+
+
+def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
+    """Judge predictions that complete missing values, and those that take them as independent."""
+    A = X if model.encoding_ is None else encode(X, model.encoding_, np.dtype(np.float32))
+    members = [member.predict_distribution(A) for member in model.estimators_]
+    h = None if (noise := model.calibration_.noise) is None else noise.log_scale(X)
+    return {
+        "completed": _scores(model.predict_distribution(X), y),
+        "independent": _scores(model.calibration_.mixture(members, X, h), y),
+    }
+
+
+def _scores(predicted: Any, y: Array) -> Figures:
+    low, high = predicted.interval(0.95)
+    return {
+        "rmse": float(np.sqrt(np.mean((predicted.mean - y) ** 2))),
+        "coverage_95": float(np.mean((low <= y) & (y <= high))),
+    }
+
+
+# ---- The page
+
+
+def page(rows: list[Figures]) -> str:
+    """Return the table: for each set the worst feature of all splits."""
+    header = ["", "features", "RMSE without the feature: completed", "independent"]
+    header += ["in the 95 % interval: completed", "independent"]
+    header += ["a quarter of the values: completed", "independent"]
+    names = dict.fromkeys(row["dataset"] for row in rows)
+    lines = [_line(name, [row for row in rows if row["dataset"] == name]) for name in names]
+    return table(header, lines) + "\n"
+
+
+def _line(name: str, rows: list[Figures]) -> list[str]:
+    features = [feature for row in rows for feature in row["features"]]
+    cells = [SETS[name], str(len(rows[0]["features"]))]
+    for way in ("completed", "independent"):
+        cells.append(f"{max(f[way]['rmse'] / f['without']['rmse'] for f in features):.2f} times")
+    for way in ("completed", "independent"):
+        cells.append(_percent(min(f[way]["coverage_95"] for f in features)))
+    for way in ("completed", "independent"):
+        cells.append(_percent(float(np.mean([row["quarter"][way]["coverage_95"] for row in rows]))))
+    return cells
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""Scorers: exact for what is predicted, through scikit-learn's wrappers, with weights."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn import metrics as sklearn_metrics
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import BayesianRidge, LinearRegression, LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    RandomizedSearchCV,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    PolynomialFeatures,
+    PowerTransformer,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVC
+
+from probprop import (
+    Candidate,
+    Mixture,
+    PBPClassifier,
+    PBPRegressor,
+    PBPRegressorCV,
+    TransformedMixture,
+    metrics,
+)
+from probprop._types import FloatArray
+
+REGRESSION = [metrics.log_likelihood_scorer, metrics.crps_scorer]
+CLASSES = [
+    metrics.log_loss_scorer,
+    metrics.brier_scorer,
+    metrics.calibration_error_scorer,
+    metrics.roc_auc_scorer,
+    metrics.average_precision_scorer,
+]
+Scorer = Callable[..., float]
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-2.0, 2.0, (120, 2))
+Y = np.exp(1.0 + X[:, 0] + 0.6 * RNG.standard_normal(120))
+WEIGHTS = RNG.randint(0, 3, 120).astype(float)
+
+
+class Told(RegressorMixin, BaseEstimator):
+    """A regressor whose predictive distribution is what the features say: mean, std."""
+
+    def __init__(self, n_targets: int = 1) -> None:
+        self.n_targets = n_targets
+
+    def fit(self, X: Any, y: Any) -> Told:
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        return self.predict_distribution(X).mean
+
+    def predict_distribution(self, X: FloatArray) -> Mixture:
+        mean, std = X[:, : self.n_targets], np.exp(X[:, ::-1][:, : self.n_targets])
+        if self.n_targets == 1:
+            mean, std = mean[:, 0], std[:, 0]
+        return Mixture(
+            np.stack([mean, mean + 1.0]), np.zeros((2, *mean.shape)), np.stack([std] * 2)
+        )
+
+
+def plain() -> PBPRegressor:
+    return PBPRegressor((), n_epochs=5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def of_a_power() -> PBPRegressorCV:
+    candidate = Candidate(n_bins=None, hidden=(5,), power=0.0)
+    model = PBPRegressorCV(candidates=[candidate], budget="fast", cv=2, random_state=0)
+    return model.fit(X, Y)
+
+
+class TestRegression:
+    def test_log_normal_targets_are_scored_by_the_density_that_is_predicted(
+        self, of_a_power: PBPRegressorCV
+    ) -> None:
+        p = of_a_power.predict_distribution(X)
+        assert isinstance(p, TransformedMixture)
+        found = metrics.log_likelihood_scorer(of_a_power, X, Y)
+        assert found == pytest.approx(p.logpdf(Y).mean(), rel=1e-13)
+        assert found > metrics.log_likelihood(Y, p.mean, p.std) + 0.05  # not of a Gaussian
+        assert metrics.crps_scorer(of_a_power, X, Y) == pytest.approx(-p.crps(Y).mean(), rel=1e-13)
+
+    def test_a_target_of_density_zero_makes_the_log_likelihood_minus_infinity(
+        self, of_a_power: PBPRegressorCV
+    ) -> None:
+        y = np.where(np.arange(120) == 3, -1.0, Y)
+        assert metrics.log_likelihood_scorer(of_a_power, X, y) == -np.inf
+        assert np.isfinite(metrics.crps_scorer(of_a_power, X, y))
+        others = (np.arange(120) != 3).astype(float)
+        expected = of_a_power.predict_distribution(X).logpdf(Y)[others > 0].mean()
+        found = metrics.log_likelihood_scorer(of_a_power, X, y, sample_weight=others)
+        assert found == pytest.approx(expected, rel=1e-13)
+
+    @pytest.mark.parametrize("scorer", REGRESSION)
+    def test_through_pipelines_and_searches(self, scorer: Scorer) -> None:
+        scaler = StandardScaler().fit(X)
+        alone = plain().fit(scaler.transform(X), Y)
+        expected = scorer(alone, scaler.transform(X), Y)
+        pipeline = make_pipeline(StandardScaler(), "passthrough", plain())
+        grid = {"pbpregressor__n_epochs": [5]}
+        for model in (
+            pipeline,
+            make_pipeline(StandardScaler(), make_pipeline(plain())),
+            GridSearchCV(pipeline, grid, cv=2),
+            RandomizedSearchCV(pipeline, grid, n_iter=1, cv=2),
+            make_pipeline(StandardScaler(), GridSearchCV(plain(), {"n_epochs": [5]}, cv=2)),
+        ):
+            assert scorer(model.fit(X, Y), X, Y) == pytest.approx(expected, rel=1e-12)
+
+    @pytest.mark.parametrize("scorer", REGRESSION)
+    def test_choose_the_better_model_in_a_grid_search_over_a_pipeline(self, scorer: Scorer) -> None:
+        rng = np.random.RandomState(0)
+        X = rng.uniform(-3, 3, (120, 1))
+        y = X[:, 0] ** 2 + 0.1 * rng.standard_normal(120)
+        pipeline = make_pipeline(
+            PolynomialFeatures(include_bias=False), PBPRegressor((), n_epochs=5, random_state=0)
+        )
+        grid = {"polynomialfeatures__degree": [1, 2]}
+        search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3, error_score="raise").fit(X, y)
+        assert search.best_params_ == {"polynomialfeatures__degree": 2}
+        assert search.score(X, y) == scorer(search, X, y)
+
+    @pytest.mark.parametrize("scorer", REGRESSION)
+    def test_weights_are_repetitions(self, scorer: Scorer) -> None:
+        model = plain().fit(X, Y)
+        again = np.repeat(np.arange(120), WEIGHTS.astype(int))
+        expected = scorer(model, X[again], Y[again])
+        assert scorer(model, X, Y, sample_weight=WEIGHTS) == pytest.approx(expected, rel=1e-12)
+        with pytest.raises(ValueError, match=r"the shape \(120,\)"):
+            scorer(model, X, Y, sample_weight=[1.0])
+
+    def test_several_targets(self) -> None:
+        y = np.column_stack([Y, X[:, 1]])
+        model = plain().fit(X, y)
+        p = model.predict_distribution(X)
+        log_p, crps = p.logpdf(y), p.crps(y)
+        found = metrics.log_likelihood_scorer(model, X, y, WEIGHTS)
+        assert found == pytest.approx(np.average(log_p.sum(axis=1), weights=WEIGHTS), rel=1e-12)
+        assert metrics.crps_scorer(model, X, y) == pytest.approx(-crps.mean(), rel=1e-12)
+
+    def test_targets_of_another_shape_are_refused(self) -> None:
+        model = plain().fit(X, Y)
+        as_column = metrics.crps_scorer(model, X, Y[:, np.newaxis])
+        assert as_column == metrics.crps_scorer(model, X, Y)
+        with pytest.raises(ValueError, match=r"predictions, \(120,\). Got the shape \(120, 2\)"):
+            metrics.crps_scorer(model, X, np.column_stack([Y, Y]))
+        with pytest.raises(ValueError, match="NaN"):
+            metrics.crps_scorer(model, X, np.full(120, np.nan))
+
+    def test_work_together_and_in_processes(self) -> None:
+        scoring = {"ll": metrics.log_likelihood_scorer, "crps": metrics.crps_scorer}
+        scores = cross_validate(plain(), X, Y, scoring=scoring, cv=2, error_score="raise")
+        assert (scores["test_crps"] < 0).all()
+        assert np.isfinite(scores["test_ll"]).all()
+        for scorer in scoring.values():
+            assert pickle.loads(pickle.dumps(scorer)) is scorer
+
+
+class TestTransformedTargets:
+    @pytest.mark.parametrize(
+        "transformer",
+        [
+            StandardScaler(),
+            MinMaxScaler((3.0, 1.0e4)),
+            FunctionTransformer(np.negative, np.negative),
+            make_pipeline(MinMaxScaler(), StandardScaler()),
+        ],
+    )
+    def test_an_affine_transformation_is_exact(self, transformer: Any) -> None:
+        model = TransformedTargetRegressor(Told(), transformer=transformer).fit(X, Y)
+        z = model.transformer_.transform(Y.reshape(-1, 1))[:, 0]
+        slope = abs(np.polyfit(z, Y, 1)[0])
+        p = model.regressor_.predict_distribution(X)
+        expected = p.logpdf(z).mean() - np.log(slope)
+        assert metrics.log_likelihood_scorer(model, X, Y) == pytest.approx(expected, rel=1e-9)
+        assert metrics.crps_scorer(model, X, Y) == pytest.approx(
+            -slope * p.crps(z).mean(), rel=1e-9
+        )
+
+    def test_the_density_integrates_to_one(self) -> None:
+        model = TransformedTargetRegressor(Told(), transformer=StandardScaler()).fit(X, Y)
+
+        def density(y: float) -> float:
+            return float(np.exp(metrics.log_likelihood_scorer(model, X[:1], [y])))
+
+        center, width = Y.mean(), 30.0 * Y.std()
+        total = quad(density, center - width, center + width, points=[center], limit=200)[0]
+        assert total == pytest.approx(1.0, rel=1e-6)
+
+    def test_pipelines_and_transformations_in_one_another(self) -> None:
+        inner = TransformedTargetRegressor(Told(), transformer=MinMaxScaler())
+        outer = TransformedTargetRegressor(
+            make_pipeline(FunctionTransformer(), inner), transformer=StandardScaler()
+        ).fit(X, Y)
+        once = TransformedTargetRegressor(Told(), transformer=MinMaxScaler()).fit(X, Y)
+        for scorer in REGRESSION:
+            # Both take the targets to [0, 1].
+            assert scorer(outer, X, Y) == pytest.approx(scorer(once, X, Y), rel=1e-9)
+
+    def test_several_targets_have_several_scales(self) -> None:
+        y = np.column_stack([Y, 1e3 * X[:, 1]])
+        model = TransformedTargetRegressor(Told(2), transformer=StandardScaler()).fit(X, y)
+        scaler = StandardScaler().fit(y)
+        p, z = Told(2).predict_distribution(X), scaler.transform(y)
+        expected = (p.logpdf(z) - np.log(scaler.scale_)).sum(axis=1).mean()
+        assert metrics.log_likelihood_scorer(model, X, y) == pytest.approx(expected, rel=1e-9)
+        crps = (p.crps(z) * scaler.scale_).mean()
+        assert metrics.crps_scorer(model, X, y) == pytest.approx(-crps, rel=1e-9)
+
+    @pytest.mark.parametrize("n", [1, 120])
+    def test_a_rotation_of_the_targets_is_not_taken_for_a_scale(self, n: int) -> None:
+        y = np.column_stack([Y, Y + X[:, 1]])
+        model = TransformedTargetRegressor(Told(2), transformer=PCA()).fit(X, y)
+        with pytest.warns(UserWarning, match="inverse of PCA, which transforms y, is not affine"):
+            metrics.crps_scorer(model, X[:n], y[:n])
+
+    def test_a_logarithm_falls_back_to_the_moments_with_one_warning(self) -> None:
+        model = TransformedTargetRegressor(Told(), func=np.log, inverse_func=np.exp).fit(X, Y)
+        mean, std = X[:, 0], np.exp(X[:, 1])
+        some = std < 1.2  # the moments of a wide log-normal hang on its far tail
+        m, s = mean[some], std[some]
+        means = np.exp(m + s**2 / 2) * (1.0 + np.e) / 2
+        squares = np.exp(2 * m + 2 * s**2) * (1.0 + np.e**2) / 2
+        expected = metrics.crps_gaussian(Y[some], means, np.sqrt(squares - means**2))
+        with pytest.warns(UserWarning, match="Gaussian .* is not affine") as caught:
+            found = metrics.crps_scorer(model, X[some], Y[some])
+        assert len(caught) == 1
+        assert found == pytest.approx(-expected, rel=0.01)
+
+    def test_where_the_inverse_does_not_exist(self) -> None:
+        """The inverse of a Box-Cox transformation ends where the target would be 0."""
+        model = TransformedTargetRegressor(plain(), transformer=PowerTransformer("box-cox"))
+        model.fit(X, np.sqrt(Y))
+        with pytest.warns(UserWarning, match="PowerTransformer"):
+            assert np.isfinite(metrics.log_likelihood_scorer(model, X, np.sqrt(Y)))
+
+    def test_a_clipped_range_is_not_affine(self) -> None:
+        def clipped(z: FloatArray) -> FloatArray:
+            return np.maximum(z, 0.0)
+
+        model = TransformedTargetRegressor(
+            Told(), func=np.positive, inverse_func=clipped, check_inverse=False
+        ).fit(X, Y)
+        with pytest.warns(UserWarning, match="not affine"):
+            metrics.crps_scorer(model, X, Y)
+
+
+class TestOtherRegressors:
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_mean_and_std_are_a_gaussian_with_one_warning(self, wrapped: bool) -> None:
+        D, y = load_diabetes(return_X_y=True)
+        model = BayesianRidge().fit(D[:300], y[:300])
+        mean, std = model.predict(D[300:], return_std=True)
+        expected = [norm.logpdf(y[300:], mean, std).mean()]
+        expected += [-metrics.crps_gaussian(y[300:], mean, std)]
+        if wrapped:
+            model = Pipeline([("model", GridSearchCV(BayesianRidge(), {"tol": [1e-3]}, cv=2))])
+            model.fit(D[:300], y[:300])
+        for scorer, value in zip(REGRESSION, expected, strict=True):
+            with pytest.warns(UserWarning, match="BayesianRidge has no predict_dist") as caught:
+                assert scorer(model, D[300:], y[300:]) == pytest.approx(value, rel=1e-9)
+            assert len(caught) == 1
+
+    def test_in_cross_validation(self) -> None:
+        D, y = load_diabetes(return_X_y=True)
+        with pytest.warns(UserWarning, match="BayesianRidge"):
+            scores = cross_val_score(
+                BayesianRidge(), D, y, scoring=metrics.log_likelihood_scorer, error_score="raise"
+            )
+        assert ((scores < -5) & (scores > -6)).all()
+
+    @pytest.mark.parametrize("scorer", REGRESSION)
+    def test_no_distribution_and_no_error_bars_is_an_error(self, scorer: Scorer) -> None:
+        model = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+        with pytest.raises(TypeError, match=r"LinearRegression predicts neither .*return_std=True"):
+            scorer(model, [[0.0]], [0.0])
+
+    @pytest.mark.parametrize("scorer", REGRESSION)
+    def test_classifiers_are_refused(self, scorer: Scorer) -> None:
+        labels = X[:, 0] > 0.0
+        model = PBPClassifier((), n_epochs=2, random_state=0).fit(X, labels)
+        with pytest.raises(TypeError, match=r"PBPClassifier returned a ClassMixture.*log_loss_sc"):
+            scorer(model, X, labels)
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            PBPRegressor(),
+            make_pipeline(StandardScaler(), PBPRegressor()),
+            GridSearchCV(PBPRegressor(), {}),
+            TransformedTargetRegressor(PBPRegressor()),
+            BayesianRidge(),
+        ],
+    )
+    def test_what_is_not_fitted_is_refused(self, model: Any) -> None:
+        with pytest.raises(NotFittedError):
+            metrics.crps_scorer(model, X, Y)
+
+
+class TestClasses:
+    @pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_against_scikit_learn(self, load: Any, weighted: bool) -> None:
+        D, index = load(return_X_y=True)
+        y = np.array(["no", "yes", "zebra"])[index]
+        model = GaussianNB(var_smoothing=0.1).fit(D[:, :2], y)
+        w = np.random.RandomState(0).randint(0, 3, len(y)) if weighted else None
+        proba = model.predict_proba(D[:, :2])
+        binary = len(model.classes_) == 2
+        column = proba[:, 1] if binary else proba
+        right = np.eye(proba.shape[1])[index]
+        expected = [
+            -sklearn_metrics.log_loss(y, proba, sample_weight=w),
+            -np.average(((proba - right) ** 2).sum(axis=1), weights=w),
+            sklearn_metrics.roc_auc_score(y, column, multi_class="ovr", sample_weight=w),
+            sklearn_metrics.average_precision_score(index, column, sample_weight=w),
+        ]
+        names = ("log_loss", "brier", "roc_auc", "average_precision")
+        for name, value in zip(names, expected, strict=True):
+            found = getattr(metrics, f"{name}_scorer")(model, D[:, :2], y, sample_weight=w)
+            assert found == pytest.approx(value, rel=1e-9), name
+        if binary:
+            half = sklearn_metrics.brier_score_loss(index, column, sample_weight=w)
+            assert expected[1] == pytest.approx(-2.0 * half)
+
+    def test_calibration_error_of_probabilities_that_are_too_sure(self) -> None:
+        y = np.arange(100) % 2
+        model = GaussianNB().fit(
+            np.array([[0.0], [0.0], [9.0], [9.0]]) + 0.1 * X[:4, :1], [0, 0, 1, 1]
+        )
+        found = metrics.calibration_error_scorer(model, np.zeros((100, 1)), y)
+        assert_allclose(found, -0.5, atol=1e-6)
+        only_right = (y == 0).astype(float)
+        found = metrics.calibration_error_scorer(model, np.zeros((100, 1)), y, only_right)
+        assert_allclose(found, 0.0, atol=1e-6)
+
+    @pytest.mark.parametrize("scorer", CLASSES)
+    def test_our_own_through_wrappers(self, scorer: Scorer) -> None:
+        D, y = load_iris(return_X_y=True)
+        scaler = StandardScaler().fit(D)
+        own = PBPClassifier((), n_epochs=3, random_state=0)
+        expected = scorer(own.fit(scaler.transform(D), y), scaler.transform(D), y)
+        pipeline = make_pipeline(StandardScaler(), own)
+        search = GridSearchCV(
+            pipeline, {"pbpclassifier__n_epochs": [3]}, cv=2, scoring=scorer, error_score="raise"
+        )
+        for model in (pipeline, search):
+            assert scorer(model.fit(D, y), D, y) == pytest.approx(expected, rel=1e-9)
+        assert np.isfinite(cross_val_score(own, D, y, scoring=scorer, cv=3)).all()
+
+    def test_log_loss_is_not_clipped(self) -> None:
+        D = np.array([[0.0], [1.0], [2.0], [3.0]])
+        model = KNeighborsClassifier(1).fit(D, [0, 0, 1, 1])  # which has no predict_log_proba
+        assert not hasattr(model, "predict_log_proba")
+        assert metrics.log_loss_scorer(model, D, [0, 0, 1, 1]) == 0.0
+        assert metrics.log_loss_scorer(model, D, [0, 0, 1, 0]) == -np.inf
+        assert metrics.log_loss_scorer(model, D, [0, 0, 1, 0], [1.0, 1.0, 1.0, 0.0]) == 0.0
+
+    @pytest.mark.parametrize("scorer", CLASSES)
+    def test_what_is_refused(self, scorer: Scorer) -> None:
+        labels = np.where(X[:, 0] > 0.0, "a", "b")
+        model = LogisticRegression().fit(X, labels)
+        with pytest.raises(ValueError, match=r"labels of classes_, .* Got .*'c'"):
+            scorer(model, X, np.where(X[:, 1] > 0.0, "a", "c"))
+        with pytest.raises(ValueError, match=r"one class label per sample. Got the shape \(120, 1"):
+            scorer(model, X, labels[:, np.newaxis])
+        with pytest.raises(ValueError, match="sample_weight"):
+            scorer(model, X, labels, sample_weight=[1.0])
+        with pytest.raises(TypeError, match="LinearSVC has no predict_proba"):
+            scorer(LinearSVC().fit(X, labels), X, labels)
+        many = PBPClassifier((), n_epochs=2, random_state=0).fit(X, (X > 0.0).astype(int))
+        with pytest.raises(ValueError, match="one class label per sample"):
+            scorer(many, X, (X > 0.0).astype(int))
