@@ -240,7 +240,7 @@ def _labels(rng: Generator, signal: FloatArray) -> Array:
     """Return two to five classes, as numbers or texts; the first two samples have two of them."""
     noisy = signal + rng.standard_normal(len(signal))
     n_classes = int(rng.integers(2, 6))
-    y = np.searchsorted(np.ppf(noisy, np.arange(1, n_classes) / n_classes), noisy)
+    y = np.searchsorted(np.quantile(noisy, np.arange(1, n_classes) / n_classes), noisy)
     y[:2] = 0, 1
     return y if rng.uniform() < 0.5 else np.array(["a", "b", "c", "d", "e"])[y]
 
