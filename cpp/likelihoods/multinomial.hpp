@@ -197,6 +197,9 @@ static double integrate_class(const double* m, const double* v, int c, int n, do
         d_m[c] = sum_lanes<double>(sums.f_rate) / total;
         d_v[c] = 0.5 * f.inv_v * sum_lanes<double>(sums.f_rate_t) / total;
     }
+    // Exponents of this size are not exact to 1, so sums over nodes may overflow, and next to log f
+    // the width of f does not count.
+    if (window.log_f_top < -1e15) return window.log_f_top;
     const double log_Z =
         window.log_f_top + log(total * b * ClassRule::dx * density_at_0 * __builtin_sqrt(f.inv_v));
     return log_Z > 0.0 ? 0.0 : log_Z;  // the rule's error must not lift Z above 1

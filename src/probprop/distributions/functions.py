@@ -117,7 +117,7 @@ def sample_network(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity:
-    """Mixture mean and standard deviation of n samples, and their gradients.
+    """Mean and standard deviation of the targets of n samples, and their gradients.
 
     Noise that does not depend on the features has no gradient; it only damps the gradient of `std`.
 
