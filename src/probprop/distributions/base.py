@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 FRAME_COLUMNS = ("mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper")
 """The columns of `TargetDistribution.to_frame`, for each target."""
 
+# Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row.
 Rows = slice | ArrayLike
-"""Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row."""
 
 
 class Moments(NamedTuple):
