@@ -17,6 +17,7 @@ from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from probprop import PBPRegressorCV
 from probprop._types import Array
+from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import encode
 from probprop_lab import datasets
 
@@ -71,7 +72,12 @@ def _fitted(X: Array, y: Array) -> PBPRegressorCV:
 def _both(model: PBPRegressorCV, X: Array, y: Array) -> Figures:
     """Judge predictions that complete missing values, and those that take them as independent."""
     A = X if model.encoding_ is None else encode(X, model.encoding_, np.dtype(np.float32))
-    members = [member.predict_distribution(A) for member in model.estimators_]
+    of = [member.predict_distribution(A) for member in model.estimators_]
+    members = Moments(
+        np.stack([m.mean for m in of]),
+        np.stack([m.epistemic_std for m in of]),
+        np.stack([m.aleatoric_std for m in of]),
+    )
     h = None if (noise := model.calibration_.noise) is None else noise.log_scale(X)
     return {
         "completed": _scores(model.predict_distribution(X), y),
