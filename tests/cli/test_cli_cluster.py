@@ -11,7 +11,7 @@ import pytest
 from dask_clusters import in_files, processes, table
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
-from probprop.dask import fit, predict
+from probprop.data import fit, predict
 from probprop.estimators.cv import candidates, sharing
 
 

@@ -286,7 +286,7 @@ def _parquet_frames(
             frame = _without_index(table.to_pandas())
             if columns is not None:  # the names that pandas stored beside them may be damaged
                 _check_present(label, columns, frame.columns)
-        yield _with_gaps(frame, na) if chunk_rows is None else frame
+        yield with_gaps(frame, na) if chunk_rows is None else frame
 
 
 def _parquet_tables(
@@ -313,8 +313,8 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.reset_index(level=named) if named else frame
 
 
-def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Make gaps of "NA" and the like in columns of text."""
+def with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return a frame with missing values for "NA" and the like in columns of text."""
     texts = missing_texts(na, among_numbers=False)
     cells = {str(k): frame[k] for k, dtype in frame.dtypes.items() if is_text(dtype)}
     left = {name: without_texts(column, texts) for name, column in cells.items()}
