@@ -99,7 +99,8 @@ def test_a_coordinator_killed_goes_on_from_its_checkpoint(tmp_path: Path, monkey
     script = tmp_path / "coordinator.py"
     script.write_text(COORDINATOR)
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    paths = [str(here), str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with subprocess.Popen(
         [sys.executable, str(script), pattern, str(path)],
         stdout=subprocess.PIPE,
