@@ -106,7 +106,7 @@ def on_workers(folder: Path, n_workers: int) -> dict[str, Any]:
     whole = time.perf_counter() - started
     assert isinstance(model, PBPRegressor)
     found = clock.last_epoch()
-    n_rounds = usual_rounds(N_SHARDS)
+    n_rounds = usual_rounds(N_SHARDS, 1)
     n_tasks = n_rounds * N_SHARDS
     down, up = _bytes(model)
     return {
