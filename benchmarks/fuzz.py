@@ -217,9 +217,7 @@ def draw(seed: int, case: int, most_rows: int = MOST_ROWS) -> Case:
     counts = np.ones(n, bool) if w is None else w > 0.0
     if _marginalizes(model):
         X[rng.uniform(size=X.shape) < 0.1] = np.nan
-        for j in np.flatnonzero(
-            np.isnan(X[counts]).all(axis=0)
-        ):  # a column has a value that counts
+        for j in np.flatnonzero(np.isnan(X[counts]).all(axis=0)):  # some value counts
             X[rng.choice(np.flatnonzero(counts)), j] = drawn[0, j]
     X_far = _far(rng, X[counts], X_new)
     if _marginalizes(model):
