@@ -292,7 +292,6 @@ def _of_network(rng: Generator) -> dict[str, Any]:
         "memory": [None, 1.0, 10.0][rng.integers(3)],
         "missing": str(rng.choice(["error", "marginalize"])),
         "dtype": str(rng.choice(["float64", "float32"])),
-        "refine_every": float(rng.choice([0.5, 1.0, 2.0])),
         "random_state": int(rng.integers(2**31)),
     }
 

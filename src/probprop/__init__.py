@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
-    from probprop.estimators.selection import EvidenceSelection, select
     from probprop.files import ModelFileError, load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
@@ -47,7 +46,6 @@ _HOME = {
     "ClassCalibration": "estimators.cv.class_calibration",
     "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
-    "EvidenceSelection": "estimators.selection",
     "Mixture": "distributions.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
@@ -64,7 +62,6 @@ _HOME = {
     "TransformedMixture": "distributions.power",
     "__version__": "_version",
     "load": "files",
-    "select": "estimators.selection",
 }
 _MODULES = ("active", "blocks", "dask", "metrics", "plot", "report", "table")
 
@@ -77,7 +74,6 @@ __all__ = [
     "ClassCalibration",
     "ClassMixture",
     "Epoch",
-    "EvidenceSelection",
     "Mixture",
     "ModelFileError",
     "PBPClassifier",
@@ -96,7 +92,6 @@ __all__ = [
     "active",
     "load",
     "metrics",
-    "select",
 ]  # not the modules that need an extra, so that `from probprop import *` works without it
 
 

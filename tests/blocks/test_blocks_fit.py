@@ -177,8 +177,8 @@ def test_a_constant_column_is_harmless(options: dict[str, Any]) -> None:
 
 PLANS = [
     Plan(Gaussian(), hidden=(5,)),
-    Plan(Gaussian(), hidden=(5,), memory=2.0, refine_every=0.25),
-    Plan(Heavy(), hidden=(5,), noise_hidden=(3,), refine_every=2),
+    Plan(Gaussian(), hidden=(5,), memory=2.0),
+    Plan(Heavy(), hidden=(5,), noise_hidden=(3,)),
 ]
 
 

@@ -49,7 +49,7 @@ def test_scikit_learn_checks(estimator, check):
     "parameters",
     [
         {},
-        {"hidden_layer_sizes": (8, 8), "refine_every": 0.25},
+        {"hidden_layer_sizes": (8, 8)},
         {"dtype": "float32", "memory": 3.0},
         {"engine": "reference", "n_epochs": 8, "hidden_layer_sizes": 4},
         {"n_targets": 2, "hidden_layer_sizes": ()},

@@ -56,7 +56,7 @@ def fit(
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier or PBPEnsemble
-        A clone of it is fitted. Its `n_jobs` is of no matter here, and the members of an ensemble
+        A clone of it is fitted. Its `n_shards` is ignored here, and the members of an ensemble
         are trained one after the other.
     blocks : iterable of (X, y), callable, str or path-like
         Blocks are pairs of arrays, or of frames of numbers, as `fit` of the estimator takes them.

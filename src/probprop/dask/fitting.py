@@ -59,8 +59,8 @@ def fit(
     Parameters
     ----------
     estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
-        A clone of it is fitted. Its `n_jobs` is of no matter here. The last two choose on a sample
-        of 20,000 rows from all shards, and fit the networks of the folds on all rows: see Notes.
+        A clone of it is fitted; its own `n_shards` is ignored. The last two choose on a sample of
+        20,000 rows from all shards, and fit the networks of the folds on all rows: see Notes.
     X : dask DataFrame, dask array of shape (n, n_features), str or path-like
         A string is the path, the folder or the pattern of Parquet files, which all workers can
         read.

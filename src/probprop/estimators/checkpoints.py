@@ -75,10 +75,8 @@ def check_seed(random_state: Any) -> None:
 
 def checkpoint_file(path: str | os.PathLike[str], model: Any, run: Run) -> CheckpointFile:
     """Return the file of a fit that begins with this run."""
-    rounds = "no" if model.n_jobs is None else "yes"
-    settings = settings_of(model) | {"training by rounds (n_jobs)": rounds}
     data = digest([run.X, run.X_var, run.y, run.weights, run.y_var])
-    return CheckpointFile(path, Origin(data, settings))
+    return CheckpointFile(path, Origin(data, settings_of(model)))
 
 
 def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:

@@ -86,7 +86,6 @@ def _task(setting: Setting, state: State, rows: Rows) -> Task:
     if q.noise_network is not None:
         one = range(n_iter, n_iter + 1)
         watching = watch(one, setting.n_epochs, plan.memory, setting.n, q.layer_sizes[0])
-    n_refinements = _refinements(setting, n_iter, state.n_round)
     tail_rate = None
     if setting.quiet is not None:
         tail_rate = np.array([len(rows.y) / setting.n if n_iter > setting.quiet else 0.0])
@@ -98,19 +97,10 @@ def _task(setting: Setting, state: State, rows: Rows) -> Task:
         standardizer=setting.standardizer,
         likelihood=plan.likelihood,
         memory=plan.bound(setting.n),
-        refine=np.array([n_refinements > 0]),
-        n_blocks=max(1, n_refinements),
+        refine=np.array([plan.refine and state.n_round + 1 == setting.n_parts]),
         watch=watching,
         weights=rows.weights,
         y_var=rows.y_var,
         tail_rate=tail_rate,
         informative_ratio=ONCE_INFORMATIVE_RATIO if setting.n_epochs == 1 else INFORMATIVE_RATIO,
     )
-
-
-def _refinements(setting: Setting, n_iter: int, part: int) -> int:
-    """Return how often the prior factors are refined in a part, the last time at its end."""
-    if not setting.plan.refines(n_iter):
-        return 0
-    n_blocks = setting.plan.n_blocks(setting.n)
-    return (part + 1) * n_blocks // setting.n_parts - part * n_blocks // setting.n_parts

@@ -30,8 +30,8 @@ class Plan:
         The same of the network of the noise; None: the noise does not depend on the inputs.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights.
-    refine_every : float, default=1
-        Epochs between two refinements of the prior factors; below 1, the fraction of an epoch.
+    refine : bool, default=True
+        Whether the prior factors are refined at the end of each epoch.
     memory : float or None, default=None
         The most evidence the posterior holds, in passes over the data.
     standardize : bool, default=True
@@ -52,21 +52,13 @@ class Plan:
     noise_hidden: tuple[int, ...] | None = None
     prior_shape: float = 6.0
     prior_rate: float = 6.0
-    refine_every: float = 1
+    refine: bool = True
     memory: float | None = None
     standardize: bool = True
     marginalize: bool = False
     dtype: np.dtype[Any] = _FLOAT64
     engine: str = "native"
     quiet_epochs: int = QUIET_EPOCHS
-
-    def n_blocks(self, n: int) -> int:
-        """Return the number of parts that an epoch over n rows is cut into."""
-        return 1 if self.refine_every >= 1 else round(min(n, 1 / self.refine_every))
-
-    def refines(self, n_iter: int) -> bool:
-        """Return whether the prior factors are refined in this epoch, counted from 1."""
-        return self.refine_every < 1 or n_iter % self.refine_every == 0
 
     def quiet(self, n_epochs: int | None) -> int | None:
         """Return after how many of the epochs planned the tails of the noise begin; None: never."""

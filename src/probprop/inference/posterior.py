@@ -271,8 +271,8 @@ class Epoch(NamedTuple):
     n_skipped_factors: int
     """Prior factors left as they were because their cavity was not a distribution."""
     n_held: int = 0
-    """With `n_jobs`, or on a cluster: precisions of weights that a round would have made less than
-    any of its shards has, and Gammas of the noise that it left as they were."""
+    """With `n_shards`, or on a cluster: precisions of weights that a round would have made less
+    than any of its shards has, and Gammas of the noise that it left as they were."""
 
     @property
     def noise_std(self) -> tuple[float, ...]:

@@ -35,7 +35,7 @@ from probprop.inference.task import (
     Trained,
 )
 
-_MOST_EPOCHS, _MOST_BLOCKS = 1000, 100_000  # of a step without callbacks
+_MOST_EPOCHS = 1000  # of a step without callbacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,17 +226,15 @@ def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -
     return std**2
 
 
-def steps_of(plan: Plan, n: int, n_epochs: int) -> list[int]:
-    """Cut epochs over n points into steps whose records stay small.
+def steps_of(n_epochs: int) -> list[int]:
+    """Cut epochs into steps whose records stay small.
 
     Examples
     --------
-    >>> from probprop.inference.likelihoods import Gaussian
-    >>> steps_of(Plan(Gaussian()), 500, 2300)
+    >>> steps_of(2300)
     [1000, 1000, 300]
     """
-    most = max(1, min(_MOST_EPOCHS, _MOST_BLOCKS // plan.n_blocks(n)))
-    return [min(most, n_epochs - made) for made in range(0, n_epochs, most)]
+    return [min(_MOST_EPOCHS, n_epochs - made) for made in range(0, n_epochs, _MOST_EPOCHS)]
 
 
 def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
@@ -308,7 +306,6 @@ def _task(run: Run, n_epochs: int) -> Task:
     plan, fitted, stream = run.plan, run.fitted, run.random_state is None
     first = fitted.epoch.n_iter + 1
     n_iters = range(first, first + n_epochs)
-    refine = [stream or plan.refines(n_iter) for n_iter in n_iters]
     watching = None
     if fitted.posterior.noise_network is not None:
         watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run), run.X.shape[1])
@@ -320,8 +317,7 @@ def _task(run: Run, n_epochs: int) -> Task:
         standardizer=fitted.standardizer,
         likelihood=plan.likelihood,
         memory=plan.bound(_n_seen(run)),
-        refine=np.array(refine, bool),
-        n_blocks=1 if stream else plan.n_blocks(len(run.y)),
+        refine=np.full(n_epochs, stream or plan.refine),
         random_state=run.random_state,
         watch=watching,
         weights=run.weights,

@@ -14,26 +14,36 @@ from probprop.inference.rounds.schedule import Schedule, shard_order, usual_roun
 from probprop.inference.rounds.shards import Rows, Shard
 from probprop.inference.training import Run
 
-N_SHARDS = 8
-"""Shards of a fit on one machine, however many threads it has: they decide the result."""
 _FEWEST_ROWS = 500  # of a shard
 
 
-def train_by_rounds(run: Run, n_threads: int) -> Iterator[Run]:
+def number_of_shards(n_shards: int | None, n: int) -> int:
+    """Return the number of shards that n samples are split into, of those asked for.
+
+    Examples
+    --------
+    >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
+    [1, 8, 2, 1]
+    """
+    return max(1, min(int(n_shards or 1), n // _FEWEST_ROWS))
+
+
+def train_by_rounds(run: Run, n_shards: int, n_threads: int) -> Iterator[Run]:
     """Make the epochs that are left, and yield where the training is after each.
 
-    The number of threads changes no bit. On Ctrl-C an epoch under way is lost.
+    The result depends on the number of shards, not on the number of threads. On Ctrl-C
+    an epoch under way is lost.
 
     Parameters
     ----------
     run : Run
         With `n_epochs`. Its generator gives the seed and stays as it is.
-    n_threads : int
+    n_shards, n_threads : int
     """
     fitted, n = run.fitted, len(run.y)
     assert run.n_epochs is not None
     seed = int(deepcopy(run.random_state).randint(2**31 - 1))  # type: ignore[union-attr]
-    shards = _shards(Rows(run.X, run.X_var, run.y, run.weights, run.y_var), seed)
+    shards = _shards(Rows(run.X, run.X_var, run.y, run.weights, run.y_var), seed, n_shards)
     sizes = tuple(len(shard.order) for shard in shards)
     n_hidden = len(fitted.posterior.layer_sizes) - 2
     schedule = Schedule(sizes, usual_rounds(len(shards), n_hidden), seed)
@@ -55,7 +65,6 @@ def train_by_rounds(run: Run, n_threads: int) -> Iterator[Run]:
         yield run
 
 
-def _shards(rows: Rows, seed: int) -> list[Shard]:
-    n = len(rows.y)
-    n_shards = max(1, min(N_SHARDS, n // _FEWEST_ROWS))
-    return [Shard(rows, order) for order in np.array_split(shard_order(seed, 0, n), n_shards)]
+def _shards(rows: Rows, seed: int, n_shards: int) -> list[Shard]:
+    order = shard_order(seed, 0, len(rows.y))
+    return [Shard(rows, own) for own in np.array_split(order, n_shards)]

@@ -136,8 +136,7 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
     n_held += state.n_held
     if warm_up:
         velocity = at_rest(posterior)
-    n_blocks = setting.plan.n_blocks(schedule.n)
-    if setting.plan.refines(n_iter) and (warm_up or int(end * n_blocks) > int(start * n_blocks)):
+    if setting.plan.refine and (warm_up or end == 1.0):
         ratio = ONCE_INFORMATIVE_RATIO if setting.n_epochs == 1 else INFORMATIVE_RATIO
         posterior, swept = ENGINES[setting.plan.engine].refine_prior(posterior, ratio)
         counts[3] += swept.n_skipped
