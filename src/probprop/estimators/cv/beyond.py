@@ -17,8 +17,9 @@ from probprop._types import Array, FloatArray
 from probprop.inference.standardize import fit_standardizer
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
-# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples overconfident (log-likelihood of
-# recording errors −12.2, with 0.3 −9.1); 0.4 costs more just beyond the range (0.62, with 0.3 0.72).
+# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples overconfident: recording errors
+# have a log-likelihood of −12.2, with 0.3 −9.1. Just beyond the range 0.4 costs more than 0.3 (0.62
+# against 0.72).
 
 
 @dataclass(frozen=True, eq=False)
