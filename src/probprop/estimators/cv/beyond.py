@@ -17,7 +17,7 @@ from probprop._types import Array, FloatArray
 from probprop.inference.standardize import fit_standardizer
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
-# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples overconfident: recording errors
+# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain: recording errors
 # have a log-likelihood of −12.2, with 0.3 −9.1. Just beyond the range 0.4 costs more than 0.3 (0.62
 # against 0.72).
 
