@@ -136,7 +136,7 @@ class Table:
     X : ndarray of shape (n, n_features)
     y : ndarray of shape (n,)
     X_new : ndarray of shape (n_new, n_features)
-        Test rows like those of X.
+        Test rows with the distribution of X.
     X_far : ndarray of shape (n_far, n_features)
         Test rows with values far outside the training range or missing.
     weights : ndarray of shape (n,), default=None
