@@ -30,7 +30,6 @@ from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive, with_noise
-from probprop.inference.rounds.local import train_by_rounds
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
@@ -309,7 +308,7 @@ def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]
     """Make the epochs that are left: in one piece, or by rounds in threads."""
     left = model.n_epochs - run.fitted.epoch.n_iter
     if model.n_jobs is not None:
-        return train_by_rounds(run, int(effective_n_jobs(model.n_jobs)))
+        return training.train_by_rounds(run, int(effective_n_jobs(model.n_jobs)))
     steps = repeat(1, left) if one_by_one else _steps(run, model)
     return training.train(run, steps)
 
@@ -343,7 +342,7 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
 
 
 def _steps(run: Run, model: PBPEstimator) -> list[int]:
-    return training.steps_of(run.plan, len(run.y), model.n_epochs)
+    return training.steps_of(run.plan, len(run.rows.y), model.n_epochs)
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:

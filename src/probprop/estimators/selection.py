@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state, check_X_y
 from probprop._types import Array, FloatArray
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_option
-from probprop.inference.threads import map_in_threads
+from probprop.inference.shards import map_in_threads
 
 Params = Mapping[str, Any]
 

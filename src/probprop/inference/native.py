@@ -169,19 +169,19 @@ def _job(task: Task) -> Any:
         _kernel_memory(task.memory, posterior),
         *_shuffling(task),
         _weighting(task.weights, task.y_var, task.power),
-        _watching(task),
+        _noise_learning(task),
         posterior.tail,
         task.tail_rate,
     )
 
 
-def _watching(task: Task) -> tuple[Any, ...] | None:
+def _noise_learning(task: Task) -> tuple[Any, ...] | None:
     """Return the network of the noise and how it learns, if there is one."""
-    network, watch = task.posterior.noise_network, task.watch
-    if network is None or watch is None:
+    network, schedule = task.posterior.noise_network, task.noise_schedule
+    if network is None or schedule is None:
         return None
-    memory = _kernel_memory(watch.memory, network)
-    return network.layer_sizes, *_weights(network), watch.power, memory, network.tail
+    memory = _kernel_memory(schedule.memory, network)
+    return network.layer_sizes, *_weights(network), schedule.power, memory, network.tail
 
 
 def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:

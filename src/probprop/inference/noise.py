@@ -1,8 +1,8 @@
 """The network of the noise: where it begins, how it learns, and the noise it gives to rows.
 
 Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
-h; it watches the residuals of the network of the mean, which trains as if the noise were the same
-everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
+h; it is trained on the residuals of the network of the mean, which trains as if the noise were the
+same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
-from probprop.inference.task import Watch
+from probprop.inference.task import NoiseSchedule
 
 _PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
@@ -86,9 +86,9 @@ def noise_network(
     return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
 
 
-def watch(
+def noise_schedule(
     n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
-) -> Watch:
+) -> NoiseSchedule:
     """Return how the network of the noise learns in some epochs.
 
     Parameters
@@ -106,7 +106,7 @@ def watch(
 
     Examples
     --------
-    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000, n_features=9).power.round(3)
+    >>> noise_schedule(range(4, 8), 40, memory=None, n_seen=1000, n_features=9).power.round(3)
     array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
@@ -117,10 +117,10 @@ def watch(
         each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
     if memory is None or not power.any():
-        return Watch(power, None)
+        return NoiseSchedule(power, None)
     # A point with power p is p points of evidence.
     capacity = memory * n_seen / float(power.max())
-    return Watch(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+    return NoiseSchedule(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
