@@ -333,21 +333,10 @@ def predict_members(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs of networks that see the same rows.
 
-    All of them predict in one call of the kernel, whose arguments are made once per ensemble.
-
-    Parameters
-    ----------
-    networks : sequence of (Posterior, Standardizer)
-        All of one dtype, with the same numbers of inputs and outputs.
-    X : ndarray of shape (n, n_features)
-        In the units of the features, finite.
-    n_threads : int, default=1
-        Number of threads. The result does not depend on it.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (n_members, n) or (n_members, n, K)
-        Standardized, without noise.
+    All of them predict in one call of the kernel, whose arguments are made once per ensemble. They
+    have one dtype and the same numbers of inputs and outputs; X is finite and in the units of the
+    features. Mean and variance are standardized, without noise: (n_members, n), or (n_members, n,
+    K) for several outputs. They do not depend on the number of threads.
     """
     first = networks[0][0]
     if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):

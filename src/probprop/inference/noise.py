@@ -41,19 +41,9 @@ def start_noise_network(
     random_state: RandomState,
     dtype: np.dtype[Any],
 ) -> Posterior:
-    """Return the network of the noise before any point: its head is zero, and so is h(x).
+    """Return the noise network before any point: its head is zero, and so is h(x).
 
-    Parameters
-    ----------
-    n_features : int
-    hidden : tuple of int
-        Units in each hidden layer.
-    n_targets : int
-        One output each.
-    random_state : RandomState
-        Left as it is, so that the network of the mean is the same without this one.
-    dtype : numpy.dtype
-        Of the weights.
+    The generator is left as it is, so that the network of the mean is the same without this one.
     """
     drawn = RandomState(deepcopy(random_state).randint(2**31))
     network = initial_posterior(
@@ -71,14 +61,9 @@ def start_noise_network(
 def noise_network(
     m_w: tuple[Array, ...], v_w: tuple[Array, ...], tail: FloatArray | None = None
 ) -> Posterior:
-    """Return the network of the noise that has these weights; the rest of it never changes.
+    """Return the noise network with these weights, each (n_out, n_in + 1), and tails, (K,).
 
-    Parameters
-    ----------
-    m_w, v_w : tuple of ndarray, each (n_out, n_in + 1)
-        Their means and variances.
-    tail : ndarray of shape (K,), default=None
-        Of the noise beside what the network says; None: it has none.
+    The rest of it never changes. Without tails all are 0.
     """
     sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
     unused = RandomState(0)
@@ -89,20 +74,10 @@ def noise_network(
 def noise_schedule(
     n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
 ) -> NoiseSchedule:
-    """Return how the network of the noise learns in some epochs.
+    """Return how the noise network learns in some epochs, counted from 1.
 
-    Parameters
-    ----------
-    n_iters : range
-        The epochs, counted from 1.
-    n_planned : int or None
-        All epochs that `fit` makes; None is a stream, whose residuals are honest: each row is
-        met before it was learned from.
-    memory : float or None
-        The most evidence that a network holds, in passes over the data.
-    n_seen : int
-        Rows of a pass over the data.
-    n_features : int
+    If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
+    predicted before it is learned from. The evidence cap `memory` is in passes over `n_seen` rows.
 
     Examples
     --------
@@ -124,16 +99,9 @@ def noise_schedule(
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
-    """Let the tails of the noise begin, and its level again.
+    """Let the tails of the noise begin, and its level again, from its Gamma prior.
 
     What the level had learned with Gaussian noise, it had learned from the outliers.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        After the epochs without tails.
-    noise_prior : (float, float)
-        Shape and rate of the Gamma of the noise precision.
     """
     network, (shape, rate) = posterior.noise_network, noise_prior
     if network is not None:
@@ -151,10 +119,7 @@ def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> 
 class LogScale:
     """The logarithm h of the noise variance relative to the level: a Gaussian for every row.
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (n,) or (n, K)
-        Moments of h. The noise variance is level * exp(h).
+    The noise variance is level * exp(h).
 
     Examples
     --------
@@ -163,7 +128,7 @@ class LogScale:
     array([1.284, 1.284])
     """
 
-    mean: FloatArray
+    mean: FloatArray  # (n,) or (n, K), moments of h
     variance: FloatArray
 
     @property
@@ -184,18 +149,10 @@ class LogScale:
 
 
 class Noise(NamedTuple):
-    """The noise of rows, standardised.
+    """The noise of rows, standardized."""
 
-    Parameters
-    ----------
-    level : ndarray of shape (K,)
-        E[1/gamma] of each target.
-    log_scale : LogScale
-        What the network of the noise says, and the tail.
-    """
-
-    level: FloatArray
-    log_scale: LogScale
+    level: FloatArray  # (K,), E[1/gamma] of each target
+    log_scale: LogScale  # of the noise network, with the tail
 
     @classmethod
     def everywhere(cls, posterior: Posterior) -> Self:

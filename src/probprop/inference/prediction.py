@@ -143,14 +143,7 @@ def _in_target_units(
 
 
 def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
-    """Return distributions of values with the noise std of each row times a factor.
-
-    Parameters
-    ----------
-    predicted : Mixture
-    factor : ndarray of shape (n,), or None
-        None is 1.
-    """
+    """Return a `Mixture` with the noise std of each row times a factor, (n,); None is 1."""
     if factor is None:
         return predicted
     stds = predicted.aleatoric_stds
@@ -167,14 +160,6 @@ def weighted_log_p(
     """Return log p of encoded targets that count as in training, (n,).
 
     The noise of a row has the variance noise/weight + y_std^2, or the weight is a power.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    predicted : predictive distribution of the rows
-    y : ndarray of shape (n,) or (n, K)
-    weights : ndarray of shape (n,), default=None
-    y_std : ndarray of the shape of y, default=None
     """
     if not likelihood.weights_divide_noise:
         log_p = likelihood.log_p(predicted, y)

@@ -104,28 +104,24 @@ def task_of(
 
     Parameters
     ----------
-    plan : Plan
-    standardizer : Standardizer
-    posterior : Posterior
-        Where the task begins.
+    plan, standardizer, posterior
+        What the training is, and where the task begins.
     rows : Rows
     n_iters : range
         The epochs, counted from 1; a part of an epoch has one.
     n_epochs : int or None
-        All epochs that are planned; None: nobody knows.
+        All epochs that are planned, if that is known.
     n : int
-        All rows, in whose number the bound on the evidence is given.
+        All rows, in whose number the evidence cap is given.
     share : float, default=1.0
-        Share of the rows in an epoch: that far are the tails of the noise moved.
+        Share of the rows in an epoch, by which the tails of the noise are moved.
     n_refinements : int, default=None
         Refinements of the prior factors in a part, the last one at its end. None is the plan's
         number for whole epochs.
-    random_state : RandomState, default=None
-        Shuffles the rows before each epoch; None: they come in the order given.
+    random_state, power
+        As in a `Task`.
     stream : bool, default=False
         Whether these rows are absorbed once and followed by others.
-    power : float, default=1.0
-        As in a `Task`.
     """
     if n_refinements is None:
         refine = [stream or plan.refines(n_iter) for n_iter in n_iters]

@@ -93,18 +93,9 @@ def start(
 ) -> Fitted:
     """Return the state before any point: the prior absorbed, the data measured.
 
-    Parameters
-    ----------
-    plan : Plan
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    random_state : RandomState
-        Draws the initial means of the weights.
-    standardizer : Standardizer, default=None
-        The standardizer of the same rows, if it was measured before.
-    once : bool, default=False
-        Whether every row will be absorbed once: in a stream, or in a single epoch.
+    Targets are as the likelihood encodes them, (n,) or (n, K). The generator draws the initial
+    means of the weights. A standardizer that was measured before is not measured again. `once`
+    says that every row will be absorbed once: in a stream, or in a single epoch.
     """
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
@@ -151,26 +142,10 @@ def begin(
 ) -> Run:
     """Return a training that goes on from a state with rows that are new to its posterior.
 
-    Parameters
-    ----------
-    plan : Plan
-    fitted : Fitted
-        Where to go on from; `start` gives the first.
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    random_state : RandomState, default=None
-        Shuffles the rows before every epoch. None is a stream: they come in the order given, an
-        epoch is not cut, and the prior factors are refined after it.
-    n_epochs : int, default=None
-        All epochs there will be, where rows are shuffled.
-    weights : ndarray of shape (n,), default=None
-        Above 0. They divide the noise variance of their rows, or are the powers of their
-        likelihoods, as the likelihood says.
-    y_std : ndarray of shape (n,) or (n, K), default=None
-        Known errors of the targets, in their units.
-    power : float, default=1.0
-        Multiplies the weights that are powers.
+    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream: rows
+    come in the order given, an epoch is not cut, and the prior factors are refined after it.
+    Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or (n, K), are known errors of the
+    targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
@@ -220,16 +195,10 @@ def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
 def advance(
     runs: Sequence[Run], n_epochs: int, n_threads: int = 1
 ) -> tuple[list[Run], BaseException | None]:
-    """Make more epochs of every training, side by side in threads.
+    """Make more epochs of every training, side by side in threads, which change no bit.
 
-    The threads do not change the results.
-
-    Returns
-    -------
-    runs : list of Run
-        Where they are now.
-    interrupt : BaseException or None
-        What ended them early. Then each has the whole epochs it had made.
+    Returns where they are now, and what ended them early, if anything did: then each has the whole
+    epochs it had made.
     """
     first = runs[0]  # those that run side by side have made as many epochs
     if first.random_state is None or not first.plan.likelihood.learns_tail:
@@ -410,13 +379,8 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
 def train_by_rounds(run: Run, n_threads: int) -> Iterator[Run]:
     """Make the epochs that are left over shards in threads; yield where the training is after each.
 
-    The number of threads changes no bit. On Ctrl-C an epoch under way is lost.
-
-    Parameters
-    ----------
-    run : Run
-        With `n_epochs`. Its generator gives the seed and stays as it is.
-    n_threads : int
+    The number of threads changes no bit. On Ctrl-C an epoch under way is lost. The generator of
+    the run gives the seed and stays as it is.
     """
     fitted, n = run.fitted, len(run.rows.y)
     assert run.n_epochs is not None
