@@ -143,10 +143,10 @@ class Stop(Exception):
 def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> None:
     """In one process: the rounds of an epoch that was broken off are not made again."""
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
-    from probprop.dask import fitting
+    from probprop.estimators import stepwise
 
     pattern, path = in_files(table(8000), tmp_path, 3), tmp_path / "c"
-    rounds, made = fitting.rounds, []
+    rounds, made = stepwise.rounds, []
 
     def broken_off(*args):
         for step in rounds(*args):
@@ -157,7 +157,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
 
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         whole = fit(network(3), pattern, target="y", client=one, n_shards=3)
-        monkeypatch.setattr(fitting, "rounds", broken_off)
+        monkeypatch.setattr(stepwise, "rounds", broken_off)
         with pytest.raises(Stop):
             fit(network(3), pattern, target="y", client=one, n_shards=3, checkpoint=path)
         made.clear()

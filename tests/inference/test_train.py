@@ -306,9 +306,9 @@ def test_ctrl_c_in_one_call_keeps_the_last_whole_epoch() -> None:
 
 
 def test_an_interrupt_in_the_reference_keeps_the_last_whole_epoch(monkeypatch) -> None:
-    from probprop.inference import by_passes
+    from probprop.inference import engine
 
-    calls, sweep = [], by_passes.reference.refine_prior
+    calls, sweep = [], engine.reference.refine_prior
 
     def interrupted(*args: object) -> object:
         calls.append(1)
@@ -320,7 +320,7 @@ def test_an_interrupt_in_the_reference_keeps_the_last_whole_epoch(monkeypatch) -
     X, y = random.standard_normal((10, 2)), random.standard_normal(10)
     model = PBPRegressor(2, n_epochs=5, engine="reference", random_state=0)
     with monkeypatch.context() as patch:
-        patch.setattr(by_passes.reference, "refine_prior", interrupted)
+        patch.setattr(engine.reference, "refine_prior", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
     assert model.n_iter_ == 2

@@ -20,7 +20,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
-from probprop.inference.rounds.shards import Rows
+from probprop.inference.shards import Part, Rows
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -122,12 +122,19 @@ class Dealt:
             found.check_y(np.array([y.low, y.high]), plan.dtype)
         return found
 
-    def rows(
-        self, plan: Plan, standardizer: Standardizer, seed: int, n_iter: int, part: int
-    ) -> Rows:
-        """Return one part of an epoch, as a training takes it."""
-        X, y = self.split(self.scratch.part(seed, n_iter, part))
-        entries, X_var = features(plan, standardizer, Inputs(X))
+
+@dataclass(frozen=True, eq=False)
+class DealtShard:
+    """Rows on disk as the only shard of a training, an epoch of which has the parts of the file."""
+
+    rows: Dealt
+    plan: Plan
+    standardizer: Standardizer
+
+    def part(self, part: Part) -> Rows:
+        """Return the rows that are absorbed in one round."""
+        X, y = self.rows.split(self.rows.scratch.part(part.seed, part.n_iter, part.n_round))
+        entries, X_var = features(self.plan, self.standardizer, Inputs(X))
         return Rows(entries, X_var, y)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from probprop.blocks.arrays import ArrayBlocks
-from probprop.blocks.dealing import Deal, Dealt, Held, dealt
+from probprop.blocks.dealing import Deal, Dealt, DealtShard, Held, dealt
 from probprop.blocks.limits import bytes_of
 from probprop.blocks.source import Source
 from probprop.estimators.base import Callback, fit_network, plan_of
@@ -20,13 +20,12 @@ from probprop.estimators.data import Given
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, member_kind, new_members, read_data
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.stepwise import train_by_steps
+from probprop.estimators.stepwise import train_on_shards
 from probprop.estimators.validation import check_parameters
-from probprop.inference.by_parts import Setting, epochs
 from probprop.inference.checkpoint import CheckpointFile, Origin
 from probprop.inference.history import warn_of_counts
 from probprop.inference.plan import Plan
-from probprop.inference.rounds.loop import State, Step
+from probprop.inference.shards import MapShards, in_threads
 
 if TYPE_CHECKING:
     from probprop.table.model import TableModel
@@ -232,16 +231,17 @@ def _train_network(
         settings = settings_of(model) | {"training in parts (out of core)": str(n_parts)}
         file = CheckpointFile(checkpoint, Origin(rows.digest, settings))
 
-    def steps(plan: Plan, state: State, seed: int) -> Iterator[Step]:
-        setting = Setting(plan, standardizer, rows.n, n_parts, model.n_epochs)
+    def mapped(plan: Plan, seed: int) -> MapShards:
+        return in_threads([DealtShard(rows, plan, standardizer)], 1)
 
-        def read(n_iter: int, part: int) -> Any:
-            return rows.rows(plan, standardizer, seed, n_iter, part)
-
-        for step in epochs(setting, state, read):
-            if progress is not None:
-                progress((step.state.n_iter + step.state.n_round / n_parts) / model.n_epochs)
-            yield step
-
-    likelihood, parts = rows.likelihood, lambda n_iter: n_parts
-    train_by_steps(model, likelihood, standardizer, rows.n, steps, parts, file, callback)
+    train_on_shards(
+        model,
+        rows.likelihood,
+        standardizer,
+        (rows.n,),
+        n_parts,
+        mapped,
+        file=file,
+        callback=callback,
+        progress=progress,
+    )

@@ -59,8 +59,7 @@ from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, ch
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
-from probprop.inference.rounds.loop import MapShards, Setting, State, first_state, rounds
-from probprop.inference.rounds.schedule import Schedule, usual_rounds
+from probprop.inference.shards import MapShards, Rows, Schedule, usual_rounds
 from probprop.inference.standardize import (
     check_target_scale,
     merged,
@@ -68,7 +67,7 @@ from probprop.inference.standardize import (
     with_usual_scales,
     with_usual_target_scale,
 )
-from probprop.inference.training import Fitted, Run
+from probprop.inference.training import Fitted, Run, Setting, State, first_state, rounds
 
 SAMPLE = 20_000
 """Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
@@ -322,8 +321,8 @@ class Networks:
 
     def check(self) -> Check:
         """Judge the networks on the rows of the sample that each has not seen."""
-        none = self.contest.y[:0]
-        runs = [Run(self.view.plan, own.fitted, none, None, none, None) for own in self.trainings]
+        none = Rows(self.contest.y[:0], None, self.contest.y[:0])
+        runs = [Run(self.view.plan, own.fitted, none, None) for own in self.trainings]
         history = tuple(own.history for own in self.trainings)
         runner = Runner(CandidateCurve(self.candidate), tuple(runs), history)
         return check_of(runner, self.sample, self.folds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,12 @@ from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, new_members
-from probprop.estimators.stepwise import train_by_steps
+from probprop.estimators.stepwise import train_on_shards
 from probprop.estimators.validation import check_int, check_layer_sizes, check_parameters
 from probprop.inference.checkpoint import CheckpointFile, Origin
 from probprop.inference.history import warn_of_counts
 from probprop.inference.plan import Plan
-from probprop.inference.rounds.loop import Setting, State, Step, first_state, rounds
-from probprop.inference.rounds.schedule import Schedule, usual_rounds
+from probprop.inference.shards import MapShards, usual_rounds
 from probprop.inference.standardize import check_target_scale
 from probprop.table.counting import Counting
 from probprop.table.model import TableModel
@@ -206,26 +205,21 @@ def _train_network(
         settings = settings_of(model) | {"n_shards": str(len(sizes)), "rounds": str(n_rounds)}
         file = CheckpointFile(checkpoint, Origin(prepared.digest, settings))
 
-    def steps(plan: Plan, state: State, seed: int) -> Iterator[Step]:
+    def mapped(plan: Plan, seed: int) -> MapShards:
         shards = [
             client.submit(ready, rows, plan, standardizer, seed, k, pure=False)
             for k, rows in enumerate(prepared.loaded)
         ]
-        setting = Setting(plan, standardizer, Schedule(sizes, n_rounds, seed), model.n_epochs)
-        begun = state if state.velocity else first_state(state.posterior)
-        yield from rounds(setting, begun, on_cluster(client, shards))
+        return on_cluster(client, shards)
 
-    def rounds_of(n_iter: int) -> int:
-        return len(Schedule(sizes, n_rounds, seed=0).ends(n_iter))
-
-    train_by_steps(
+    train_on_shards(
         model,
         likelihood,
         standardizer,
-        sum(sizes),
-        steps,
-        rounds_of,
-        file,
-        callback,
-        prepared.mean_weight,
+        sizes,
+        n_rounds,
+        mapped,
+        file=file,
+        callback=callback,
+        mean_weight=prepared.mean_weight,
     )

@@ -21,8 +21,7 @@ from probprop.estimators.cv.folds import encoded
 from probprop.estimators.cv.joint import Completed, Joint, complete
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
-from probprop.inference.rounds.schedule import Part, shard_order
-from probprop.inference.rounds.shards import Rows
+from probprop.inference.shards import Part, Rows, shard_order
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
 
 _BLOCK = 1 << 14  # rows that are encoded at a time

@@ -15,7 +15,7 @@ from probprop.dask.folds import sample_sizes
 from probprop.dask.preparing import Prepared
 from probprop.dask.shards import Loaded, summarise
 from probprop.dask.sources import Source, frame_of
-from probprop.inference.rounds.schedule import shard_order
+from probprop.inference.shards import shard_order
 from probprop.table.counting import Counting
 
 MOST = 20_000

@@ -17,8 +17,7 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
-from probprop.inference.rounds.schedule import shard_order
-from probprop.inference.rounds.shards import Rows, Shard
+from probprop.inference.shards import Rows, Shard, shard_order
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
 from probprop.inference.training import target_variance
 from probprop.table.counting import Counting

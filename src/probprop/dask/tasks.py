@@ -12,8 +12,7 @@ from distributed import Client
 
 from probprop._types import Array
 from probprop.estimators.cv.sharing import advanced, with_rows_of, without_rows
-from probprop.inference.rounds.loop import MapShards
-from probprop.inference.rounds.shards import HasParts, Work
+from probprop.inference.shards import HasParts, MapShards, Work
 from probprop.inference.training import Run
 
 T = TypeVar("T")
@@ -57,7 +56,7 @@ class Trainings:
                     advanced,
                     without_rows(run),
                     n_epochs,
-                    *map(self._at_workers, (run.X, run.X_var, run.y, run.weights)),
+                    *map(self._at_workers, run.rows),
                     pure=False,
                 )
                 for run in runs

@@ -30,7 +30,6 @@ from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive, with_noise
-from probprop.inference.rounds.local import number_of_shards, train_by_rounds
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
@@ -306,9 +305,9 @@ def fit_network(
 def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]:
     """Make the epochs that are left: in one piece, or by rounds in threads."""
     left = model.n_epochs - run.fitted.epoch.n_iter
-    n_shards = number_of_shards(model.n_shards, len(run.y))
+    n_shards = training.number_of_shards(model.n_shards, len(run.rows.y))
     if n_shards > 1:
-        return train_by_rounds(run, n_shards, min(n_shards, int(effective_n_jobs(-1))))
+        return training.train_by_rounds(run, n_shards, min(n_shards, int(effective_n_jobs(-1))))
     steps = repeat(1, left) if one_by_one else training.steps_of(model.n_epochs)
     return training.train(run, steps)
 

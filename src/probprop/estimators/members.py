@@ -24,7 +24,7 @@ from probprop.estimators.data import Given, TrainingData, read_labels, read_valu
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_parameters
 from probprop.inference.posterior import Epoch
-from probprop.inference.threads import map_in_threads
+from probprop.inference.shards import map_in_threads
 
 Member = PBPRegressor | PBPClassifier
 

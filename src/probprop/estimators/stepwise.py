@@ -1,8 +1,8 @@
-"""The training of an estimator in many small steps, each of which a checkpoint may keep."""
+"""The training of an estimator on shards, after each round of which a checkpoint may be kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -20,50 +20,71 @@ from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.rounds.loop import State, Step
+from probprop.inference.shards import MapShards, Schedule
 from probprop.inference.standardize import Standardizer
-from probprop.inference.training import Fitted
-
-RoundsOf = Callable[[int], int]
-"""Returns the rounds, or parts, of an epoch, counted from 1."""
-Steps = Callable[[Plan, State, int], Iterator[Step]]
-"""Makes the steps that are left of a training with a plan, from a state on, with a seed."""
+from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 
-def train_by_steps(
+def train_on_shards(
     model: PBPEstimator,
     likelihood: Likelihood,
     standardizer: Standardizer,
-    n: int,
-    steps: Steps,
-    rounds_of: RoundsOf,
+    sizes: tuple[int, ...],
+    n_rounds: int,
+    mapped: Callable[[Plan, int], MapShards],
+    *,
     file: CheckpointFile | None = None,
     callback: Callback | None = None,
+    progress: Callable[[float], object] | None = None,
     mean_weight: float = 1.0,
 ) -> None:
-    """Train a model, which knows its features, on n rows that only `steps` sees; publish it.
+    """Train a model, which knows its features, on shards of rows; publish it.
 
-    Also on Ctrl-C the file gets what the last whole step has reached.
+    Also on Ctrl-C the file gets what the last whole round has reached.
+
+    Parameters
+    ----------
+    model : PBPEstimator
+    likelihood : Likelihood
+    standardizer : Standardizer
+        Of all rows.
+    sizes : tuple of int
+        Number of rows of each shard.
+    n_rounds : int
+        Rounds, or parts, of an epoch.
+    mapped : callable
+        Returns the map over the shards, given the plan and the seed of the training.
+    file : CheckpointFile, default=None
+    callback : callable, default=None
+        Called with the `Epoch` after each pass; returning True ends the training.
+    progress : callable, default=None
+        Called after every round with the share of the training that is done.
+    mean_weight : float, default=1.0
+        Mean sample weight.
     """
     plan = plan_of(model, likelihood)
     random_state: RandomState = check_random_state(model.random_state)
     none = Inputs(np.zeros((0, len(standardizer.x_mean))))
     once = model.n_epochs == 1
     begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
-    state, history, log_evidence = State(begun.posterior, ()), list[Epoch](), 0.0
+    state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     if file is not None and (found := file.read()) is not None:
         with file.reading():
-            n_rounds = rounds_of(found.state.n_iter + 1)
-            found = checked(found, begun.posterior, n_rounds=n_rounds)
+            ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)
+            found = checked(found, begun.posterior, n_rounds=len(ends))
             random_state = generator_of(found)
         state, history, log_evidence = found.state, found.history, found.log_evidence
     seed = int(deepcopy(random_state).randint(2**31 - 1))
+    setting = Setting(plan, standardizer, Schedule(sizes, n_rounds, seed), model.n_epochs)
     generator: Any = random_state.get_state(legacy=False)
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
     try:
-        for state, made in steps(plan, state, seed):  # noqa: B020
+        for state, made in rounds(setting, state, mapped(plan, seed)):  # noqa: B020
+            if progress is not None:
+                n_ends = len(setting.schedule.ends(state.n_iter + 1))
+                progress((state.n_iter + state.n_round / n_ends) / model.n_epochs)
             if made is not None:
                 history.append(made)
                 log_evidence += made.sum_log_Z if made.n_iter == 1 else 0.0
@@ -76,5 +97,5 @@ def train_by_steps(
             file.flush()
     check_learned(history)
     model.likelihood_ = likelihood
-    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
+    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, sum(sizes))
     publish(model, fitted, history, mean_weight)
