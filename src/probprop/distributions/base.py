@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FRAME_COLUMNS = ("mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper")
 """The columns of `TargetDistribution.to_frame`, for each target."""
 
+_TINY, _HUGE = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+
 # Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row.
 Rows = slice | ArrayLike
 
@@ -178,18 +180,23 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     mean: FloatArray = values[0]
     if len(values) > 1:
         equal = (weights == weights[0]).all()
-        mean = values.mean(axis=0) if equal else np.tensordot(weights, values, axes=1)
+        mean = values.mean(axis=0) if equal else _weighted_sum(values, weights)
     return mean
 
 
-def root_sum_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the root of the weighted sum of squares along the first axis, of any magnitude."""
-    # In units of the largest that is finite: its square may be outside the range of floats.
-    size = np.abs(stds)
-    unit = np.max(size, axis=0, where=np.isfinite(size), initial=0.0)
-    unit = np.where(unit > 0.0, unit, 1.0)
-    root: FloatArray = unit * np.sqrt(np.tensordot(weights, (stds / unit) ** 2, axes=1))
+def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the root of the weighted mean square of values, 0 or more, along the first axis."""
+    # In units of the largest, which may be 0 or infinite: squares may leave the range of floats.
+    unit = np.minimum(np.maximum(stds.max(axis=0), _TINY), _HUGE)
+    root: FloatArray = unit * np.sqrt(_weighted_sum((stds / unit) ** 2, weights))
     return root
+
+
+def _weighted_sum(values: FloatArray, weights: FloatArray) -> FloatArray:
+    # Not a product of matrices: its bits would depend on the number of samples.
+    each = weights.reshape(-1, *(1,) * (values.ndim - 1)) * values
+    total: FloatArray = each.sum(axis=0)
+    return total
 
 
 # ---- Checks
@@ -202,6 +209,8 @@ def check_range(
 
     `of` is the class or the method that has the parameter. If `closed`, low itself is allowed.
     """
+    if isinstance(value, float) and low < value < high:
+        return
     values = np.asarray(value, dtype=np.float64)
     above = values >= low if closed else values > low
     bad = values[~(above & (values < high))]

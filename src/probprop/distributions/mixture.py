@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -33,7 +32,7 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_sum_square,
+    root_mean_square,
     short_repr,
     span,
 )
@@ -153,18 +152,26 @@ class Mixture(TargetDistribution):
         >>> [one.std for one in both.targets()]
         [array([5.]), array([1.])]
         """
-        mean, noise = _floats(mean), []
-        for name, value in (("aleatoric_std", aleatoric_std), ("tail", tail), ("dof", dof)):
+        mean = _floats(mean)
+
+        def of_all(name: str, value: ArrayLike) -> ArrayLike:
+            if isinstance(value, float):
+                return value
             try:
-                own = None if value is None else np.broadcast_to(value, mean.shape)[np.newaxis]
+                return _broadcast(np.asarray(value, np.float64), mean.shape)[np.newaxis]
             except ValueError as error:
                 raise ValueError(
                     f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
                     f"Got the shape {np.asarray(value).shape} instead."
                 ) from error
-            noise.append(own)
-        assert noise[0] is not None
-        return cls(mean[np.newaxis], _floats(epistemic_std)[np.newaxis], noise[0], None, *noise[1:])
+
+        return cls(
+            mean[np.newaxis],
+            _floats(epistemic_std)[np.newaxis],
+            of_all("aleatoric_std", aleatoric_std),
+            tail=None if tail is None else of_all("tail", tail),
+            dof=None if dof is None else of_all("dof", dof),
+        )
 
     @classmethod
     def of(cls, members: Sequence[Mixture], weights: ArrayLike | None = None) -> Self:
@@ -206,24 +213,26 @@ class Mixture(TargetDistribution):
     @property
     def epistemic_std(self) -> FloatArray:
         """Standard deviation of the expected target, by the law of total variance."""
-        return self._root(self.epistemic_stds, spread=True)
+        return self._root(self.epistemic_stds, True)
 
     @property
     def aleatoric_std(self) -> FloatArray:
         """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
-        return self._root(self.aleatoric_stds, spread=False)
+        return self._root(self.aleatoric_stds, False)
 
     @property
     def std(self) -> FloatArray:
         """Standard deviation of the target, noise included, in target units; (n,) or (n, K)."""
-        return self._root(self.epistemic_stds, self.aleatoric_stds, spread=True)
+        return self._root(np.hypot(self.epistemic_stds, self.aleatoric_stds), True)
 
-    def _root(self, *stds: FloatArray, spread: bool) -> FloatArray:
-        """Return the root of mean variances, with the variance of the means if `spread`."""
+    def _root(self, stds: FloatArray, spread: bool) -> FloatArray:
+        """Return the root of the mean variance, with the variance of the means if `spread`."""
         if len(self.means) == 1:
-            return reduce(np.hypot, [each[0] for each in stds])
-        parts = [*stds, self.means - self.mean] if spread else list(stds)
-        return root_sum_square(np.concatenate(parts), np.tile(self.weights, len(parts)))
+            alone: FloatArray = stds[0]
+            return alone
+        if spread:
+            stds = np.hypot(stds, self.means - self.mean)
+        return root_mean_square(stds, self.weights)
 
     # ---- Rows and targets
 
@@ -255,9 +264,10 @@ class Mixture(TargetDistribution):
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
         if self._is_gaussian:
+            std = self.std
             with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
-                z = (np.asarray(y, np.float64) - self.means[0]) / self.std
-                log_p: FloatArray = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - np.log(self.std)
+                z = (np.asarray(y, np.float64) - self.means[0]) / std
+                log_p: FloatArray = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - np.log(std)
             return log_p
         return self._of_targets("logpdf", y)
 
@@ -284,9 +294,8 @@ class Mixture(TargetDistribution):
         return self._quantiles(np.minimum(q, 1.0 - q), ndtri(q))
 
     def interval(self, coverage: ArrayLike = 0.95) -> tuple[FloatArray, FloatArray]:
-        coverage = np.asarray(coverage, np.float64)
         check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
-        tail = 0.5 * (1.0 - coverage)
+        tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
         z = ndtri(tail)
         if self._is_gaussian:
             half = self.std * z.reshape(z.shape + (1,) * (self.means.ndim - 1))
@@ -343,7 +352,7 @@ class Mixture(TargetDistribution):
         }
         full, last = (len(self.means), *samples), np.s_[..., *(np.newaxis,) * (2 - len(samples))]
         return {"noise": noise, "weights": self.weights} | {
-            name: np.broadcast_to(np.asarray(stack, np.float64), full)[last]
+            name: _broadcast(np.asarray(stack, np.float64), full)[last]
             for name, stack in stacks.items()
         }
 
@@ -405,6 +414,8 @@ def _joined(arrays: list[FloatArray]) -> FloatArray:
 def _of_members(name: str, value: ArrayLike, means: FloatArray) -> FloatArray:
     """Return a quantity of the members in the shape of their means, or raise a ValueError."""
     array = np.asarray(value, np.float64)
+    if array.shape == means.shape:
+        return array
     same = all(a in (1, b) for a, b in zip(array.shape, means.shape, strict=False))
     if array.ndim not in (0, means.ndim) or not same:
         raise ValueError(
@@ -413,3 +424,8 @@ def _of_members(name: str, value: ArrayLike, means: FloatArray) -> FloatArray:
             f"Got shapes {array.shape} and {means.shape} instead."
         )
     return np.broadcast_to(array, means.shape)
+
+
+def _broadcast(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Return an array in a shape: itself if it has it, for NumPy's function takes microseconds."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)

@@ -29,7 +29,7 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_sum_square,
+    root_mean_square,
     short_repr,
 )
 from probprop.distributions.mixture import Mixture
@@ -238,8 +238,8 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    within, noise = (root_sum_square(std, weights) for std in each[1:])
-    return Moments(mean, np.hypot(within, root_sum_square(deviations, weights)), noise)
+    spread = np.hypot(each.epistemic_std, deviations)
+    return Moments(mean, *(root_mean_square(std, weights) for std in (spread, each.aleatoric_std)))
 
 
 class Ends(NamedTuple):

@@ -253,14 +253,15 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return self.calibration_.mixture(members, outputs.rows, outputs.log_scale, factor)
 
     @property
-    def _target_units(self) -> FloatArray:
+    def _target_units(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means and scales of the targets of each member, and its noise std in that scale."""
-        of = [
-            (m.standardizer_.y_mean[0], m.standardizer_.y_scale[0], m.posterior_.noise_variance[0])
-            for m in self.estimators_
-        ]
-        y_mean, y_scale, variance = np.array(of).T[..., np.newaxis]  # (S, 1) each
-        return np.stack([y_mean, y_scale, np.sqrt(variance)])
+        scales = [member.standardizer_ for member in self.estimators_]
+        variances = [member.posterior_.noise_variance for member in self.estimators_]
+        y_mean, y_scale, variance = (
+            np.concatenate(part)[:, np.newaxis]  # (S, 1)
+            for part in ([s.y_mean for s in scales], [s.y_scale for s in scales], variances)
+        )
+        return y_mean, y_scale, np.sqrt(variance)
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
