@@ -41,19 +41,20 @@ class TargetDistribution(ABC):
     noise, which may differ from sample to sample. ``p[10:20]`` is the distribution of some samples.
     """
 
-    if TYPE_CHECKING:
-        # Not at run time: a dataclass would take an inherited attribute for a field's default.
-        @property
-        def mean(self) -> FloatArray:
-            """Mean of the target, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def mean(self) -> FloatArray:
+        """Mean of the target, in target units; (n,) or (n, K)."""
 
-        @property
-        def epistemic_std(self) -> FloatArray:
-            """Standard deviation of the expected target, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def epistemic_std(self) -> FloatArray:
+        """Standard deviation of the expected target, in target units; (n,) or (n, K)."""
 
-        @property
-        def aleatoric_std(self) -> FloatArray:
-            """Standard deviation of the noise, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def aleatoric_std(self) -> FloatArray:
+        """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
 
     @property
     def std(self) -> FloatArray:
@@ -161,13 +162,7 @@ class TargetDistribution(ABC):
 
 
 def frame_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns of `TargetDistribution.to_frame` of these targets.
-
-    Examples
-    --------
-    >>> frame_columns(["price"])[:2], frame_columns(["heating", "cooling"])[:2]
-    (['mean', 'std'], ['heating_mean', 'heating_std'])
-    """
+    """Return the columns of `TargetDistribution.to_frame` of these targets."""
     several = len(names) > 1
     return [f"{name}_{k}" if several else k for name in names for k in FRAME_COLUMNS]
 
@@ -177,10 +172,12 @@ def frame_columns(names: Sequence[str]) -> list[str]:
 
 def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the weighted mean along the first axis; weights sum to 1."""
-    mean: FloatArray = values[0]
-    if len(values) > 1:
-        equal = (weights == weights[0]).all()
-        mean = values.mean(axis=0) if equal else _weighted_sum(values, weights)
+    if len(values) == 1:
+        alone: FloatArray = values[0]
+        return alone
+    # Not a product of matrices: its bits would depend on the number of samples.
+    each = weights.reshape(-1, *(1,) * (values.ndim - 1)) * values
+    mean: FloatArray = each.sum(axis=0)
     return mean
 
 
@@ -188,15 +185,8 @@ def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the root of the weighted mean square of values, 0 or more, along the first axis."""
     # In units of the largest, which may be 0 or infinite: squares may leave the range of floats.
     unit = np.minimum(np.maximum(stds.max(axis=0), _TINY), _HUGE)
-    root: FloatArray = unit * np.sqrt(_weighted_sum((stds / unit) ** 2, weights))
+    root: FloatArray = unit * np.sqrt(average((stds / unit) ** 2, weights))
     return root
-
-
-def _weighted_sum(values: FloatArray, weights: FloatArray) -> FloatArray:
-    # Not a product of matrices: its bits would depend on the number of samples.
-    each = weights.reshape(-1, *(1,) * (values.ndim - 1)) * values
-    total: FloatArray = each.sum(axis=0)
-    return total
 
 
 # ---- Checks

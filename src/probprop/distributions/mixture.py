@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -38,14 +38,13 @@ from probprop.distributions.base import (
 )
 
 _LARGEST_DOF = 2e12  # the number of nodes grows with its root where two modes merge
+_Arguments = tuple[str, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 _LARGEST_TAIL = 1000.0  # above, the median of the noise variance is e^-500 of its mean
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Mixture(TargetDistribution):
     """The predictive distribution of the targets of n samples: a mixture of S members.
-
-    ``p[10:20]`` is the distribution of some samples, chosen by a slice, a mask or integers.
 
     Parameters
     ----------
@@ -117,18 +116,13 @@ class Mixture(TargetDistribution):
         if tail is not None and dof is not None:
             raise ValueError("Give 'tail' or 'dof', not both: the noise has one distribution.")
         check_range("epistemic_stds", "Mixture", epistemic_stds, 0.0, np.inf, closed=True)
-        check_range("aleatoric_stds", "Mixture", aleatoric_stds, 0.0, np.inf)
-        if tail is not None:
-            check_range("tail", "Mixture", tail, 0.0, _LARGEST_TAIL, closed=True)
-        if dof is not None:
-            check_range("dof", "Mixture", dof, 2.0, np.inf)
         vars(self).update(
             means=means,
             epistemic_stds=epistemic_stds,
-            aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means),
+            aleatoric_stds=_of_members("aleatoric_stds", aleatoric_stds, means, 0.0, np.inf, False),
             weights=_normalized(weights, len(means)),
-            tail=None if tail is None else _of_members("tail", tail, means),
-            dof=None if dof is None else _of_members("dof", dof, means),
+            tail=_of_members("tail", tail, means, 0.0, _LARGEST_TAIL, True),
+            dof=_of_members("dof", dof, means, 2.0, np.inf, False),
         )
 
     @classmethod
@@ -154,23 +148,18 @@ class Mixture(TargetDistribution):
         """
         mean = _floats(mean)
 
-        def of_all(name: str, value: ArrayLike) -> ArrayLike:
-            if isinstance(value, float):
+        def stacked(value: Any) -> Any:
+            if value is None or isinstance(value, float):
                 return value
-            try:
-                return _broadcast(np.asarray(value, np.float64), mean.shape)[np.newaxis]
-            except ValueError as error:
-                raise ValueError(
-                    f"{name!r} must broadcast to the shape of 'mean', {mean.shape}. "
-                    f"Got the shape {np.asarray(value).shape} instead."
-                ) from error
+            array = np.asarray(value, np.float64)
+            return array.reshape((1,) * (mean.ndim + 1 - array.ndim) + array.shape)
 
         return cls(
             mean[np.newaxis],
             _floats(epistemic_std)[np.newaxis],
-            of_all("aleatoric_std", aleatoric_std),
-            tail=None if tail is None else of_all("tail", tail),
-            dof=None if dof is None else of_all("dof", dof),
+            stacked(aleatoric_std),
+            tail=stacked(tail),
+            dof=stacked(dof),
         )
 
     @classmethod
@@ -207,22 +196,18 @@ class Mixture(TargetDistribution):
 
     @property
     def mean(self) -> FloatArray:
-        """Mean of the target, in target units; (n,) or (n, K)."""
         return average(self.means, self.weights)
 
     @property
     def epistemic_std(self) -> FloatArray:
-        """Standard deviation of the expected target, by the law of total variance."""
         return self._root(self.epistemic_stds, True)
 
     @property
     def aleatoric_std(self) -> FloatArray:
-        """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
         return self._root(self.aleatoric_stds, False)
 
     @property
     def std(self) -> FloatArray:
-        """Standard deviation of the target, noise included, in target units; (n,) or (n, K)."""
         return self._root(np.hypot(self.epistemic_stds, self.aleatoric_stds), True)
 
     def _root(self, stds: FloatArray, spread: bool) -> FloatArray:
@@ -333,28 +318,24 @@ class Mixture(TargetDistribution):
     def _is_gaussian(self) -> bool:
         return len(self.means) == 1 and self.tail is None and self.dof is None
 
-    def _members(self, samples: tuple[int, ...]) -> dict[str, Any]:
-        """Return the arguments of the kernel: arrays (S, n, K), without copies of float64.
+    def _members(self, samples: tuple[int, ...]) -> _Arguments:
+        """Return the first arguments of the kernel: arrays (S, n, K), without copies of float64.
 
         They are broadcast to `samples`, (n,) or (n, K).
         """
-        noise: Literal["gaussian", "log_normal", "student_t"] = "gaussian"
-        shape: FloatArray = np.broadcast_to(0.0, self.means.shape)
+        noise, shape = "gaussian", np.zeros((1,) * self.means.ndim)
         if self.tail is not None:
             noise, shape = "log_normal", self.tail
         elif self.dof is not None:
             noise, shape = "student_t", 0.5 * np.minimum(self.dof, _LARGEST_DOF)
-        stacks = {
-            "mean": self.means,
-            "epistemic_std": self.epistemic_stds,
-            "aleatoric_std": self.aleatoric_stds,
-            "shape": shape,
-        }
+        stacks = (self.means, self.epistemic_stds, self.aleatoric_stds, shape)
         full, last = (len(self.means), *samples), np.s_[..., *(np.newaxis,) * (2 - len(samples))]
-        return {"noise": noise, "weights": self.weights} | {
-            name: _broadcast(np.asarray(stack, np.float64), full)[last]
-            for name, stack in stacks.items()
-        }
+        arrays = (np.asarray(stack, np.float64) for stack in stacks)
+        # NumPy's function takes microseconds.
+        mean, epistemic_std, aleatoric_std, shape = (
+            (a if a.shape == full else np.broadcast_to(a, full))[last] for a in arrays
+        )
+        return noise, self.weights, mean, epistemic_std, aleatoric_std, shape
 
     def _of_targets(self, query: str, y: ArrayLike, power: float | None = None) -> FloatArray:
         """Ask the kernel for something of each of the targets, which broadcast."""
@@ -364,7 +345,7 @@ class Mixture(TargetDistribution):
         at = np.ascontiguousarray(np.broadcast_to(y, shape))
         at = at.reshape(math.prod(shape[: -len(samples)]), *samples, *(1,) * (2 - len(samples)))
         members = self._members(samples)
-        return _kernel.mixture(query, at=at, power=power, **members).reshape(shape)
+        return _kernel.mixture(query, *members, at, power=power).reshape(shape)
 
     def _quantiles(self, tail: FloatArray, z: FloatArray) -> FloatArray:
         """Return the targets beyond which there is probability `tail`, at most 1/2.
@@ -376,13 +357,8 @@ class Mixture(TargetDistribution):
             normal: FloatArray = np.reshape(z, z.shape + (1,) * (self.means.ndim - 1))
             quantiles: FloatArray = self.means[0] + self.std * normal
             return quantiles
-        found = _kernel.mixture(
-            "quantile",
-            at=np.ravel(tail),
-            normal_at=np.ravel(z),
-            **self._members(shape[tail.ndim :]),
-        )
-        return found.reshape(shape)
+        members = self._members(shape[tail.ndim :])
+        return _kernel.mixture("quantile", *members, np.ravel(tail), np.ravel(z)).reshape(shape)
 
 
 def _floats(values: ArrayLike) -> FloatArray:
@@ -411,21 +387,20 @@ def _joined(arrays: list[FloatArray]) -> FloatArray:
     return np.concatenate([a[:, :1] if same else a for a in arrays])
 
 
-def _of_members(name: str, value: ArrayLike, means: FloatArray) -> FloatArray:
-    """Return a quantity of the members in the shape of their means, or raise a ValueError."""
+def _of_members(
+    name: str, value: ArrayLike | None, means: FloatArray, low: float, high: float, closed: bool
+) -> FloatArray | None:
+    """Return a checked quantity of the members in the shape of their means; None stays None."""
+    if value is None:
+        return None
+    check_range(name, "Mixture", value, low, high, closed=closed)
     array = np.asarray(value, np.float64)
     if array.shape == means.shape:
         return array
     same = all(a in (1, b) for a, b in zip(array.shape, means.shape, strict=False))
     if array.ndim not in (0, means.ndim) or not same:
         raise ValueError(
-            f"{name!r} must be a float, or an array with the axes of 'means', of which any may be "
-            "1, so that there is one per member and target of 'means'. "
-            f"Got shapes {array.shape} and {means.shape} instead."
+            f"{name!r} must be a float, or an array with the axes of 'means' that broadcasts to "
+            f"one per member and target, {means.shape}. Got the shape {array.shape} instead."
         )
     return np.broadcast_to(array, means.shape)
-
-
-def _broadcast(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return an array in a shape: itself if it has it, for NumPy's function takes microseconds."""
-    return array if array.shape == shape else np.broadcast_to(array, shape)

@@ -54,7 +54,8 @@ class Range:
     def nearest(self, X: Array) -> Array:
         """Return the nearest rows inside; what is missing stays so."""
         low, high = self.low.astype(X.dtype), self.high.astype(X.dtype)
-        return np.minimum(np.maximum(X, low), high)
+        nearest: Array = np.minimum(np.maximum(X, low), high)
+        return nearest
 
     def std(self, X: Array) -> FloatArray:
         """Return the standard deviation that rows of X have for lying outside, (n,).
