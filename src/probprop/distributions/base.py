@@ -172,20 +172,19 @@ def frame_columns(names: Sequence[str]) -> list[str]:
 
 def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the weighted mean along the first axis; weights sum to 1."""
-    if len(values) == 1:
-        alone: FloatArray = values[0]
-        return alone
-    # Not a product of matrices: its bits would depend on the number of samples.
-    each = weights.reshape(-1, *(1,) * (values.ndim - 1)) * values
-    mean: FloatArray = each.sum(axis=0)
+    mean: FloatArray = values[0]
+    if len(values) > 1:
+        equal = (weights == weights[0]).all()
+        mean = values.mean(axis=0) if equal else np.tensordot(weights, values, axes=1)
     return mean
 
 
-def root_mean_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the root of the weighted mean square of values, 0 or more, along the first axis."""
+def root_mean_square(parts: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """Return the root of the weighted mean, along the first axis, of the sum of squared parts."""
+    values, each = np.concatenate(parts), np.concatenate([weights] * len(parts))
     # In units of the largest, which may be 0 or infinite: squares may leave the range of floats.
-    unit = np.minimum(np.maximum(stds.max(axis=0), _TINY), _HUGE)
-    root: FloatArray = unit * np.sqrt(average((stds / unit) ** 2, weights))
+    unit = np.minimum(np.maximum(np.abs(values).max(axis=0), _TINY), _HUGE)
+    root: FloatArray = unit * np.sqrt(np.tensordot(each, (values / unit) ** 2, axes=1))
     return root
 
 

@@ -200,24 +200,23 @@ class Mixture(TargetDistribution):
 
     @property
     def epistemic_std(self) -> FloatArray:
-        return self._root(self.epistemic_stds, True)
+        return self._root(self.epistemic_stds, spread=True)
 
     @property
     def aleatoric_std(self) -> FloatArray:
-        return self._root(self.aleatoric_stds, False)
+        return self._root(self.aleatoric_stds, spread=False)
 
     @property
     def std(self) -> FloatArray:
-        return self._root(np.hypot(self.epistemic_stds, self.aleatoric_stds), True)
+        return self._root(self.epistemic_stds, self.aleatoric_stds, spread=True)
 
-    def _root(self, stds: FloatArray, spread: bool) -> FloatArray:
+    def _root(self, *stds: FloatArray, spread: bool) -> FloatArray:
         """Return the root of the mean variance, with the variance of the means if `spread`."""
         if len(self.means) == 1:
-            alone: FloatArray = stds[0]
+            alone: FloatArray = (np.hypot(*stds) if len(stds) > 1 else stds[0])[0]
             return alone
-        if spread:
-            stds = np.hypot(stds, self.means - self.mean)
-        return root_mean_square(stds, self.weights)
+        parts = [*stds, self.means - self.mean] if spread else stds
+        return root_mean_square(parts, self.weights)
 
     # ---- Rows and targets
 

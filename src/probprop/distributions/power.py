@@ -225,8 +225,8 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    spread = np.hypot(each.epistemic_std, deviations)
-    return Moments(mean, *(root_mean_square(std, weights) for std in (spread, each.aleatoric_std)))
+    parts = (each.epistemic_std, deviations), (each.aleatoric_std,)
+    return Moments(mean, *(root_mean_square(part, weights) for part in parts))
 
 
 class Ends(NamedTuple):

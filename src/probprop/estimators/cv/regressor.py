@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.base import Moments, average
+from probprop.distributions.base import Moments
 from probprop.distributions.functions import Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
@@ -217,8 +217,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
         y_mean, y_scale = self._target_units
-        means = self._outputs(X).mean * y_scale + y_mean
-        return average(means, np.full(len(means), 1.0 / len(means)))
+        mean: FloatArray = (self._outputs(X).mean * y_scale + y_mean).mean(axis=0)
+        return mean
 
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
