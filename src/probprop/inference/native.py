@@ -338,14 +338,13 @@ def predict_members(
     features. Mean and variance are standardized, without noise: (n_members, n), or (n_members, n,
     K) for several outputs. They do not depend on the number of threads.
     """
-    first = networks[0][0]
-    if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):
-        each = [predict_moments(posterior, X, None, scales) for posterior, scales in networks]
-        means, variances = (np.stack(part) for part in zip(*each, strict=True))
-        return means, variances
-    parts = [part for network in networks for part in network]
+    first, parts = networks[0][0], [part for network in networks for part in network]
     known = _STACKS.get(first)
     if known is None or [made_of() for made_of in known[0]] != parts:  # compared by identity
+        if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):
+            each = [predict_moments(posterior, X, None, scales) for posterior, scales in networks]
+            means, variances = (np.stack(part) for part in zip(*each, strict=True))
+            return means, variances
         kind = _kernel.Members64 if first.dtype == _FLOAT64 else _kernel.Members32
         largest = LARGEST[first.dtype]
         members = [

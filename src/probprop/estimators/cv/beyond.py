@@ -56,15 +56,18 @@ class Range:
 
     def nearest(self, X: Array) -> Array:
         """Return the nearest rows inside; what is missing stays so."""
-        return np.clip(X, self.low.astype(X.dtype), self.high.astype(X.dtype))
+        low, high = self.low.astype(X.dtype), self.high.astype(X.dtype)
+        nearest: Array = np.minimum(np.maximum(X, low), high)
+        return nearest
 
     def std(self, X: Array) -> FloatArray:
         """Return the standard deviation that rows of X have for lying outside, (n,).
 
         What is missing is inside.
         """
-        outside = (X - self.nearest(X)).astype(np.float64) / self.scale
-        std: FloatArray = self.slope * np.sqrt(np.nansum(outside**2, axis=1))
+        outside = np.abs(X - self.nearest(X)).astype(np.float64) / self.scale
+        known = np.fmax(outside, 0.0)  # 0 in place of NaN
+        std: FloatArray = self.slope * np.sqrt((known**2).sum(axis=1))
         return std
 
 
