@@ -17,7 +17,7 @@ from benchmarks.child import run_fresh
 from benchmarks.clock import say
 from benchmarks.machine import machine
 from benchmarks.scale_out_fit import N_FEATURES, N_FILES, N_SHARDS
-from probprop.inference.rounds.schedule import usual_rounds
+from probprop.inference.shards import usual_rounds
 
 _FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 _ROWS, _WORKERS = (2_000_000, 20_000_000), (0, 1, 2)

@@ -17,9 +17,10 @@ import pandas as pd
 
 from benchmarks.memory_fit import peak
 from probprop import PBPRegressor
+from probprop.estimators.base import plan_of
+from probprop.inference import shards
 from probprop.inference.posterior import Epoch
-from probprop.inference.rounds import shards
-from probprop.inference.rounds.schedule import Schedule, usual_rounds
+from probprop.inference.shards import Schedule, usual_rounds
 
 N_FEATURES, N_FILES, N_SHARDS = 20, 16, 8
 _N_EPOCHS = 2  # the second is measured: it has no warm-up
@@ -106,7 +107,7 @@ def on_workers(folder: Path, n_workers: int) -> dict[str, Any]:
     whole = time.perf_counter() - started
     assert isinstance(model, PBPRegressor)
     found = clock.last_epoch()
-    n_rounds = usual_rounds(N_SHARDS, 1)
+    n_rounds = usual_rounds(N_SHARDS, n_hidden=1)
     n_tasks = n_rounds * N_SHARDS
     down, up = _bytes(model)
     return {
@@ -126,16 +127,15 @@ def on_workers(folder: Path, n_workers: int) -> dict[str, Any]:
 
 def _bytes(model: PBPRegressor) -> tuple[int, int]:
     """Return what a round sends to a shard, and what it gets back."""
-    part = Schedule((64,) * N_SHARDS, 8, 0).parts(2, 0)[0]
     work = shards.Work(
-        part,
-        model.posterior_,
-        model.standardizer_,
-        model.likelihood_,
-        "native",
-        None,
-        None,
-        0.0,
+        part=Schedule((64,) * N_SHARDS, 8, 0).parts(2, 0)[0],
+        plan=plan_of(model, model.likelihood_),
+        standardizer=model.standardizer_,
+        posterior=model.posterior_,
+        n_epochs=2,
+        n=64 * N_SHARDS,
+        size=64,
+        n_refinements=0,
     )
     frame = rows(64, 0)
     y = frame.pop("y").to_numpy()

@@ -50,7 +50,7 @@ struct LikelihoodInfo {
     const char* (*objection)(const Matrix& y, int n_outputs);
 };
 
-// How much evidence q may hold: that of `capacity` points; see tempering.hpp.
+// How much evidence q may hold: the evidence of `capacity` points; see tempering.hpp.
 template <typename T>
 struct MemoryArgs {
     const T* v_hat_nat;  // precisions of the prior factors, flat as the weights; null: no bound
@@ -172,14 +172,13 @@ struct MixtureArgs {
     const double* weights;  // (n_members,), 0 or more
     Stack mean, epistemic_std, aleatoric_std, shape;
     int64_t n_at;
-    const double* at;  // targets, (n_at, n_rows, n_targets); quantile: tails, (n_at,), at
-                       // most 1/2
-    const double*
-        normal_at;        // quantile: those of the standard normal, (n_at,); lower tails below 0
-    const double* power;  // crps: of the Box-Cox transformation behind which the targets are,
-                          // the score being in its unit; null: there is none
-    double* out;          // (n_at, n_rows, n_targets)
-    int64_t poll_every;   // rows
+    const double* at;         // targets, (n_at, n_rows, n_targets); quantile: tails, (n_at,), at
+                              // most 1/2
+    const double* normal_at;  // quantile: standard normal quantiles, (n_at,); lower tails below 0
+    const double* power;      // crps: of the Box-Cox transformation behind which the targets are,
+                              // the score being in its unit; null: there is none
+    double* out;              // (n_at, n_rows, n_targets)
+    int64_t poll_every;       // rows
     bool (*keep_going)(void*);
     void* context;
 };

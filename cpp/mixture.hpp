@@ -399,7 +399,7 @@ struct BoxCox {
     }
 };
 
-// The length on which p varies at x: that of the narrowest member near its mean, and more far away.
+// The length on which p varies at x: the std of the narrowest member near its mean, more far away.
 static double local_scale(const Members& members, double x) {
     double scale = INFINITY;
     for (int64_t s = 0; s < members.n; ++s) {

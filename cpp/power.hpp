@@ -4,7 +4,7 @@
 // With the normalised Hermite polynomials H_k and c_k = E[y H_k(u)] two targets that share the
 // network output but not the noise have the covariance (Mehler's formula) sum over k >= 1 of
 // rho^k c_k^2, the variance of E[y | network output]. All c_k come from one sum over u by the
-// trapezoidal rule. Derivatives are those of that sum: dy = y'(z) (dm + u ds).
+// trapezoidal rule. Derivatives are taken of that sum: dy = y'(z) (dm + u ds).
 #pragma once
 
 #include <math.h>
@@ -164,7 +164,7 @@ static void power_moments_of(double m, double epistemic_std, double aleatoric_st
     double rho_k = 1.0;
     for (int k = 0; k < n_k; ++k, rho_k *= rho) by[2][2] += (k + 1) * of_y.c[k] * of_y.c[k] * rho_k;
     by[2][2] += (n_k + 1) * rho_k * rest;
-    for (double (&row)[3] : by) {  // to those of the standard deviations
+    for (double (&row)[3] : by) {  // to derivatives of the standard deviations
         const double noise = row[1] - row[2], model = row[2];
         row[1] = stds[0] != 0.0 ? 0.5 * model / stds[0] : 0.0;
         row[2] = stds[1] != 0.0 ? 0.5 * noise / stds[1] : 0.0;

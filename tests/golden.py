@@ -32,7 +32,7 @@ KINDS = ["regressor", "two classes", "five classes", "labels", "targets", "ensem
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"missing": "marginalize"},
-    {"refine_every": 0.25},
+    {},
     {"standardize": False},
     {"X_std": True},
 ]

@@ -154,21 +154,6 @@ def test_what_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(packed_kernel()) < 0.13e6 < len(text) < 0.5e6  # as the page says
 
 
-def test_selection(capsys: pytest.CaptureFixture[str]) -> None:
-    left = run_page("selection.md")
-    printed = capsys.readouterr().out.splitlines()
-    page = (GUIDE / "selection.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
-    assert left["found"].best_params == {"hidden_layer_sizes": ()}
-    assert printed[0] == shown.splitlines()[0]
-    number = re.compile(r"-?\d+\.\d+")
-    for line, said in zip(printed[1:], shown.splitlines()[1:], strict=True):
-        assert line.split("  ")[0] == said.split("  ")[0]
-        found, expected = ([float(x) for x in number.findall(text)] for text in (line, said))
-        assert_allclose(found, expected, atol=0.5)
-    assert len(printed) == 5
-
-
 def test_saving(tmp_path: Path) -> None:
     """Files are as large as the page says, on rows that decide nothing about that."""
     page = " ".join((GUIDE / "saving.md").read_text(encoding="utf-8").split())

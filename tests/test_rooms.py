@@ -25,12 +25,9 @@ ORDER = (
         "probprop.toy",
         "probprop.web",
     ),
-    tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs", "threads")),
+    tuple(f"probprop.inference.{m}" for m in ("posterior", "standardize", "inputs")),
     ("probprop.reference", "probprop.distributions"),
-    tuple(
-        f"probprop.inference.{m}"
-        for m in ("likelihoods", "engine", "native", "by_passes", "task", "noise")
-    ),
+    tuple(f"probprop.inference.{m}" for m in ("likelihoods", "engine", "native", "task", "noise")),
     ("probprop.inference",),  # training, and what is added beside it
     ("probprop.encoding",),
     ("probprop.estimators",),

@@ -24,7 +24,7 @@ from probprop.inference.native import class_log_probabilities, scale_mixture
 from probprop.inference.noise import FIRST_TAIL, start_noise_network
 from probprop.inference.posterior import Memory, Posterior, flat, initial_posterior
 from probprop.inference.standardize import identity_standardizer
-from probprop.inference.task import Task, Watch
+from probprop.inference.task import NoiseSchedule, Task
 
 NATIVE = ENGINES["native"]
 Case = dict[str, Any]
@@ -86,7 +86,7 @@ def random_numbers(seed: int, n: int) -> tuple[Case, Answer]:
 
 def training(task: Task, seed: int | None) -> tuple[Case, Answer]:
     """Train in the native kernel; the task's rows are standardised already."""
-    memory, watch = task.memory, task.watch
+    memory, watch = task.memory, task.noise_schedule
     case = {
         "kind": "train",
         "seed": seed,
@@ -180,7 +180,7 @@ def made_task(kind: str, seed: int) -> tuple[Task, int | None]:
     if "input noise" in kind:
         fields["noise_network"] = start_noise_network(n_features, (7,), K, random, posterior.dtype)
         power = np.where(np.arange(n_epochs) > 0, 0.4, 0.0)
-        watch = Watch(power, memory and Memory(4.0 * n + 1.0, 2.0, 1.0))
+        watch = NoiseSchedule(power, memory and Memory(4.0 * n + 1.0, 2.0, 1.0))
     if "heavy" in kind:
         fields["tail"] = np.full(K, FIRST_TAIL)
         if watch:
@@ -199,7 +199,7 @@ def made_task(kind: str, seed: int) -> tuple[Task, int | None]:
         refine=random.rand(n_epochs) < 0.7,
         n_blocks=random.randint(1, 1 + min(n, 4)),
         random_state=None if given is None else RandomState(given),
-        watch=watch,
+        noise_schedule=watch,
         tail_rate=np.linspace(0.2, 1.0, n_epochs) if "heavy" in kind else None,
     )
     return task, given

@@ -24,6 +24,7 @@ EPOCHS = (3, 6, 12, 40)
 _N_LEARNED, _N_NEW = 100_000, 20_000
 _COST_EPOCHS = 5
 _CORES = (2, 8)
+N_SHARDS = 8
 
 Rows = tuple[FloatArray, FloatArray]
 
@@ -63,7 +64,7 @@ def cost(n: int, n_repetitions: int) -> Figures:
         say(f"{n:,} rows, repetition {repetition + 1} of {n_repetitions}")
         found["one"].append(timed(lambda: _fit(data, _COST_EPOCHS, None, 0))[0])
         before = time.thread_time()
-        found["shared"].append(timed(lambda: _fit(data, _COST_EPOCHS, 2, 0))[0])
+        found["shared"].append(timed(lambda: _fit(data, _COST_EPOCHS, N_SHARDS, 0))[0])
         found["alone"].append(time.thread_time() - before)
     return {"n": n, **{name: median(values) for name, values in found.items()}}
 
@@ -88,14 +89,15 @@ def judge(n_epochs: int, seed: int) -> Figures:
     say(f"{n_epochs} epochs, seed {seed}")
     learned, new = made(_N_LEARNED, 2 * seed + 1), made(_N_NEW, 2 * seed + 2)
     found: Figures = {"n_epochs": n_epochs, "seed": seed}
-    for name, n_jobs in (("one", None), ("shared", 1)):
-        predicted = _fit(learned, n_epochs, n_jobs, seed).predict_distribution(new[0])
+    for name, n_shards in (("one", None), ("shared", N_SHARDS)):
+        predicted = _fit(learned, n_epochs, n_shards, seed).predict_distribution(new[0])
         found[name] = float(np.mean(predicted.logpdf(new[1])))
     return found
 
 
-def _fit(data: Rows, n_epochs: int, n_jobs: int | None, seed: int) -> PBPRegressor:
-    return PBPRegressor(n_epochs=n_epochs, memory=3, n_jobs=n_jobs, random_state=seed).fit(*data)
+def _fit(data: Rows, n_epochs: int, n_shards: int | None, seed: int) -> PBPRegressor:
+    model = PBPRegressor(n_epochs=n_epochs, memory=3, n_shards=n_shards, random_state=seed)
+    return model.fit(*data)
 
 
 # ---- The pages

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
-    from probprop.estimators.selection import EvidenceSelection, select
     from probprop.files import ModelFileError, load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
@@ -46,7 +45,6 @@ _HOME = {
     "ClassCalibration": "estimators.cv.class_calibration",
     "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
-    "EvidenceSelection": "estimators.selection",
     "Mixture": "distributions.mixture",
     "ModelFileError": "files",
     "PBPClassifier": "estimators.classifier",
@@ -65,7 +63,6 @@ _HOME = {
     "fit": "data.fitting",
     "load": "files",
     "predict": "data.fitting",
-    "select": "estimators.selection",
 }
 _MODULES = ("active", "data", "metrics", "plot", "report", "table")
 
@@ -78,7 +75,6 @@ __all__ = [
     "ClassCalibration",
     "ClassMixture",
     "Epoch",
-    "EvidenceSelection",
     "Mixture",
     "ModelFileError",
     "PBPClassifier",
@@ -100,7 +96,6 @@ __all__ = [
     "load",
     "metrics",
     "predict",
-    "select",
 ]  # not the modules that need an extra, so that `from probprop import *` works without it
 
 

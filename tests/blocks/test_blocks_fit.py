@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
 from probprop._types import Array
 from probprop.data import scratch as scratch_module
 from probprop.data.scratch import LEAST, Shape, scratch
-from probprop.inference import by_parts, training
+from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian, Heavy
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, flat
-from probprop.inference.rounds.loop import State
-from probprop.inference.rounds.shards import Rows
+from probprop.inference.shards import Rows, Schedule, Work, absorb_rows
 from probprop.inference.standardize import fit_standardizer
+from probprop.inference.training import Fitted, Setting, Step, first_state, rounds
 
 # ---- Rows that fit into memory
 
@@ -176,9 +177,21 @@ def test_a_constant_column_is_harmless(options: dict[str, Any]) -> None:
 
 PLANS = [
     Plan(Gaussian(), hidden=(5,)),
-    Plan(Gaussian(), hidden=(5,), memory=2.0, refine_every=0.25),
-    Plan(Heavy(), hidden=(5,), noise_hidden=(3,), refine_every=2),
+    Plan(Gaussian(), hidden=(5,), memory=2.0),
+    Plan(Heavy(), hidden=(5,), noise_hidden=(3,)),
 ]
+
+
+def epochs_in_parts(
+    plan: Plan, begun: Fitted, n: int, n_parts: int, n_epochs: int, read: Callable[[int], Rows]
+) -> Iterator[Step]:
+    """Make epochs over one shard, whose parts `read` gives."""
+    setting = Setting(plan, begun.standardizer, Schedule((n,), n_parts, seed=0), n_epochs)
+
+    def map_shards(call: Any, works: Sequence[Work]) -> list[Any]:
+        return [absorb_rows(read(work.part.n_round), work) for work in works]
+
+    return rounds(setting, first_state(begun.posterior), map_shards)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -190,12 +203,11 @@ def test_one_part_is_an_epoch_in_memory_bit_for_bit(plan: Plan) -> None:
     )
     random = RandomState(1)
 
-    def read(n_iter: int, part: int) -> Rows:
+    def read(part: int) -> Rows:
         order = random.permutation(len(y))
         return Rows(X[order], None, y[order])
 
-    setting = by_parts.Setting(plan, begun.standardizer, len(y), 1, 4)
-    *_, (state, epoch) = by_parts.epochs(setting, State(begun.posterior, ()), read)
+    *_, (state, epoch) = epochs_in_parts(plan, begun, len(y), 1, 4, read)
     assert same(state.posterior, run.fitted.posterior)
     assert epoch is not None
     assert epoch[:2] == run.fitted.epoch[:2]
@@ -208,12 +220,11 @@ def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
     begun = training.start(plan, Inputs(X), y, RandomState(0))
 
     def last(n_parts: int) -> Posterior:
-        def read(n_iter: int, part: int) -> Rows:
+        def read(part: int) -> Rows:
             rows = np.array_split(np.arange(len(y)), n_parts)[part]
             return Rows(X[rows], None, y[rows])
 
-        setting = by_parts.Setting(plan, begun.standardizer, len(y), n_parts, 2)
-        *_, (state, _) = by_parts.epochs(setting, State(begun.posterior, ()), read)
+        *_, (state, _) = epochs_in_parts(plan, begun, len(y), n_parts, 2, read)
         return state.posterior
 
     assert same(last(1), last(7))

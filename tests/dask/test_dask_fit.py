@@ -247,7 +247,7 @@ def test_weights_and_known_errors_are_columns(client: Client, tmp_path: Path) ->
     kept = frame[frame["w"] > 0]
     assert model.n_samples_seen_ == len(kept)
     known = {"sample_weight": kept["w"], "y_std": kept["e"]}
-    alone = small(n_jobs=1).fit(kept[["a", "b", "c"]], kept["y"], **known)
+    alone = small(n_shards=8).fit(kept[["a", "b", "c"]], kept["y"], **known)
     plain = fit(small(), pattern, **options)  # without the errors
 
     def noise(model: PBPRegressor) -> float:

@@ -219,9 +219,9 @@ class TestNoiseOfEveryRow:
     @pytest.mark.parametrize("shape", [(N,), (N, 1, 1), (K + 1,), (2, K)])
     def test_what_does_not_broadcast_is_refused(self, shape: tuple[int, ...]) -> None:
         zeros = np.zeros((N, K))
-        with pytest.raises(ValueError, match=r"'aleatoric_std' must broadcast to .* \(6, 3\). Got"):
+        with pytest.raises(ValueError, match=r"'aleatoric_stds' must be .* \(1, 6, 3\). Got"):
             Mixture.of_one(zeros, zeros, np.ones(shape))
-        with pytest.raises(ValueError, match=r"'dof' must broadcast to .* \(6, 3\). Got"):
+        with pytest.raises(ValueError, match=r"'dof' must be .* \(1, 6, 3\). Got"):
             Mixture.of_one(zeros, zeros, 1.0, dof=np.full(shape, 6.0))
 
     @pytest.mark.parametrize("shape", [(), (S, 1, 1), (S, 1, K), (1, N, 1), (S, N, K)])

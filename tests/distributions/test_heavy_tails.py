@@ -104,7 +104,7 @@ def test_rows_targets_and_words() -> None:
         ({"tail": 1000.0}, r"'tail' parameter .* \[0.0, 1000.0\)"),
         ({"tail": np.nan}, "Got .*nan"),
         ({"aleatoric_std": 0.0}, "'aleatoric_stds' parameter .* Got 0.0"),
-        ({"tail": [1.0, 2.0, 3.0]}, r"'tail' must broadcast .* Got the shape \(3,\)"),
+        ({"tail": [1.0, 2.0, 3.0]}, r"'tail' must be .* broadcasts .* Got the shape \(1, 3\)"),
         ({"epistemic_std": [-1.0, 1.0]}, "'epistemic_stds' parameter"),
         ({"dof": 6.0}, "Give 'tail' or 'dof', not both"),
     ],

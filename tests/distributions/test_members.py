@@ -169,7 +169,7 @@ class TestValidation:
                 np.zeros((2, 3)),
                 np.zeros((2, 3)),
                 np.ones(3),
-                r"one per member and target of 'means'. Got",
+                r"one per member and target, \(.*\). Got",
             ),
             (np.zeros((0, 3)), np.zeros((0, 3)), np.ones(0), "with one member or more"),
             (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from probprop.encoding.bounds import InputBounds, fit_bounds, from_arrays, to_arrays
 
@@ -49,6 +50,24 @@ def test_an_isolated_value_is_an_outlier(far: float) -> None:
     assert 0.0 < (bounded[17, 0] - end) * np.sign(far) < 0.5
 
 
+def test_the_gap_follows_the_tail() -> None:
+    light, heavy = np.sort(NORMAL, axis=0), np.sort(np.exp(2.0 * NORMAL), axis=0)
+    for x, gap, isolated in ((light, 5.0, True), (heavy, 5.0, False), (heavy, 12.0, True)):
+        X = x.copy()
+        X[-1] = gap * X[-2]  # for light tails about 12 standard deviations
+        assert (spread_of(X)[1] == X[-2]) == isolated
+
+
+def test_heavy_tails_may_be_exceeded_by_more() -> None:
+    z = norm.ppf((np.arange(400.0) + 0.5) / 400.0)[:, np.newaxis]
+    light, heavy = (fit_bounds(x) for x in (z, np.exp(z)))
+    assert_allclose(light.growth, 0.25 * (light.high - light.low))
+    assert_allclose(heavy.growth, heavy.high - np.quantile(np.exp(z), 0.99))
+    assert heavy.growth > 0.4 * (heavy.high - heavy.low)
+    one_far = np.append(np.zeros(999), 1.0)[:, np.newaxis]
+    assert_allclose(fit_bounds(one_far).growth, 6.0 * np.std(one_far))
+
+
 def test_a_group_of_values_is_no_outlier() -> None:
     X = NORMAL.copy()
     X[:8] = 1e3 + RNG.rand(8, 1)  # 2 %
@@ -69,7 +88,8 @@ def test_values_beyond_the_range(dtype: str) -> None:
     assert above.dtype == below.dtype == dtype
     assert (np.diff(above[:, 0]) >= 0.0).all()
     assert_allclose(above[:, 0] - 14.0, 10.0 - below[:, 0], rtol=1e-5)
-    assert_allclose(above[[1, 2, 3, -1], 0], 14.0 + np.array([0.4 / 4.1, 0.8, 2.0, 4.0]), rtol=1e-6)
+    limited = 0.1 / 1.001 ** (1 / 3), 0.5 ** (1 / 3), 4.0 / 65.0 ** (1 / 3), 1.0
+    assert_allclose(above[[1, 2, 3, -1], 0], 14.0 + np.array(limited), rtol=1e-6)
     missing = bounds.apply(np.array([[np.nan], [99.0]], dtype))
     assert np.isnan(missing[0, 0])
 
@@ -89,7 +109,7 @@ def test_a_constant_column_stays_constant() -> None:
     assert_array_equal(bounds.apply(np.array([[7.0], [9.0], [-1e300]])), np.full((3, 1), 7.0))
     assert bounds.slope(np.array([[9.0]])) == 0.0
     wider = bounds.grown(np.array([[9.0], [6.0]]))
-    assert (wider.low, wider.high, wider.growth) == (6.0, 9.0, 3.0)
+    assert (wider.low, wider.high, wider.growth) == (6.0, 9.0, 0.75)
 
 
 def test_new_samples_widen_the_range() -> None:

@@ -59,11 +59,11 @@ def stopping_after(n_epochs: int):
 
 MODELS = {
     "one piece": PBPRegressor((6,), n_epochs=6, random_state=0),
-    "threads": PBPRegressor((6,), n_epochs=6, memory=3, random_state=0, n_jobs=2),
+    "shards": PBPRegressor((6,), n_epochs=6, memory=3, random_state=0, n_shards=2),
     "deep, single": PBPRegressor((5, 4), n_epochs=6, random_state=0, dtype="float32"),
     "noise": PBPRegressor((6,), n_epochs=6, random_state=0, noise="input", noise_tail="heavy"),
-    "noise in threads": PBPRegressor(
-        (30,), n_epochs=6, random_state=0, noise="input", noise_tail="heavy", n_jobs=1
+    "noise in shards": PBPRegressor(
+        (30,), n_epochs=6, random_state=0, noise="input", noise_tail="heavy", n_shards=8
     ),
     "another generator": PBPRegressor(
         (6,), n_epochs=6, random_state=RandomState(np.random.PCG64(3))
@@ -129,7 +129,7 @@ CHANGED = {
     "n_epochs was 4 and is 5": {"n_epochs": 5},
     "memory was None and is 3": {"memory": 3},
     "random_state was 0 and is 1": {"random_state": 1},
-    r"n_jobs\) was no and is yes": {"n_jobs": 1},
+    "n_shards was None and is 2": {"n_shards": 2},
 }
 
 
@@ -150,7 +150,7 @@ AS_NUMPY = {
     "memory": (np.float64(3.0), 3, np.int64(4)),
     "hidden_layer_sizes": (np.array([5]), [np.int64(5)], np.array([6])),
     "random_state": (np.int64(0), 0, np.int64(1)),
-    "refine_every": (np.float64(0.5), 0.5, np.float64(0.25)),
+    "n_shards": (np.int64(2), 2, np.int64(3)),
     "standardize": (np.bool_(True), True, np.bool_(False)),
     "noise_rate": (np.float32(6.0), 6, np.float32(5.0)),
     "dtype": (np.str_("float32"), "float32", np.str_("float64")),
@@ -238,18 +238,18 @@ from probprop import PBPRegressor
 rng = np.random.RandomState(0)
 X = rng.standard_normal((20_000, 10))
 y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(20_000)
-model = PBPRegressor((50,), n_epochs=60, random_state=0, n_jobs=eval(sys.argv[2]))
+model = PBPRegressor((50,), n_epochs=60, random_state=0, n_shards=eval(sys.argv[2]))
 model.fit(X, y, checkpoint=sys.argv[1] or None, callback=lambda e: print(e.n_iter, flush=True))
 sys.stdout.buffer.write(model.posterior_.m_w[0].tobytes().hex().encode())
 """
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("n_jobs", ["None", "2"])
+@pytest.mark.parametrize("n_shards", ["None", "2"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_killed_and_interrupted_fits_go_on(how: int, n_jobs: str, tmp_path: Path) -> None:
+def test_killed_and_interrupted_fits_go_on(how: int, n_shards: str, tmp_path: Path) -> None:
     def command(path: str) -> list[str]:
-        return [sys.executable, "-c", SCRIPT, path, n_jobs]
+        return [sys.executable, "-c", SCRIPT, path, n_shards]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     path = str(tmp_path / "c")

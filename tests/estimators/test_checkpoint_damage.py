@@ -32,7 +32,7 @@ class Stop(Exception):
     pass
 
 
-def network(path: Path, *, stop: bool = False, **parameters: Any) -> Any:
+def network(path: Path, *, stop: bool = False, n_copies: int = 1, **parameters: Any) -> Any:
     """Fit, and break off after two epochs."""
 
     def callback(epoch: Any) -> None:
@@ -40,7 +40,8 @@ def network(path: Path, *, stop: bool = False, **parameters: Any) -> Any:
             raise Stop
 
     model = PBPRegressor(4, n_epochs=4, random_state=0, **parameters)
-    return model.fit(X, Y, checkpoint=path, callback=callback)
+    rows, targets = np.tile(X, (n_copies, 1)), np.tile(Y, n_copies)
+    return model.fit(rows, targets, checkpoint=path, callback=callback)
 
 
 def on_disk(path: Path, *, stop: bool = False) -> Any:
@@ -61,7 +62,7 @@ def race(path: Path, *, stop: bool = False) -> Any:
 FITS: dict[str, Callable[..., Any]] = {
     "network": network,
     "noise": lambda path, **own: network(path, noise="input", noise_tail="heavy", **own),
-    "rounds": lambda path, **own: network(path, n_jobs=1, **own),
+    "rounds": lambda path, **own: network(path, n_shards=2, n_copies=1 + 1000 // len(Y), **own),
     "on disk": on_disk,
     "race": race,
 }

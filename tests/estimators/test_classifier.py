@@ -22,7 +22,7 @@ from sklearn_checks import expected_failures
 
 @pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
-    [PBPClassifier(), PBPClassifier((10, 10), dtype="float32", n_epochs=20, refine_every=0.5)],
+    [PBPClassifier(), PBPClassifier((10, 10), dtype="float32", n_epochs=20)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):

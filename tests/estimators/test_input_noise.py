@@ -49,7 +49,7 @@ def test_scikit_learn_checks(estimator, check):
     "parameters",
     [
         {},
-        {"hidden_layer_sizes": (8, 8), "refine_every": 0.25},
+        {"hidden_layer_sizes": (8, 8)},
         {"dtype": "float32", "memory": 3.0},
         {"engine": "reference", "n_epochs": 8, "hidden_layer_sizes": 4},
         {"n_targets": 2, "hidden_layer_sizes": ()},
@@ -215,13 +215,13 @@ def test_steps_do_not_matter():
 
 
 def test_evidence_is_that_of_a_few_passes():
-    power = noise.watch(range(1, 41), 40, None, 1000, 5).power
+    power = noise.noise_schedule(range(1, 41), 40, None, 1000, 5).power
     assert_allclose(power.sum(), noise.PASSES)
     assert_array_equal(power[:5], 0.0)
-    few = noise.watch(range(1, 41), 40, None, noise.FEW_ROWS, 3).power
+    few = noise.noise_schedule(range(1, 41), 40, None, noise.FEW_ROWS, 3).power
     assert_allclose(few.sum(), noise.PASSES / 9.0)
-    assert_array_equal(noise.watch(range(1, 3), 2, None, 100, 1).power, [1.0, 1.0])
-    assert_array_equal(noise.watch(range(7, 8), None, None, 100, 1).power, [1.0])
+    assert_array_equal(noise.noise_schedule(range(1, 3), 2, None, 100, 1).power, [1.0, 1.0])
+    assert_array_equal(noise.noise_schedule(range(7, 8), None, None, 100, 1).power, [1.0])
 
 
 # ---- Invariants

@@ -41,7 +41,7 @@ def fitted(diabetes: tuple[np.ndarray, np.ndarray]) -> PBPRegressor:
 
 @pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # some leave the seed open
 @parametrize_with_checks(
-    [PBPRegressor(), PBPRegressor((10, 10), dtype="float32", n_epochs=20, refine_every=0.5)],
+    [PBPRegressor(), PBPRegressor((10, 10), dtype="float32", n_epochs=20)],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -132,18 +132,16 @@ def test_a_callback_that_returns_true_stops(diabetes):
     assert_array_equal(model.predict(diabetes[0]), short.predict(diabetes[0]))
 
 
-@pytest.mark.parametrize(
-    ("refine_every", "n_refined"), [(1, 4), (2, 2), (3, 1), (0.5, 8), (0.25, 16), (1e-9, 4 * 442)]
-)
-def test_refine_every(diabetes, monkeypatch, refine_every, n_refined):
+def test_the_prior_is_refined_once_per_epoch(diabetes, monkeypatch):
     import probprop.inference.engine
 
     engine, tasks = probprop.inference.engine.ENGINES["native"], []
     keeping = replace(engine, train=lambda *a: tasks.extend(a[0]) or engine.train(*a))
     monkeypatch.setitem(probprop.inference.engine.ENGINES, "native", keeping)
-    PBPRegressor((3,), n_epochs=4, refine_every=refine_every).fit(*diabetes)
+    PBPRegressor((3,), n_epochs=4).fit(*diabetes)
     (task,) = tasks
-    assert task.refine.sum() * task.n_blocks == n_refined
+    assert task.refine.tolist() == [True] * 4
+    assert task.n_blocks == 1
 
 
 def test_progress_bar(diabetes, capsys):
@@ -172,23 +170,22 @@ def test_progress_bar_on_a_terminal_redraws_one_line(fitted):
 
 
 @pytest.mark.parametrize(("layers", "n_weights"), [((7,), 7 * 4 + 8), ((7, 5), 7 * 4 + 5 * 8 + 6)])
-def test_partial_fit_over_batches_equals_fit_in_the_same_order(layers, n_weights):
+def test_partial_fit_equals_one_epoch_in_the_same_order(layers, n_weights):
     random = np.random.RandomState(5)
     X, y = random.standard_normal((100, 3)), random.standard_normal(100)
     parameters = {"hidden_layer_sizes": layers, "standardize": False, "random_state": 3}
-    whole = PBPRegressor(n_epochs=1, refine_every=0.25, **parameters).fit(X, y)
+    whole = PBPRegressor(n_epochs=1, **parameters).fit(X, y)
 
     drawn = np.random.RandomState(3)
     drawn.standard_normal(n_weights)  # the initial means come first
     order = drawn.permutation(100)
     stream = PBPRegressor(**parameters)
-    for batch in np.array_split(order, 4):
-        stream.partial_fit(X[batch], y[batch])
+    stream.partial_fit(X[order], y[order])
 
     assert_array_equal(stream.predict(X), whole.predict(X))
     assert stream.posterior_.alpha_prior == whole.posterior_.alpha_prior
     assert stream.log_evidence_ == pytest.approx(whole.log_evidence_, rel=1e-12)
-    assert (stream.n_iter_, stream.n_samples_seen_) == (4, 100)
+    assert (stream.n_iter_, stream.n_samples_seen_) == (1, 100)
 
 
 def test_partial_fit_goes_on_after_fit_with_its_standardisation(diabetes):

@@ -13,11 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import probprop
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox
-from probprop.inference.likelihoods import Gaussian, Probit
-from probprop.inference.prediction import weighted_log_p
 
 RANDOM = RandomState(0)
 N = 60
@@ -354,27 +351,6 @@ def test_rows_of_small_weight_say_little() -> None:
         classifier().fit(X, LABELS, np.where(of_a, w, 1.0)).predict_proba(X) for w in (1.0, 0.01)
     )
     assert less[of_a, 0].mean() < 0.3 < 0.6 < more[of_a, 0].mean()
-
-
-# ---- Rows held out
-
-
-def test_held_out_rows_have_their_own_noise() -> None:
-    predicted = Mixture.of_one([0.0, 1.0], [3.0, 0.0], [4.0, 2.0])
-    y, weights, y_std = np.array([1.0, 2.0]), np.array([4.0, 0.25]), np.array([0.0, 3.0])
-    std = np.sqrt(predicted.epistemic_std**2 + predicted.aleatoric_std**2 / weights + y_std**2)
-    expected = Mixture.of_one(predicted.mean, 0.0 * std, std).logpdf(y)
-    assert_allclose(weighted_log_p(Gaussian(), predicted, y, weights, y_std), expected, rtol=1e-13)
-    two = Mixture.of_one(np.ones((2, 2)), np.ones((2, 2)), [4.0, 2.0])
-    noise = two.aleatoric_std / np.array([[2.0], [0.5]])
-    wide = Mixture.of_one(two.mean, two.epistemic_std, noise)
-    y2 = np.array([[1.0, 2.0], [3.0, 4.0]])
-    assert_allclose(
-        weighted_log_p(Gaussian(2), two, y2, weights), wide.logpdf(y2).sum(axis=1), rtol=1e-13
-    )
-    classes = ClassMixture.of_one(np.zeros(2), np.ones(2), np.log([[0.5, 0.5], [0.5, 0.5]]))
-    found = weighted_log_p(Probit(np.arange(2)), classes, np.array([1.0, -1.0]), weights)
-    assert_allclose(found, weights * np.log(0.5))
 
 
 # ---- What is refused

@@ -38,7 +38,6 @@ def test_no_setting_gives_a_prediction_that_is_not_a_number(part):
             "memory": [None, 1.0, *np.exp(random.uniform(0.0, np.log(200.0), size=4))][
                 random.randint(6)
             ],
-            "refine_every": [0.3, 1, 2][random.randint(3)],
             "dtype": ["float64", "float32"][random.randint(2)],
             "random_state": random.randint(2**31),
         }

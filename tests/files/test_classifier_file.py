@@ -150,24 +150,20 @@ def test_classes_that_no_classifier_has(path: Path, dtype: Any, values: Any, rea
         ("layer_sizes", [3, 4, 1], "the layers are not those of a classification network"),
         ("alpha_noise", 6.0, "is not that of a classifier"),
         ("y_scale", 2.0, "is not that of a classifier"),
-        ("class", "PBPRegressor", "noise_shape|alpha_noise"),
+        ("class", "PBPRegressor", "the parameter noise is missing"),
     ],
 )
 def test_a_header_that_does_not_fit(path: Path, key: str, value: Any, reason: str) -> None:
     with header_of(path) as header:
         header[key] = value
-    if "|" in reason:
-        with pytest.raises(ModelFileError, match=reason):
-            load(path)
-    else:
-        refused(path, reason)
+    refused(path, reason)
 
 
 def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:
     PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
         header["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "unexpected keyword argument 'noise")
+    refused(tmp_path / "m", "the parameter noise is missing or unexpected")
 
 
 def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:

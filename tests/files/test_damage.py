@@ -68,8 +68,15 @@ def test_a_newer_version(path: Path) -> None:
     refused(path, "this one has no PBPOracle", "was written by a newer probprop")
     with header_of(path) as header:
         header.clear()
-        header |= {"format": "probprop", "format_version": 2}
-    refused(path, "format 2, this one reads up to 1): upgrade", "was written by a newer probprop")
+        header |= {"format": "probprop", "format_version": 99}
+    refused(path, "format 99, this one reads 2): upgrade", "was written by a newer probprop")
+
+
+def test_an_earlier_version(path: Path) -> None:
+    with header_of(path) as header:
+        header["format_version"] = 1
+    words = "format 1, this one reads 2): fit the model again"
+    refused(path, words, "was written by an earlier probprop")
 
 
 # ---- What is damaged
@@ -119,7 +126,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "n_epochs": [0, 1.5, None, "2", [], {}],
     "prior_shape": [1.0, NAN, INF, None, 10**400],
     "noise_rate": [0, -1.0, "6", []],
-    "refine_every": [0, 1.5, INF, None],
+    "n_shards": [0, -1, 1.5, "2"],
     "standardize": [None, 1, "yes"],
     "dtype": ["float16", None, ["float64"]],
     "engine": ["os.system", None, {}],
@@ -314,7 +321,7 @@ def set_size(content: bytearray, name: bytes, size: int) -> None:
 @pytest.mark.parametrize("size", [0, 100, 20_000, 2**31, 2**32 - 2])
 def test_sizes_that_lie(path: Path, size: int) -> None:
     before = path.read_bytes()
-    for name in (b"header.json", b"m_w_0.npy", b"history_n_skipped_factors.npy"):
+    for name in (b"header.json", b"m_w_0.npy", b"history_n_held.npy"):
         content = bytearray(before)
         set_size(content, name, size)
         path.write_bytes(content)

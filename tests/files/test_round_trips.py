@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from model_files import X, Y, assert_same, files_in, fitted, header_of, refused
+from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import format as persistence
 from probprop.files import load
@@ -102,8 +103,7 @@ def test_feature_names(tmp_path: Path) -> None:
         ("prior_shape", 3, 3),
         ("prior_shape", np.float32(6.1), float(np.float32(6.1))),
         ("noise_rate", 0.1 + 0.2, 0.1 + 0.2),
-        ("refine_every", 0.5, 0.5),
-        ("refine_every", np.float64(1.0), 1.0),
+        ("n_shards", np.int64(2), 2),
         ("standardize", np.True_, True),
         ("standardize", False, False),
         ("dtype", np.str_("float32"), "float32"),
@@ -180,10 +180,12 @@ def test_the_container_knows_nothing_of_estimators(
     refused(tmp_path / "m", "this one has no Another", "was written by a newer probprop")
 
 
-def test_parameters_that_older_files_lack_get_their_defaults(path: Path) -> None:
-    with header_of(path) as header:
-        del header["parameters"]["verbose"]
-    assert load(path).verbose == 0
+@pytest.mark.parametrize("model", [PBPRegressor(4, n_epochs=1), PBPEnsemble(n_members=1)])
+def test_a_file_has_every_parameter(model: Any, tmp_path: Path) -> None:
+    model.fit(X, Y).save(tmp_path / "m")
+    with header_of(tmp_path / "m") as header:
+        del header["parameters"]["random_state"]
+    refused(tmp_path / "m", "the parameter random_state is missing")
 
 
 # ---- What is not saved

@@ -181,15 +181,15 @@ NUMBER = {"name": "z", "kind": "number"}
         edit("columns", 0, "categories", to=["S", "M", "L", "a", ["b"]]),
         edit("columns", 0, "categories", to=["S", "M"]),
         edit("columns", 1, to={**NUMBER, "name": "size"}),
-        edit("regressor", to=None),
-        edit("regressor", to=[]),
-        edit("regressor", "class", to=None),
-        edit("regressor", "class", to=["PBPRegressor"]),
-        edit("regressor", "layer_sizes", to=[3, 1]),
-        edit("regressor", "parameters", "n_epochs", to=0),
-        edit("regressor", "parameters", "surprise", to=0),
-        edit("regressor", "y_scale", to=0.0),
-        edit("regressor", "alpha_noise", to="6"),
+        edit("estimator", to=None),
+        edit("estimator", to=[]),
+        edit("estimator", "class", to=None),
+        edit("estimator", "class", to=["PBPRegressor"]),
+        edit("estimator", "layer_sizes", to=[3, 1]),
+        edit("estimator", "parameters", "n_epochs", to=0),
+        edit("estimator", "parameters", "surprise", to=0),
+        edit("estimator", "y_scale", to=0.0),
+        edit("estimator", "alpha_noise", to="6"),
     ],
 )
 def test_headers_that_no_model_has(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -202,7 +202,7 @@ def test_headers_that_no_model_has(path: Path, change: Callable[[dict[str, Any]]
 @pytest.mark.parametrize("name", ["PBPRanker", "TableModel", "__import__"])
 def test_a_regressor_of_an_unknown_class_is_of_a_newer_version(path: Path, name: str) -> None:
     with header_of(path) as header:
-        header["regressor"]["class"] = name
+        header["estimator"]["class"] = name
     with pytest.raises(ModelFileError, match=rf"by a newer probprop \(this one has no {name}\)"):
         probprop.load(path)
 
@@ -244,7 +244,7 @@ def test_any_json_in_the_header(good: Path, data: Any, value: Any) -> None:
     changed = good.with_name("changed")
     with header_of(good, changed) as header:
         place: Any = header
-        key: Any = data.draw(st.sampled_from(["target", "columns", "regressor"]))
+        key: Any = data.draw(st.sampled_from(["target", "columns", "estimator"]))
         while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
             place = place[key]
             keys = sorted(place) if isinstance(place, dict) else range(len(place))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.guide import missing_values, powers, seconds, seconds_fit
+from benchmarks.guide import far_values, missing_values, powers, seconds, seconds_fit
 from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
@@ -133,3 +133,32 @@ def test_missing_values_are_set_beside_a_model_without_them(
     for feature in row["features"]:
         assert feature["completed"]["rmse"] < 1.5 * feature["without"]["rmse"]
         assert feature["independent"]["rmse"] > 2.0 * feature["without"]["rmse"]
+
+
+@pytest.mark.slow
+def test_far_values_with_and_without_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(far_values, "N_TRAIN", 150)
+    monkeypatch.setattr(far_values, "N_TEST", 60)
+    for name in ("SEEDS", "TAIL_SEEDS"):
+        monkeypatch.setattr(far_values, name, range(1))
+    for name, values in (("DISTANCES", (40.0,)), ("EFFECTS", ("linear",)), ("TAILS", (2.0,))):
+        monkeypatch.setattr(far_values, name, values)
+    monkeypatch.setattr(far_values, "TARGETS", ("positive",))
+    monkeypatch.setattr(far_values.datasets, "where", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["far_values", "--results", str(tmp_path)])
+    far_values.main()
+    page = (tmp_path / "far_values.md").read_text()
+    assert page in capsys.readouterr().out
+    assert page.count("\n") == 2 + 6
+    assert "| test: errors, positive target | 1 |" in page
+    rows = [json.loads(line) for line in (tmp_path / "far_values.jsonl").read_text().splitlines()]
+    assert [row["group"] for row in rows] == 3 * ["single"] + 2 * ["log-normal"] + 2 * ["trend"]
+    for row in rows[1:3]:
+        assert row["with"]["far"]["rmse"] < 20.0 < 1e3 < row["without"]["far"]["rmse"]
+
+
+def test_without_bounds_values_stay_as_they_are() -> None:
+    X = np.array([[-1e300, 0.0], [1e9, np.nan]])
+    assert far_values.unbounded(X).apply(X) is X

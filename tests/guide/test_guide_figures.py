@@ -61,7 +61,7 @@ def test_made_targets_have_nothing_in_common() -> None:
 
 
 def test_a_linear_model_is_as_wide_as_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its variance is known: that of the weights, their squares over the inputs, and both."""
+    """Its variance is known: variances of the weights, of the inputs, and their products."""
     X, y, rows, _ = made_split("", 0)
     model = PBPRegressor((), random_state=0).fit(X, y)
     std = 0.5 * X.std(axis=0)

@@ -28,7 +28,7 @@ PLAIN = Epoch(1, 10_000, -1.0, 1.0, 1.0, 0, 0, 0, 0)
         ({"n_undone": 62}, "62 weight updates undone"),
         ({"n_guarded": 2}, "2 noise updates made by quadrature"),
         ({"n_guarded": 2, "n_undone": 1}, "1 weight updates undone"),
-        ({"n_held": 62}, "62 precisions held up between rounds .* leave n_jobs at None"),
+        ({"n_held": 62}, "62 precisions held up between rounds .* leave n_shards at None"),
     ],
 )
 def test_more_than_one_in_ten_thousand_is_told(counts: dict[str, int], words: str) -> None:

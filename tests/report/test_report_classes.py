@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.metrics import confusion_matrix, roc_auc_score
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
 pytest.importorskip("jinja2", reason="the report needs the extra cli")
 pytest.importorskip("matplotlib", reason="the report needs the extra cli")
@@ -49,6 +49,29 @@ def test_the_numbers_are_those_of_the_rows():
     shares = np.bincount(y) / len(y)
     entropy = -(shares * np.log(shares)).sum()
     assert f"{entropy:.4f}" in quality.table[1][1][2]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_areas_under_the_curves(n_classes):
+    model, X, y = fitted(n_classes)
+    table = sections(n_classes)["How good the predictions are"].table[1]
+    values = {row[0]: [float(cell) for cell in row[1:3]] for row in table if "%" not in row[1]}
+    proba, scored = model.predict_proba(X), [1] if n_classes == 2 else range(n_classes)
+    areas = {"ROC-AUC": roc_auc_score, "Average precision": average_precision_score}
+    for name, score in areas.items():
+        expected = np.mean([score(y == k, proba[:, k]) for k in scored])
+        chance = np.mean([score(y == k, np.zeros(len(y))) for k in scored])
+        assert values[name] == pytest.approx([expected, chance], rel=1e-3)
+
+
+def test_a_single_class_has_no_area_under_a_curve():
+    model, X, y = fitted(2)
+    made = classification_sections(
+        model, X[y == 1], y[y == 1], feature_names=range(X.shape[1]), target="kind", held_out=None
+    )
+    assert [row[0] for row in made[0].table[1]] == [
+        *("Accuracy", "Log-loss", "Brier score", "Calibration error")
+    ]
 
 
 def test_only_two_classes_have_a_roc_curve():

@@ -54,9 +54,7 @@ from probprop.estimators.cv.sharing import advanced, with_rows_of, without_rows
 from probprop.estimators.data import relative_weights
 from probprop.estimators.kind import classes_of
 from probprop.inference.likelihoods import Likelihood
-from probprop.inference.rounds.loop import MapShards, Setting, State, Step, first_state, rounds
-from probprop.inference.rounds.schedule import Schedule, shard_order, usual_rounds
-from probprop.inference.rounds.shards import HasParts, Work
+from probprop.inference.shards import HasParts, MapShards, Work, shard_order, usual_rounds
 from probprop.inference.training import Run
 from probprop.table.errors import TableError
 from probprop.table.model import TableModel
@@ -221,24 +219,17 @@ class ClusterRows:
         """Return the rounds of an epoch."""
         return usual_rounds(len(self.shards), n_hidden)
 
-    def rounds_of(self, learner: Learner, n_rounds: int, n_iter: int) -> int:
-        """Return the rounds of an epoch, counted from 1."""
-        return len(self._schedule(learner, n_rounds).ends(n_iter))
+    def sizes(self, learner: Learner) -> tuple[int, ...]:
+        """Return the rows of each shard that a network learns."""
+        return tuple(learner.n_learned(summary.n) for summary in self.summaries)
 
-    def _schedule(self, learner: Learner, n_rounds: int) -> Schedule:
-        sizes = tuple(learner.n_learned(summary.n) for summary in self.summaries)
-        return Schedule(sizes, n_rounds, learner.seed)
-
-    def steps(self, learner: Learner, n_rounds: int, n_epochs: int, state: State) -> Iterator[Step]:
-        """Make the rounds that are left."""
+    def mapped(self, learner: Learner) -> MapShards:
+        """Return the map over the shards of a network."""
         shards = [
             self.client.submit(learner.shard, rows, k, pure=False)
             for k, rows in enumerate(self.shards)
         ]
-        schedule = self._schedule(learner, n_rounds)
-        setting = Setting(learner.view.plan, learner.standardizer, schedule, n_epochs)
-        begun = state if state.velocity else first_state(state.posterior)
-        yield from rounds(setting, begun, on_cluster(self.client, shards))
+        return on_cluster(self.client, shards)
 
     def advance(self) -> Any:
         """Return what makes epochs of the candidates, as tasks."""
@@ -400,7 +391,7 @@ class Trainings:
                     advanced,
                     without_rows(run),
                     n_epochs,
-                    *map(self._at_workers, (run.X, run.X_var, run.y, run.weights)),
+                    *map(self._at_workers, run.rows),
                     pure=False,
                 )
                 for run in runs

@@ -61,7 +61,7 @@ from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.rounds.loop import State
+from probprop.inference.shards import Rows, Schedule
 from probprop.inference.standardize import (
     Moments,
     check_target_scale,
@@ -71,7 +71,7 @@ from probprop.inference.standardize import (
     with_usual_scales,
     with_usual_target_scale,
 )
-from probprop.inference.training import Fitted, Run
+from probprop.inference.training import Fitted, Run, Setting, State, first_state, rounds
 
 SAMPLE = 20_000
 """Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
@@ -320,13 +320,14 @@ class Networks:
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
         begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)
         learner = Learner(self.view, standardizer, seed, self._split, fold)
-        n = sum(learner.n_learned(summary.n) for summary in self.rows.summaries)
-        return _Training(learner, n, State(begun.posterior, ()), [], 0.0)
+        schedule = Schedule(self.rows.sizes(learner), self.n_rounds, seed)
+        setting = Setting(plan, standardizer, schedule, n_epochs=0)
+        return _Training(learner, setting, first_state(begun.posterior), [], 0.0)
 
     def check(self) -> Check:
         """Judge the networks on the rows of the sample that each has not seen."""
-        none = self.contest.y[:0]
-        runs = [Run(self.view.plan, own.fitted, none, None, none, None) for own in self.trainings]
+        none = Rows(self.contest.y[:0], None, self.contest.y[:0])
+        runs = [Run(self.view.plan, own.fitted, none, None) for own in self.trainings]
         history = tuple(own.history for own in self.trainings)
         runner = Runner(CandidateCurve(self.candidate), tuple(runs), history)
         return check_of(runner, self.sample, self.folds)
@@ -337,17 +338,16 @@ class _Training:
     """The training of a fold, as far as it has come."""
 
     learner: Learner
-    n: int  # rows that it learns
+    setting: Setting
     state: State
     history: list[Epoch]
     log_evidence: float
-    n_epochs: int = 0  # that it was to make last
 
     @property
     def fitted(self) -> Fitted:
         """What it has reached."""
         reached = (self.state.posterior, self.learner.standardizer, self.history[-1])
-        return Fitted(*reached, self.log_evidence, self.n)
+        return Fitted(*reached, self.log_evidence, self.setting.schedule.n)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -420,16 +420,15 @@ def _to_check(
     networks: Networks, fold: int, n_epochs: int, file: CheckpointFile | None, report: Report
 ) -> _Training:
     """Make the rounds of a fold up to so many epochs."""
-    now, rows = networks.trainings[fold], networks.rows
+    now = networks.trainings[fold]
     if file is not None and (found := file.read()) is not None:
         with file.reading():
-            n_iter = found.state.n_iter + 1
-            n_rounds = rows.rounds_of(now.learner, networks.n_rounds, n_iter)
+            n_rounds = len(now.setting.schedule.ends(found.state.n_iter + 1))
             now = now.resumed(checked(found, now.state.posterior, n_rounds=n_rounds))
-    before = now.n_epochs
-    now = replace(now, n_epochs=n_epochs)
+    before = now.setting.n_epochs
+    now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     try:
-        for state, made in rows.steps(now.learner, networks.n_rounds, n_epochs, now.state):
+        for state, made in rounds(now.setting, now.state, networks.rows.mapped(now.learner)):
             history, evidence = now.history, now.log_evidence
             if made is not None:
                 history = [*history, made]

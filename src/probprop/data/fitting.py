@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
+from numpy.random import RandomState
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from probprop.data.cross_validation import fit_cross_validated
 from probprop.data.scratch import bytes_of
@@ -37,17 +41,20 @@ from probprop.data.sources import (
     check_no_columns,
     restarting,
 )
-from probprop.estimators.base import Callback, plan_of
-from probprop.estimators.checkpoints import settings_of
+from probprop.estimators.base import Callback, plan_of, publish
+from probprop.estimators.checkpoints import generator_of, settings_of
 from probprop.estimators.cv.candidates import read_budget
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, member_kind, new_members, seed_of
-from probprop.estimators.stepwise import train_by_steps
-from probprop.estimators.validation import check_int, check_layer_sizes, check_parameters
-from probprop.inference.checkpoint import CheckpointFile, Origin
-from probprop.inference.history import warn_of_counts
-from probprop.inference.plan import Plan
-from probprop.inference.rounds.loop import State, Step
+from probprop.estimators.progress import progress_bar
+from probprop.estimators.validation import check_int, check_parameters
+from probprop.inference import training
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
+from probprop.inference.history import check_learned, warn_of_counts
+from probprop.inference.inputs import Inputs
+from probprop.inference.posterior import Epoch
+from probprop.inference.shards import Schedule
+from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 if TYPE_CHECKING:
     from dask import dataframe as dd
@@ -395,38 +402,54 @@ def _train_network(
     callback: Callback | None,
     progress: Progress | None,
 ) -> None:
-    """Make the rounds, or the parts, of one network and publish what they reached."""
+    """Make the rounds, or the parts, of one network and publish what they reached.
+
+    Also on Ctrl-C the checkpoint gets what the last whole round has reached.
+    """
     likelihood = rows.schema.likelihood
-    standardizer = standardizer_of_all(rows, plan_of(model, likelihood))
-    if n_rounds is None:
-        n_rounds = rows.n_rounds(len(check_layer_sizes(model.hidden_layer_sizes)))
-    file = None
+    plan = plan_of(model, likelihood)
+    standardizer = standardizer_of_all(rows, plan)
+    n_rounds = rows.n_rounds(len(plan.hidden)) if n_rounds is None else n_rounds
+    random_state: RandomState = check_random_state(model.random_state)
+    none = Inputs(np.zeros((0, rows.schema.n_features)))
+    once = model.n_epochs == 1
+    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
+    state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
+    sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
     if checkpoint is not None:
         settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
         file = CheckpointFile(checkpoint, Origin(digest_of(rows), settings))
-
-    def learner(plan: Plan, seed: int) -> Learner:
-        return Learner(View(plan), standardizer, seed)
-
-    def rounds_of(n_iter: int) -> int:
-        return rows.rounds_of(learner(plan_of(model, likelihood), 0), n_rounds, n_iter)
-
-    def steps(plan: Plan, state: State, seed: int) -> Iterator[Step]:
-        for step in rows.steps(learner(plan, seed), n_rounds, model.n_epochs, state):
+    if file is not None and (found := file.read()) is not None:
+        with file.reading():
+            ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)
+            found = checked(found, begun.posterior, n_rounds=len(ends))
+            random_state = generator_of(found)
+        state, history, log_evidence = found.state, found.history, found.log_evidence
+    seed = int(deepcopy(random_state).randint(2**31 - 1))
+    schedule = Schedule(sizes, n_rounds, seed)
+    setting = Setting(plan, standardizer, schedule, model.n_epochs)
+    generator: Any = random_state.get_state(legacy=False)
+    callbacks = [] if callback is None else [callback]
+    if model.verbose:
+        callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
+    mapped = rows.mapped(Learner(View(plan), standardizer, seed))
+    try:
+        for state, made in rounds(setting, state, mapped):  # noqa: B020
             if progress is not None:
-                now = step.state
-                done = now.n_iter + now.n_round / rounds_of(now.n_iter + 1)
-                progress(done / model.n_epochs)
-            yield step
-
-    train_by_steps(
-        model,
-        likelihood,
-        standardizer,
-        n_rows(rows),
-        steps,
-        rounds_of,
-        file,
-        callback,
-        mean_weight(rows),
-    )
+                share = state.n_round / len(schedule.ends(state.n_iter + 1))
+                progress((state.n_iter + share) / model.n_epochs)
+            if made is not None:
+                history.append(made)
+                log_evidence += made.sum_log_Z if made.n_iter == 1 else 0.0
+            if file is not None:
+                file.offer(Checkpoint(state, list(history), log_evidence, generator))
+            if made is not None and any([c(made) for c in callbacks]):  # every one is called
+                break
+    finally:
+        if file is not None:
+            file.flush()
+    check_learned(history)
+    model.likelihood_ = likelihood
+    n = n_rows(rows)
+    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
+    publish(model, fitted, history, mean_weight(rows))

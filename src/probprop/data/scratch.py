@@ -65,8 +65,8 @@ class Shape:
 
     @property
     def n_parts(self) -> int:
-        """Parts of an epoch, of a few piles each."""
-        return -(-self.n_piles // _PILES_AT_A_TIME)
+        """Parts of an epoch, of a few piles each, and not more than there are rows."""
+        return min(self.n, -(-self.n_piles // _PILES_AT_A_TIME))
 
 
 def shape_of(n: int, n_columns: int, n_wide: int = 0) -> Shape:

@@ -26,15 +26,20 @@ from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS, encoded
 from probprop.estimators.cv.joint import Completed, Joint, complete
 from probprop.estimators.data import mean_weight_of, relative_weights
-from probprop.inference.by_parts import Setting, epochs
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
-from probprop.inference.rounds.loop import State, Step
-from probprop.inference.rounds.schedule import Part, shard_order
-from probprop.inference.rounds.shards import HasParts, Rows, Shard
+from probprop.inference.shards import (
+    HasParts,
+    MapShards,
+    Part,
+    Rows,
+    Shard,
+    in_threads,
+    shard_order,
+)
 from probprop.inference.standardize import (
     Moments,
     Standardizer,
@@ -252,11 +257,11 @@ class ShardedRows(Protocol):
     def n_rounds(self, n_hidden: int) -> int:
         """Return the rounds, or parts, of an epoch of a network with so many hidden layers."""
 
-    def rounds_of(self, learner: Learner, n_rounds: int, n_iter: int) -> int:
-        """Return the rounds, or parts, of an epoch, counted from 1."""
+    def sizes(self, learner: Learner) -> tuple[int, ...]:
+        """Return the rows of each shard that a network learns."""
 
-    def steps(self, learner: Learner, n_rounds: int, n_epochs: int, state: State) -> Iterator[Step]:
-        """Make what is left of a training with so many epochs."""
+    def mapped(self, learner: Learner) -> MapShards:
+        """Return the map over the shards of a network."""
 
     def advance(self) -> Any:
         """Return what makes epochs of the candidates; None: threads of this process."""
@@ -380,20 +385,13 @@ class DiskRows:
         """Return the parts of an epoch."""
         return self.scratch.shape.n_parts
 
-    def rounds_of(self, learner: Learner, n_rounds: int, n_iter: int) -> int:
-        """Return the parts of an epoch."""
-        return n_rounds
+    def sizes(self, learner: Learner) -> tuple[int, ...]:
+        """Return the number of rows that a network learns."""
+        return (sum(learner.n_learned(summary.n) for summary in self.summaries),)
 
-    def steps(self, learner: Learner, n_rounds: int, n_epochs: int, state: State) -> Iterator[Step]:
-        """Make the parts that are left."""
-        shard = DiskShard(self, learner)
-        n = sum(learner.n_learned(summary.n) for summary in self.summaries)
-        setting = Setting(learner.view.plan, learner.standardizer, n, n_rounds, n_epochs)
-
-        def read(n_iter: int, part: int) -> Rows:
-            return shard.part(Part(0, 0, 0, learner.seed, n_iter, part))
-
-        return epochs(setting, state, read)
+    def mapped(self, learner: Learner) -> MapShards:
+        """Return the map over the one shard."""
+        return in_threads([DiskShard(self, learner)], 1)
 
     def advance(self) -> None:
         """Leave the candidates to threads of this process."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FRAME_COLUMNS = ("mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper")
 """The columns of `TargetDistribution.to_frame`, for each target."""
 
+_TINY, _HUGE = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
+
 # Which rows: a slice, a boolean mask of shape (n,), integers; one integer is a single row.
 Rows = slice | ArrayLike
 
@@ -39,19 +41,20 @@ class TargetDistribution(ABC):
     noise, which may differ from sample to sample. ``p[10:20]`` is the distribution of some samples.
     """
 
-    if TYPE_CHECKING:
-        # Not at run time: a dataclass would take an inherited attribute for a field's default.
-        @property
-        def mean(self) -> FloatArray:
-            """Mean of the target, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def mean(self) -> FloatArray:
+        """Mean of the target, in target units; (n,) or (n, K)."""
 
-        @property
-        def epistemic_std(self) -> FloatArray:
-            """Standard deviation of the expected target, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def epistemic_std(self) -> FloatArray:
+        """Standard deviation of the expected target, in target units; (n,) or (n, K)."""
 
-        @property
-        def aleatoric_std(self) -> FloatArray:
-            """Standard deviation of the noise, in target units; (n,) or (n, K)."""
+    @property
+    @abstractmethod
+    def aleatoric_std(self) -> FloatArray:
+        """Root of the mean variance of the noise, in target units; (n,) or (n, K)."""
 
     @property
     def std(self) -> FloatArray:
@@ -159,13 +162,7 @@ class TargetDistribution(ABC):
 
 
 def frame_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns of `TargetDistribution.to_frame` of these targets.
-
-    Examples
-    --------
-    >>> frame_columns(["price"])[:2], frame_columns(["heating", "cooling"])[:2]
-    (['mean', 'std'], ['heating_mean', 'heating_std'])
-    """
+    """Return the columns of `TargetDistribution.to_frame` of these targets."""
     several = len(names) > 1
     return [f"{name}_{k}" if several else k for name in names for k in FRAME_COLUMNS]
 
@@ -182,13 +179,12 @@ def average(values: FloatArray, weights: FloatArray) -> FloatArray:
     return mean
 
 
-def root_sum_square(stds: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the root of the weighted sum of squares along the first axis, of any magnitude."""
-    # In units of the largest that is finite: its square may be outside the range of floats.
-    size = np.abs(stds)
-    unit = np.max(size, axis=0, where=np.isfinite(size), initial=0.0)
-    unit = np.where(unit > 0.0, unit, 1.0)
-    root: FloatArray = unit * np.sqrt(np.tensordot(weights, (stds / unit) ** 2, axes=1))
+def root_mean_square(parts: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """Return the root of the weighted mean, along the first axis, of the sum of squared parts."""
+    values, each = np.concatenate(parts), np.concatenate([weights] * len(parts))
+    # In units of the largest, which may be 0 or infinite: squares may leave the range of floats.
+    unit = np.minimum(np.maximum(np.abs(values).max(axis=0), _TINY), _HUGE)
+    root: FloatArray = unit * np.sqrt(np.tensordot(each, (values / unit) ** 2, axes=1))
     return root
 
 
@@ -202,6 +198,8 @@ def check_range(
 
     `of` is the class or the method that has the parameter. If `closed`, low itself is allowed.
     """
+    if isinstance(value, float) and low < value < high:
+        return
     values = np.asarray(value, dtype=np.float64)
     above = values >= low if closed else values > low
     bad = values[~(above & (values < high))]

@@ -175,8 +175,7 @@ class ClassMixture:
         labels, (n, n_labels), those more probable than not are 1, the others 0.
         """
         if self.multilabel:
-            there: Array = self.log_proba > math.log(0.5)
-            return there.astype(int)
+            return (self.log_proba > math.log(0.5)).astype(int)
         index: Array = self.log_proba.argmax(axis=1)
         return index if classes is None else np.asarray(classes)[index]
 
@@ -190,16 +189,15 @@ class ClassMixture:
         import pandas as pd
 
         names = range(self.log_probas.shape[-1]) if classes is None else np.asarray(classes)
-        p = {f"p_{name}": column for name, column in zip(names, self.proba.T, strict=True)}
         parts = {k: getattr(self, k) for k in ("entropy", "entropy_model", "entropy_noise")}
-        if not self.multilabel:
-            return pd.DataFrame({"predicted_class": self.most_probable(classes), **p, **parts})
         of_each = {
             f"{k}_{name}": column
-            for k, part in parts.items()
+            for k, part in {"p": self.proba, **(parts if self.multilabel else {})}.items()
             for name, column in zip(names, part.T, strict=True)
         }
-        return pd.DataFrame({**p, **of_each})
+        if self.multilabel:
+            return pd.DataFrame(of_each)
+        return pd.DataFrame({"predicted_class": self.most_probable(classes), **of_each, **parts})
 
 
 def log_mean(logs: FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ from probprop.distributions.base import (
     average,
     check_range,
     moments_in_words,
-    root_sum_square,
+    root_mean_square,
     short_repr,
 )
 from probprop.distributions.mixture import Mixture
@@ -118,10 +118,8 @@ def box_cox_of(y: Array, power: float) -> BoxCox:
 class TransformedMixture(TargetDistribution):
     """The predictive distribution of positive targets whose Box-Cox transforms were predicted.
 
-    Above 0 there is a density; the probability that z lies below all transformed targets, if there
-    is any, is the probability of a target of exactly 0. Thus a `cdf` may be above 0 at 0, lower
-    ends of intervals are never below 0, and nothing is lost. ``p[10:20]`` is the distribution of
-    some samples.
+    Above 0 there is a density; the probability that z lies below all transformed targets is the
+    probability of a target of exactly 0. Lower ends of intervals are never below 0.
 
     `mean` and the standard deviations are moments with Gaussian noise of the same variance of z:
     with heavy tails the logarithm of a target has noise under which the target has no finite mean.
@@ -155,17 +153,14 @@ class TransformedMixture(TargetDistribution):
 
     @property
     def mean(self) -> FloatArray:
-        """Mean of the target, in target units; (n,) or (n, K)."""
         return self._moments.mean
 
     @property
     def epistemic_std(self) -> FloatArray:
-        """Standard deviation of the mean of the target, given the network, in target units."""
         return self._moments.epistemic_std
 
     @property
     def aleatoric_std(self) -> FloatArray:
-        """Root of the mean variance of the target, given the network, in target units."""
         return self._moments.aleatoric_std
 
     @cached_property
@@ -187,24 +182,21 @@ class TransformedMixture(TargetDistribution):
         return type(self)(self.transformed[rows], self.transformation)
 
     def targets(self) -> list[Self]:
-        each = self.transformed.targets()
-        alone = each[0] is self.transformed
-        return [self] if alone else [type(self)(one, self.transformation) for one in each]
+        if self.transformed.means.ndim == 2:
+            return [self]
+        return [type(self)(one, self.transformation) for one in self.transformed.targets()]
 
     def logpdf(self, y: ArrayLike) -> FloatArray:
-        y, outside = self._inside(np.asarray(y, np.float64))
-        g = self.transformation
-        log_p = self.transformed.logpdf(g.forward(y)) + g.log_jacobian(y)
+        g, y = self.transformation, np.asarray(y, np.float64)
+        outside = y <= 0.0
+        inside = np.where(outside, g.unit, y)
+        log_p = self.transformed.logpdf(g.forward(inside)) + g.log_jacobian(inside)
         return np.where(outside, -np.inf, log_p)
 
     def cdf(self, y: ArrayLike) -> FloatArray:
-        given = np.asarray(y, np.float64)
-        y, outside = self._inside(given)
-        at_zero: FloatArray | float = 0.0
-        if self.transformation.power > 0.0 and outside.any():
-            at_zero = self.transformed.cdf(np.full_like(given, self.transformation.lowest))
-        below = np.where(given < 0.0, 0.0, at_zero)
-        return np.where(outside, below, self.transformed.cdf(self.transformation.forward(y)))
+        y = np.asarray(y, np.float64)
+        z = self.transformation.forward(np.maximum(y, 0.0))
+        return np.where(y < 0.0, 0.0, self.transformed.cdf(z))
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         return self.transformation.inverse(self.transformed.ppf(q))
@@ -222,11 +214,6 @@ class TransformedMixture(TargetDistribution):
         score: FloatArray = g.unit * self.transformed.crps_behind(z, g.power) + np.maximum(-y, 0.0)
         return score
 
-    def _inside(self, y: FloatArray) -> tuple[FloatArray, Array]:
-        """Return y with the unit in place of what is not above 0, and where that is."""
-        outside = y <= 0.0
-        return np.where(outside, self.transformation.unit, y), outside
-
 
 # ---- Moments
 
@@ -238,8 +225,8 @@ def mixed(each: Moments, weights: FloatArray) -> Moments:
     mean = average(each.mean, weights)
     # An infinite mean has no deviations from it.
     deviations = np.where(np.isfinite(mean), each.mean - np.where(np.isfinite(mean), mean, 0), 0.0)
-    within, noise = (root_sum_square(std, weights) for std in each[1:])
-    return Moments(mean, np.hypot(within, root_sum_square(deviations, weights)), noise)
+    parts = (each.epistemic_std, deviations), (each.aleatoric_std,)
+    return Moments(mean, *(root_mean_square(part, weights) for part in parts))
 
 
 class Ends(NamedTuple):
@@ -300,8 +287,7 @@ def moments(z: Moments, g: BoxCox) -> Moments:
     >>> moments(Moments(np.zeros(1), s, s), BoxCox(power=0.0)).mean, np.exp([0.25])
     (array([1.28402542]), array([1.28402542]))
     """
-    found = _by_kernel(z, g, with_slopes=False)
-    return Moments(*found.reshape(3, *z.mean.shape))
+    return Moments(*_by_kernel(z, g, with_slopes=False))
 
 
 def slopes(z: Moments, g: BoxCox) -> FloatArray:
@@ -309,17 +295,11 @@ def slopes(z: Moments, g: BoxCox) -> FloatArray:
 
     The entry [i, j] is the derivative of moment j by moment i of z, in target units per unit of z.
     A standard deviation of 0 has slope 0, and infinite moments have none: NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> s = np.full(1, 0.5)
-    >>> slopes(Moments(np.zeros(1), s, s), BoxCox(power=0.0))[0, 0], np.exp([0.25])
-    (array([1.28402542]), array([1.28402542]))
     """
     return _by_kernel(z, g, with_slopes=True)[3:].reshape(3, 3, *z.mean.shape)
 
 
 def _by_kernel(z: Moments, g: BoxCox, with_slopes: bool) -> FloatArray:
     m, a, b = (np.ascontiguousarray(part, np.float64).ravel() for part in z)
-    return g.unit * _kernel.power_moments(m, a, b, g.power, with_slopes)
+    found = g.unit * _kernel.power_moments(m, a, b, g.power, with_slopes)
+    return found.reshape(len(found), *z.mean.shape)

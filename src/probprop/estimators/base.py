@@ -30,7 +30,6 @@ from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.prediction import predictive, with_noise
-from probprop.inference.rounds.local import train_by_rounds
 from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
@@ -95,13 +94,12 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     memory: float | None
     prior_shape: float
     prior_rate: float
-    refine_every: float
     standardize: bool
     missing: Literal["error", "marginalize"]
     dtype: Literal["float64", "float32"]
     engine: Literal["native", "reference"]
     random_state: int | RandomState | None
-    n_jobs: int | None
+    n_shards: int | None
     verbose: int
     noise: Literal["constant", "input"] = "constant"
     noise_layer_sizes: int | Sequence[int] = ()
@@ -253,7 +251,6 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
         noise_hidden=_noise_hidden(model),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
-        refine_every=model.refine_every,
         memory=model.memory,
         standardize=model.standardize,
         marginalize=model.missing == "marginalize",
@@ -308,9 +305,10 @@ def fit_network(
 def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]:
     """Make the epochs that are left: in one piece, or by rounds in threads."""
     left = model.n_epochs - run.fitted.epoch.n_iter
-    if model.n_jobs is not None:
-        return train_by_rounds(run, int(effective_n_jobs(model.n_jobs)))
-    steps = repeat(1, left) if one_by_one else _steps(run, model)
+    n_shards = training.number_of_shards(model.n_shards, len(run.rows.y))
+    if n_shards > 1:
+        return training.train_by_rounds(run, n_shards, min(n_shards, int(effective_n_jobs(-1))))
+    steps = repeat(1, left) if one_by_one else training.steps_of(model.n_epochs)
     return training.train(run, steps)
 
 
@@ -323,7 +321,7 @@ def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: 
     for model in models:  # they have the same rows
         runs.append(_begin(model, data, runs[0] if runs else None))
     histories: list[list[Epoch]] = [[] for _ in models]
-    for n_epochs in _steps(runs[0], models[0]):
+    for n_epochs in training.steps_of(models[0].n_epochs):
         runs, interrupt = training.advance(runs, n_epochs, n_threads)
         if interrupt is not None:
             raise interrupt
@@ -340,10 +338,6 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
     once = model.n_epochs == 1
     before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
     return begin_from(plan, before, data, random_state, model.n_epochs)
-
-
-def _steps(run: Run, model: PBPEstimator) -> list[int]:
-    return training.steps_of(run.plan, len(run.y), model.n_epochs)
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:

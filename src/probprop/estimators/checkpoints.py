@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked, digest
 from probprop.inference.posterior import Epoch
-from probprop.inference.rounds.loop import State
-from probprop.inference.training import Run
+from probprop.inference.training import Run, State
 
 _NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
 
@@ -75,10 +74,7 @@ def check_seed(random_state: Any) -> None:
 
 def checkpoint_file(path: str | os.PathLike[str], model: Any, run: Run) -> CheckpointFile:
     """Return the file of a fit that begins with this run."""
-    rounds = "no" if model.n_jobs is None else "yes"
-    settings = settings_of(model) | {"training by rounds (n_jobs)": rounds}
-    data = digest([run.X, run.X_var, run.y, run.weights, run.y_var])
-    return CheckpointFile(path, Origin(data, settings))
+    return CheckpointFile(path, Origin(digest(run.rows), settings_of(model)))
 
 
 def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
@@ -103,7 +99,7 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
         posterior=found.state.posterior,
         epoch=found.history[-1],
         log_evidence=found.log_evidence,
-        n_samples_seen=len(run.y),
+        n_samples_seen=len(run.rows.y),
     )
     return (
         run._replace(

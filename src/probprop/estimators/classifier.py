@@ -37,9 +37,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         the rows seen so far.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
-    refine_every : int or float, default=1
-        How often the factors of the weights' prior are refined: every so many epochs, or, when
-        below 1, after each such fraction of an epoch.
     standardize : bool, default=True
         Whether features are brought to zero mean and unit variance. Without it the data should
         be on that scale already.
@@ -53,12 +50,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         The compiled kernel, or the same algorithm in NumPy, made to be read.
     random_state : int, RandomState instance or None, default=None
         Draws the initial means of the weights, then the order of the points in each epoch.
-    n_jobs : int, default=None
-        None is one thread, which takes one row after the other. A number, or -1 for all
-        processors, lets that many threads, of which eight can be of use, share the passes of one
-        `fit` in rounds: for some hundred thousand rows or more. The result differs from that of
-        None a little, but does not depend on the number of threads. `partial_fit` and predictions
-        ignore it.
+    n_shards : int or None, default=None
+        Number of data shards that share each epoch of `fit`, trained in parallel threads with
+        synchronization rounds. It changes the result a little. None and 1 are sequential training.
+        Shards pay from a few hundred thousand samples on. A shard has at least 500 samples; smaller
+        data have fewer shards. The result does not depend on the number of threads. `partial_fit`
+        and predictions ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error. With more than 32 classes, a line before it
         says about how much processor time a long fit takes.
@@ -115,13 +112,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         memory: float | None = 10.0,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
-        refine_every: float = 1,
         standardize: bool = True,
         missing: Literal["error", "marginalize"] = "error",
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
+        n_shards: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -129,13 +125,12 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         self.memory = memory
         self.prior_shape = prior_shape
         self.prior_rate = prior_rate
-        self.refine_every = refine_every
         self.standardize = standardize
         self.missing = missing
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.n_shards = n_shards
         self.verbose = verbose
 
     # ---- Training

@@ -43,7 +43,7 @@ from probprop.estimators.validation import check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.prediction import predictive, with_noise
-from probprop.inference.threads import map_in_threads
+from probprop.inference.shards import map_in_threads
 
 T = TypeVar("T")
 

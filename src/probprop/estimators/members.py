@@ -24,7 +24,7 @@ from probprop.estimators.data import Given, TrainingData, read_labels, read_valu
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_parameters
 from probprop.inference.posterior import Epoch
-from probprop.inference.threads import map_in_threads
+from probprop.inference.shards import map_in_threads
 
 Member = PBPRegressor | PBPClassifier
 
@@ -154,10 +154,11 @@ def fit_members(
 ) -> None:
     """Fit all members in threads: those of the kernel, or our own where somebody looks on.
 
-    Members with threads of their own are fitted one after the other. Each has a checkpoint of its
-    own: its number is appended.
+    Members whose shards are trained in threads are fitted one after the other. Each has a
+    checkpoint of its own: its number is appended.
     """
-    if members[0].n_jobs is None and callback is None and checkpoint is None:
+    in_shards = (members[0].n_shards or 1) > 1
+    if not in_shards and callback is None and checkpoint is None:
         fit_networks(members, data, n_threads)
         return
     report = one_at_a_time(callback or (lambda epoch: None), stop)
@@ -166,8 +167,7 @@ def fit_members(
         path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
         fit_network(members[i], data, report, path)
 
-    one = members[0].n_jobs is not None
-    map_in_threads(fitted, range(len(members)), 1 if one else n_threads)
+    map_in_threads(fitted, range(len(members)), 1 if in_shards else n_threads)
 
 
 def one_at_a_time(callback: Callback, stop: Event) -> Callback:

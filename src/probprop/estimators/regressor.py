@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -64,9 +63,6 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         The noise of [PBP15], or noise with heavier tails, whose weight is learned: its variance
         is log-normal around a common level. Wild targets then move neither the fit nor the level
         by much; without them the fit costs more time and predicts much the same.
-    refine_every : int or float, default=1
-        How often the factors of the weights' prior are refined: every so many epochs, or, when
-        below 1, after each such fraction of an epoch.
     standardize : bool, default=True
         Whether features and target are brought to zero mean and unit variance. Without it the
         data should be on that scale already.
@@ -80,11 +76,12 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         The compiled kernel, or the same algorithm in NumPy, made to be read.
     random_state : int, RandomState instance or None, default=None
         Draws the initial means of the weights, then the order of the points in each epoch.
-    n_jobs : int, default=None
-        None is one thread and the algorithm of [PBP15]. A number, or -1 for all processors, lets
-        that many threads, of which eight can be of use, share the passes of one `fit` in rounds:
-        for some hundred thousand rows or more. The result differs from that of None a little, but
-        does not depend on the number of threads. `partial_fit` and predictions ignore it.
+    n_shards : int or None, default=None
+        Number of data shards that share each epoch of `fit`, trained in parallel threads with
+        synchronization rounds. It changes the result a little. None and 1 are sequential training,
+        the algorithm of [PBP15]. Shards pay from a few hundred thousand samples on. A shard has at
+        least 500 samples; smaller data have fewer shards. The result does not depend on the number
+        of threads. `partial_fit` and predictions ignore it.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
@@ -155,13 +152,12 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         noise: Literal["constant", "input"] = "constant",
         noise_layer_sizes: int | Sequence[int] = (20,),
         noise_tail: Literal["gaussian", "heavy"] = "gaussian",
-        refine_every: float = 1,
         standardize: bool = True,
         missing: Literal["error", "marginalize"] = "error",
         dtype: Literal["float64", "float32"] = "float64",
         engine: Literal["native", "reference"] = "native",
         random_state: int | RandomState | None = None,
-        n_jobs: int | None = None,
+        n_shards: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -174,13 +170,12 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         self.noise = noise
         self.noise_layer_sizes = noise_layer_sizes
         self.noise_tail = noise_tail
-        self.refine_every = refine_every
         self.standardize = standardize
         self.missing = missing
         self.dtype = dtype
         self.engine = engine
         self.random_state = random_state
-        self.n_jobs = n_jobs
+        self.n_shards = n_shards
         self.verbose = verbose
 
     # ---- Training
@@ -340,7 +335,9 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
                 'or noise_tail="heavy", whose distributions have heavier tails already: give False.'
             )
         alpha = self.posterior_.alpha_noise.reshape(1, *[1] * (predicted.means.ndim - 2), -1)
-        return replace(predicted, dof=2.0 * alpha)
+        return Mixture(
+            predicted.means, predicted.epistemic_stds, predicted.aleatoric_stds, dof=2.0 * alpha
+        )
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.

@@ -311,14 +311,10 @@ def check_n_jobs(value: Any) -> None:
             raise ValueError("n_jobs == 0, must be None or another int.")
 
 
-def check_refine_every(value: Any) -> None:
-    """Raise unless the value is a whole number of epochs or a fraction of one."""
-    check_above("refine_every", value, 0.0)
-    if value > 1 and value != int(value):
-        raise ValueError(
-            "refine_every must be a whole number of epochs, or a fraction of one in the range "
-            f"(0.0, 1.0). Got {value!r} instead."
-        )
+def check_n_shards(value: Any) -> None:
+    """Raise unless the value is a number of shards or None."""
+    if value is not None:
+        check_int("n_shards", value, 1)
 
 
 _CHECKS: dict[str, Callable[[Any], object]] = {
@@ -332,7 +328,6 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "noise_shape": lambda value: check_gamma("noise_shape", value, 1.0),
     "noise_rate": lambda value: check_gamma("noise_rate", value, 0.0),
     "noise_tail": lambda value: check_option("noise_tail", value, list(NOISE_TAILS)),
-    "refine_every": check_refine_every,
     "standardize": lambda value: check_flag("standardize", value),
     "missing": lambda value: check_option("missing", value, ["error", "marginalize"]),
     "dtype": lambda value: check_option("dtype", value, ["float64", "float32"]),
@@ -340,6 +335,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "verbose": lambda value: check_scalar(value, "verbose", Integral, min_val=0),
     "n_members": lambda value: check_int("n_members", value, 1),
     "n_jobs": check_n_jobs,
+    "n_shards": check_n_shards,
 }
 
 

@@ -30,7 +30,7 @@ from probprop.files.calibrations import (
 )
 from probprop.files.ensembles import check_same_classes, members_in
 from probprop.files.fields import Parts, feature_names, field, joined, n_samples_seen, parted
-from probprop.files.networks import describe_network, plain, rebuild_network
+from probprop.files.networks import describe_network, parameters_of, plain, rebuild_network
 from probprop.files.races import (
     describe_candidates,
     describe_race,
@@ -235,11 +235,10 @@ def _describe_parameters(model: Any) -> dict[str, Any]:
 
 def _rebuild_unfitted(header: dict[str, Any]) -> Any:
     kind = CV_KINDS[field(header, "class", str)].estimator
-    parameters = {**field(header, "parameters", dict)}
-    if isinstance(candidates := parameters.get("candidates"), list):
+    parameters = parameters_of(kind, header)
+    if isinstance(candidates := parameters["candidates"], list):
         parameters["candidates"] = rebuild_candidates(candidates)
-    if "cv" in parameters:
-        parameters["cv"] = _rebuild_cv(parameters["cv"])
+    parameters["cv"] = _rebuild_cv(parameters["cv"])
     model = kind(**parameters)
     check_parameters(model)
     read_budget(model.budget)

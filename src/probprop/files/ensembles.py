@@ -14,6 +14,7 @@ from probprop.files.fields import Parts, feature_names, field, joined, parted
 from probprop.files.networks import (
     describe_network,
     describe_unfitted,
+    parameters_of,
     rebuild_network,
     rebuild_unfitted,
 )
@@ -32,10 +33,10 @@ def describe_ensemble(model: PBPEnsemble) -> Parts:
 
 def rebuild_ensemble(header: dict[str, Any], arrays: dict[str, Array]) -> PBPEnsemble:
     """Undo `describe_ensemble`; TypeError and ValueError say why that is not possible."""
-    model = PBPEnsemble(**field(header, "parameters", dict))
+    model = PBPEnsemble(**parameters_of(PBPEnsemble, header))
     members = members_in(header)
-    if isinstance(model.estimator, dict):  # all members have the choice of the first
-        model.estimator = rebuild_unfitted({"choice_": members[0].get("choice_")} | model.estimator)
+    if isinstance(model.estimator, dict):
+        model.estimator = rebuild_unfitted(model.estimator)
     check_ensemble(model)
     check_random_state(model.random_state)
 

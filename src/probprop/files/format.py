@@ -4,8 +4,7 @@ A model file is an uncompressed zip in the layout of ``numpy.savez``: ``header.j
 ``<name>.npy`` per array; ``numpy.load`` opens it too and gives the header as bytes. `write_model`
 and `read_model` know nothing of estimators; the files beside this one turn those into a header and
 arrays, and back. Reading runs no code, allocates a small multiple of the file's size, and
-accepts only what `write_model` writes. A change that an older probprop would misread takes a
-new `FORMAT_VERSION`; older versions stay readable, and parameters they lack get their defaults.
+accepts only what `write_model` writes, in the one `FORMAT_VERSION` that it writes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from probprop._types import Array
 from probprop._version import __version__
 from probprop.files.fields import Parts, field
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _Path = str | os.PathLike[str]
 
 _HEADER = "header.json"
@@ -31,6 +30,7 @@ _NAME_AT = 30  # where a zip file has the name of its first member
 _HEADER_LIMIT = 8 << 20  # parsed, JSON takes up to 30 times its size
 DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
 _FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
+_EARLIER = "was written by an earlier probprop ({}): fit the model again and save it."
 NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
 
 
@@ -114,8 +114,9 @@ def _read_archive(archive: zipfile.ZipFile, path: _Path, size: int) -> Parts:
         raise file_error(path, _FOREIGN, f"its {_HEADER} is not JSON") from error
     if not isinstance(header, dict) or header.get("format") != "probprop":
         raise file_error(path, _FOREIGN, f"its {_HEADER} does not say that it is one")
-    if (version := field(header, "format_version", int)) > FORMAT_VERSION:
-        raise file_error(path, NEWER, f"format {version}, this one reads up to {FORMAT_VERSION}")
+    if (version := field(header, "format_version", int)) != FORMAT_VERSION:
+        kind = NEWER if version > FORMAT_VERSION else _EARLIER
+        raise file_error(path, kind, f"format {version}, this one reads {FORMAT_VERSION}")
     described = field(header, "arrays", dict)
     if differing := members.keys() ^ {f"{name}.npy" for name in described}:
         raise ValueError(f"the member {min(differing)[:50]} is missing or unexpected")

@@ -72,7 +72,7 @@ def class_inside(header: dict[str, Any]) -> str:
     """Return the class of what predicts: the model, the estimator of a table, or a member."""
     part = header
     if field(part, "class", str) == _TABLE:
-        part = field(part, "regressor", dict)
+        part = field(part, "estimator", dict)
     if field(part, "class", str) in OF_MEMBERS:
         part = members_in(part)[0]
     inside: str = field(part, "class", str)

@@ -20,7 +20,6 @@ from probprop.estimators.base import publish
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int, check_parameters
-from probprop.files.choices import settled
 from probprop.files.fields import (
     MOST_SAMPLES,
     Parts,
@@ -59,7 +58,6 @@ _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t i
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _HISTORY = {k: "int64" if t is int else "float64" for k, t in get_type_hints(Epoch).items()}
 # noise_variance has a column per target if there are several.
-_OF_ROUNDS = {"n_held"}  # not there where they are all 0, as in files of older versions
 
 
 # ---- A fitted network as a header and arrays
@@ -92,9 +90,7 @@ def describe_network(model: Network) -> Parts:
     if state["missing_variance"] is not None:
         arrays["missing_variance"] = state["missing_variance"]
     for k, dtype in _HISTORY.items():
-        column = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
-        if k not in _OF_ROUNDS or column.any():
-            arrays[f"history_{k}"] = column
+        arrays[f"history_{k}"] = np.array([getattr(epoch, k) for epoch in model.history_], dtype)
     return header, arrays
 
 
@@ -147,12 +143,20 @@ def _known(model: BaseEstimator) -> BaseEstimator:
 # ---- And back
 
 
+def parameters_of(kind: type[BaseEstimator], header: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator of this class, all of which the header must have."""
+    parameters: dict[str, Any] = field(header, "parameters", dict)
+    if differing := parameters.keys() ^ kind().get_params(deep=False).keys():
+        raise ValueError(f"the parameter {min(differing)[:50]} is missing or unexpected")
+    return {**parameters}
+
+
 def rebuild_unfitted(header: dict[str, Any]) -> Network:
     """Undo `describe_unfitted` of a regressor or classifier."""
     name = field(header, "class", str)
     if name not in KINDS:
         raise ValueError("a part of the model has a class that it cannot have")
-    model = KINDS[name](**settled(header))
+    model = KINDS[name](**parameters_of(KINDS[name], header))
     for name in ("hidden_layer_sizes", "noise_layer_sizes"):
         if isinstance(sizes := getattr(model, name), dict):
             setattr(model, name, tuple(field(sizes, "tuple", list)))
@@ -250,8 +254,7 @@ def _rebuild_fitted(
     check_target_scale(standardizer.y_scale)
     check_scales("X", standardizer.x_mean, standardizer.x_scale)
     check_scales("y", standardizer.y_mean, standardizer.y_scale)
-    none = np.zeros(n_iter, np.int64)
-    columns = {k: arrays.get(f"history_{k}", none).tolist() for k in _HISTORY}
+    columns = {k: arrays[f"history_{k}"].tolist() for k in _HISTORY}
     if several:
         columns["noise_variance"] = [tuple(each) for each in columns["noise_variance"]]
     history = [Epoch(*row) for row in zip(*columns.values(), strict=True)]
@@ -285,9 +288,7 @@ def _expected_arrays(
     arrays: dict[str, Array], sizes: list[int], weights: str, n_iter: int, n_noise: int
 ) -> dict[str, Any]:
     """Return dtype and shape of the arrays of a network with these layers."""
-    names = {f"history_{k}": t for k, t in _HISTORY.items()}
-    left_out = {f"history_{k}" for k in _OF_ROUNDS} - arrays.keys()
-    expected: dict[str, Any] = {k: (t, (n_iter,)) for k, t in names.items() if k not in left_out}
+    expected: dict[str, Any] = {f"history_{k}": (t, (n_iter,)) for k, t in _HISTORY.items()}
     if n_noise > 1:
         expected["history_noise_variance"] = ("float64", (n_iter, n_noise))
     of_features = ["x_mean", "x_scale", *({"missing_variance"} & arrays.keys())]

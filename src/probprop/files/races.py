@@ -38,14 +38,15 @@ def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
 
 def _rebuild_candidate(described: Any) -> Candidate:
     names = {"n_bins", "hidden", "memory", "power", "noise"}
-    if type(described) is not dict or {"noise", *described} != names:
+    if type(described) is not dict or described.keys() != names:
         raise ValueError("a candidate is not described")
     hidden = field(described, "hidden", list)
     for n_units in hidden:  # before they are laid out as an array
         check_int("hidden of a candidate", n_units, 1)
     power = None if described["power"] is None else field(described, "power", float)
-    noise = described.get("noise", "auto")  # files from before it was a setting
-    return Candidate(described["n_bins"], tuple(hidden), described["memory"], power, noise)
+    return Candidate(
+        described["n_bins"], tuple(hidden), described["memory"], power, described["noise"]
+    )
 
 
 def describe_race(choice: CVChoice) -> dict[str, Any]:
@@ -62,8 +63,7 @@ def rebuild_race(described: dict[str, Any]) -> CVChoice:
     # On a cluster the networks of all rows may make other epochs than those of the sample.
     if not 0 <= best < len(curves) or n_epochs < 1:
         raise ValueError("the best of choice_ is none of its candidates")
-    ended = field({"ended": "", **described}, "ended", str)  # older files do not say
-    return CVChoice(curves, best, n_epochs, ended)
+    return CVChoice(curves, best, n_epochs, field(described, "ended", str))
 
 
 def _describe_curve(curve: CandidateCurve) -> dict[str, Any]:

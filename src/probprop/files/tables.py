@@ -26,7 +26,7 @@ def describe_table_model(model: TableModel) -> Parts:
     header |= {key: value for key, value in counting.items() if value}
     header |= {} if model.na is None else {"na": list(model.na)}
     header |= {"baseline": [list(pair) for pair in model.baseline]} if model.baseline else {}
-    header |= {"regressor": described}  # or a classifier: old files use this key
+    header |= {"estimator": described}
     return header, arrays
 
 
@@ -43,7 +43,7 @@ def _describe_column(encoder: Encoder, name: str) -> dict[str, Any]:
 
 def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> TableModel:
     """Undo `describe_table_model`; TypeError and ValueError say why that is not possible."""
-    described = field(header, "regressor", dict)
+    described = field(header, "estimator", dict)
     estimator = rebuild_estimator(described, arrays)
     if getattr(estimator, "multilabel_", False):
         raise ValueError("the target is a matrix of labels, not a column of a table")
@@ -62,7 +62,7 @@ def rebuild_table_model(header: dict[str, Any], arrays: dict[str, Array]) -> Tab
             raise ValueError("categories are not different texts")
     encoder = Encoder(kinds, categories, _parts(columns), _orders(columns))
     if len(encoder.names) != estimator.n_features_in_:
-        raise ValueError("the columns are not those that the regressor was fitted on")
+        raise ValueError("the columns are not those that the estimator was fitted on")
     counting = _counting(header, list(kinds), target_names(target))
     na, baseline = _missing_texts(header), _baseline(header, estimator)
     return TableModel(estimator, encoder, list(kinds), target, counting, na, baseline)
@@ -78,7 +78,7 @@ def _parts(columns: list[dict[str, Any]]) -> dict[str, list[Part]]:
 
 
 def _orders(columns: list[dict[str, Any]]) -> dict[str, Order]:
-    """Return the dates whose month comes first; files from before do not have any."""
+    """Return the dates whose month comes first."""
     orders = {c["name"]: c["first"] for c in columns if c["kind"] == "date" and "first" in c}
     if any(first != "month" for first in orders.values()):
         raise ValueError("the order of a date is none that dates have")

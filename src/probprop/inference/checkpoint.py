@@ -27,8 +27,8 @@ from probprop._atomic import replacing
 from probprop._types import Array
 from probprop._version import __version__
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.inference.rounds.combining import at_rest
-from probprop.inference.rounds.loop import State
+from probprop.inference.shards import at_rest
+from probprop.inference.training import State
 from probprop.reference.likelihoods.heavy import LARGEST_TAIL
 
 _Path = str | os.PathLike[str]

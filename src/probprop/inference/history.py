@@ -56,19 +56,9 @@ def epoch_of(
     counts: Array,
     standardizer: Standardizer,
 ) -> Epoch:
-    """Return the record of an epoch that was made in parts, which observed these sums.
+    """Return the record of an epoch in parts that ended with a posterior and observed these sums.
 
-    Parameters
-    ----------
-    n_iter : int
-    n_points : int
-    posterior : Posterior
-        After it.
-    log_Z_sum : float
-        Standardised.
-    counts : ndarray of shape (4,)
-        As in `Records`.
-    standardizer : Standardizer
+    The sum of log Z is standardized; the counts, (4,), are as in `Records`.
     """
     records = Records.of_epoch(posterior, [], [])
     records = records._replace(log_Z_sums=np.array([[log_Z_sum]]), counts=counts[np.newaxis])
@@ -116,8 +106,8 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
             "noise updates made by quadrature (outliers, or few points)": n_guarded,
             "points skipped (their log Z was not finite)": n_skipped,
             "precisions held up between rounds (the shards, of few rows, gave back more than there "
-            "was; error bars are only wider: with few rows leave n_jobs at None, on a cluster give "
-            "fewer shards)": n_held,
+            "was; error bars are only wider: with few rows leave n_shards at None, on a cluster "
+            "give fewer shards)": n_held,
         }
         parts = [f"{count} {text}" for text, count in counts.items() if count]
         warnings.warn(

@@ -15,16 +15,7 @@ N_NODES = 128
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Rows of features, each entry a Gaussian.
-
-    Indexing takes rows, as that of an array does.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        Means, in the units of each feature; NaN where an entry is missing.
-    std : ndarray of shape (n, n_features), default=None
-        Standard deviations, in the same units, 0 or more; None where all are 0.
+    """Rows of features, each entry a Gaussian. Indexing selects rows, as for an array.
 
     Examples
     --------
@@ -35,8 +26,8 @@ class Inputs:
            [5., 6.]]))
     """
 
-    X: Array
-    std: FloatArray | None = None
+    X: Array  # (n, n_features), means in the units of each feature; NaN: missing
+    std: FloatArray | None = None  # (n, n_features), in the same units, 0 or more; None: all are 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,10 +44,7 @@ class Inputs:
     def at(self, nodes: FloatArray) -> Inputs:
         """Return the rows with X at every node, known: node after node, (n_nodes n, n_features).
 
-        Parameters
-        ----------
-        nodes : ndarray of shape (n_nodes, n_features)
-            In standard deviations from the mean.
+        The nodes, (n_nodes, n_features), are in standard deviations from the mean.
         """
         std = 0.0 if self.std is None else self.std
         moved = self.X + nodes[:, np.newaxis] * std
@@ -70,15 +58,10 @@ class Inputs:
 
 @cache
 def normal_nodes(n_features: int, n_nodes: int = N_NODES) -> FloatArray:
-    """Return points that stand for a standard Gaussian: quasi-random, each with its opposite.
+    """Return (n_nodes, n_features) quasi-random points of a standard Gaussian, with opposites.
 
     Their moments up to the third are those of the Gaussian: what is linear in the inputs is
     integrated exactly. With many features only the variances are, not the covariances.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_features)
-        The same in every call.
 
     Examples
     --------

@@ -169,19 +169,19 @@ def _job(task: Task) -> Any:
         _kernel_memory(task.memory, posterior),
         *_shuffling(task),
         _weighting(task.weights, task.y_var, task.power),
-        _watching(task),
+        _noise_learning(task),
         posterior.tail,
         task.tail_rate,
     )
 
 
-def _watching(task: Task) -> tuple[Any, ...] | None:
+def _noise_learning(task: Task) -> tuple[Any, ...] | None:
     """Return the network of the noise and how it learns, if there is one."""
-    network, watch = task.posterior.noise_network, task.watch
-    if network is None or watch is None:
+    network, schedule = task.posterior.noise_network, task.noise_schedule
+    if network is None or schedule is None:
         return None
-    memory = _kernel_memory(watch.memory, network)
-    return network.layer_sizes, *_weights(network), watch.power, memory, network.tail
+    memory = _kernel_memory(schedule.memory, network)
+    return network.layer_sizes, *_weights(network), schedule.power, memory, network.tail
 
 
 def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
@@ -333,30 +333,18 @@ def predict_members(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of the outputs of networks that see the same rows.
 
-    All of them predict in one call of the kernel, whose arguments are made once per ensemble.
-
-    Parameters
-    ----------
-    networks : sequence of (Posterior, Standardizer)
-        All of one dtype, with the same numbers of inputs and outputs.
-    X : ndarray of shape (n, n_features)
-        In the units of the features, finite.
-    n_threads : int, default=1
-        Number of threads. The result does not depend on it.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (n_members, n) or (n_members, n, K)
-        Standardized, without noise.
+    All of them predict in one call of the kernel, whose arguments are made once per ensemble. They
+    have one dtype and the same numbers of inputs and outputs; X is finite and in the units of the
+    features. Mean and variance are standardized, without noise: (n_members, n), or (n_members, n,
+    K) for several outputs. They do not depend on the number of threads.
     """
-    first = networks[0][0]
-    if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):
-        each = [predict_moments(posterior, X, None, scales) for posterior, scales in networks]
-        means, variances = (np.stack(part) for part in zip(*each, strict=True))
-        return means, variances
-    parts = [part for network in networks for part in network]
+    first, parts = networks[0][0], [part for network in networks for part in network]
     known = _STACKS.get(first)
     if known is None or [made_of() for made_of in known[0]] != parts:  # compared by identity
+        if any(standardizer.x_scale.min() < _FINE for _, standardizer in networks):
+            each = [predict_moments(posterior, X, None, scales) for posterior, scales in networks]
+            means, variances = (np.stack(part) for part in zip(*each, strict=True))
+            return means, variances
         kind = _kernel.Members64 if first.dtype == _FLOAT64 else _kernel.Members32
         largest = LARGEST[first.dtype]
         members = [

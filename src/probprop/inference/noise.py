@@ -1,8 +1,8 @@
 """The network of the noise: where it begins, how it learns, and the noise it gives to rows.
 
 Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
-h; it watches the residuals of the network of the mean, which trains as if the noise were the same
-everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
+h; it is trained on the residuals of the network of the mean, which trains as if the noise were the
+same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
-from probprop.inference.task import Watch
+from probprop.inference.task import NoiseSchedule
 
 _PRIOR_SHAPE, _PRIOR_RATE = 6.0, 3.0  # variance 0.6; refined, it ran away
 _NOISE_SHAPE, _NOISE_RATE = 2.0, 1.0  # a scale has no noise of its own
@@ -41,19 +41,9 @@ def start_noise_network(
     random_state: RandomState,
     dtype: np.dtype[Any],
 ) -> Posterior:
-    """Return the network of the noise before any point: its head is zero, and so is h(x).
+    """Return the noise network before any point: its head is zero, and so is h(x).
 
-    Parameters
-    ----------
-    n_features : int
-    hidden : tuple of int
-        Units in each hidden layer.
-    n_targets : int
-        One output each.
-    random_state : RandomState
-        Left as it is, so that the network of the mean is the same without this one.
-    dtype : numpy.dtype
-        Of the weights.
+    The generator is left as it is, so that the network of the mean is the same without this one.
     """
     drawn = RandomState(deepcopy(random_state).randint(2**31))
     network = initial_posterior(
@@ -71,14 +61,9 @@ def start_noise_network(
 def noise_network(
     m_w: tuple[Array, ...], v_w: tuple[Array, ...], tail: FloatArray | None = None
 ) -> Posterior:
-    """Return the network of the noise that has these weights; the rest of it never changes.
+    """Return the noise network with these weights, each (n_out, n_in + 1), and tails, (K,).
 
-    Parameters
-    ----------
-    m_w, v_w : tuple of ndarray, each (n_out, n_in + 1)
-        Their means and variances.
-    tail : ndarray of shape (K,), default=None
-        Of the noise beside what the network says; None: it has none.
+    The rest of it never changes. Without tails all are 0.
     """
     sizes = [m_w[0].shape[1] - 1, *(m.shape[0] for m in m_w)]
     unused = RandomState(0)
@@ -86,27 +71,17 @@ def noise_network(
     return replace(beginning, m_w=m_w, v_w=v_w, tail=beginning.tail if tail is None else tail)
 
 
-def watch(
+def noise_schedule(
     n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
-) -> Watch:
-    """Return how the network of the noise learns in some epochs.
+) -> NoiseSchedule:
+    """Return how the noise network learns in some epochs, counted from 1.
 
-    Parameters
-    ----------
-    n_iters : range
-        The epochs, counted from 1.
-    n_planned : int or None
-        All epochs that `fit` makes; None is a stream, whose residuals are honest: each row is
-        met before it was learned from.
-    memory : float or None
-        The most evidence that a network holds, in passes over the data.
-    n_seen : int
-        Rows of a pass over the data.
-    n_features : int
+    If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
+    predicted before it is learned from. The evidence cap `memory` is in passes over `n_seen` rows.
 
     Examples
     --------
-    >>> watch(range(4, 8), n_planned=40, memory=None, n_seen=1000, n_features=9).power.round(3)
+    >>> noise_schedule(range(4, 8), 40, memory=None, n_seen=1000, n_features=9).power.round(3)
     array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
@@ -117,23 +92,16 @@ def watch(
         each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
     if memory is None or not power.any():
-        return Watch(power, None)
+        return NoiseSchedule(power, None)
     # A point with power p is p points of evidence.
     capacity = memory * n_seen / float(power.max())
-    return Watch(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
+    return NoiseSchedule(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
 
 
 def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> Posterior:
-    """Let the tails of the noise begin, and its level again.
+    """Let the tails of the noise begin, and its level again, from its Gamma prior.
 
     What the level had learned with Gaussian noise, it had learned from the outliers.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        After the epochs without tails.
-    noise_prior : (float, float)
-        Shape and rate of the Gamma of the noise precision.
     """
     network, (shape, rate) = posterior.noise_network, noise_prior
     if network is not None:
@@ -151,10 +119,7 @@ def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> 
 class LogScale:
     """The logarithm h of the noise variance relative to the level: a Gaussian for every row.
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (n,) or (n, K)
-        Moments of h. The noise variance is level * exp(h).
+    The noise variance is level * exp(h).
 
     Examples
     --------
@@ -163,7 +128,7 @@ class LogScale:
     array([1.284, 1.284])
     """
 
-    mean: FloatArray
+    mean: FloatArray  # (n,) or (n, K), moments of h
     variance: FloatArray
 
     @property
@@ -184,18 +149,10 @@ class LogScale:
 
 
 class Noise(NamedTuple):
-    """The noise of rows, standardised.
+    """The noise of rows, standardized."""
 
-    Parameters
-    ----------
-    level : ndarray of shape (K,)
-        E[1/gamma] of each target.
-    log_scale : LogScale
-        What the network of the noise says, and the tail.
-    """
-
-    level: FloatArray
-    log_scale: LogScale
+    level: FloatArray  # (K,), E[1/gamma] of each target
+    log_scale: LogScale  # of the noise network, with the tail
 
     @classmethod
     def everywhere(cls, posterior: Posterior) -> Self:

@@ -10,7 +10,7 @@ import numpy as np
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.posterior import Memory
 
-QUIET_EPOCHS = 20
+TAIL_BURN_IN = 20
 """The usual number of epochs before the tails of the noise are learned."""
 
 _FLOAT64 = np.dtype(np.float64)
@@ -18,61 +18,26 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of a training.
+    """The settings of a training."""
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        What the targets are to the outputs.
-    hidden : tuple of int, default=(50,)
-        Units in each hidden layer.
-    noise_hidden : tuple of int or None, default=None
-        The same of the network of the noise; None: the noise does not depend on the inputs.
-    prior_shape, prior_rate : float, default=6.0
-        Gamma hyperprior of the precision of the weights.
-    refine_every : float, default=1
-        Epochs between two refinements of the prior factors; below 1, the fraction of an epoch.
-    memory : float or None, default=None
-        The most evidence the posterior holds, in passes over the data.
-    standardize : bool, default=True
-        Whether features, and targets whose likelihood wants it, are standardised.
-    marginalize : bool, default=False
-        Whether NaN in X is an entry that is missing.
-    dtype : numpy.dtype, default=float64
-        Of the weights.
-    engine : str, default="native"
-        A key of `probprop.inference.engine.ENGINES`.
-    quiet_epochs : int, default=20
-        Epochs of a training before the tails of the noise are learned: the first residuals are
-        those of a network that knows nothing. At most half of those planned.
-    """
-
-    likelihood: Likelihood
-    hidden: tuple[int, ...] = (50,)
-    noise_hidden: tuple[int, ...] | None = None
-    prior_shape: float = 6.0
+    likelihood: Likelihood  # what the targets are to the outputs
+    hidden: tuple[int, ...] = (50,)  # units in each hidden layer
+    noise_hidden: tuple[int, ...] | None = None  # of the noise network; None: there is none
+    prior_shape: float = 6.0  # Gamma hyperprior of the precision of the weights
     prior_rate: float = 6.0
-    refine_every: float = 1
-    memory: float | None = None
-    standardize: bool = True
-    marginalize: bool = False
-    dtype: np.dtype[Any] = _FLOAT64
-    engine: str = "native"
-    quiet_epochs: int = QUIET_EPOCHS
+    refine: bool = True  # whether the prior factors are refined at the end of each epoch
+    memory: float | None = None  # the evidence cap, in passes over the data
+    standardize: bool = True  # features, and targets whose likelihood wants it
+    marginalize: bool = False  # whether NaN in X is a missing value
+    dtype: np.dtype[Any] = _FLOAT64  # of the weights
+    engine: str = "native"  # a key of `probprop.inference.engine.ENGINES`
+    # Epochs before the tails of the noise are learned, at most half of those planned: the first
+    # residuals come from a network that has learned little.
+    tail_burn_in: int = TAIL_BURN_IN
 
-    def n_blocks(self, n: int) -> int:
-        """Return the number of parts that an epoch over n rows is cut into."""
-        return 1 if self.refine_every >= 1 else round(min(n, 1 / self.refine_every))
-
-    def refines(self, n_iter: int) -> bool:
-        """Return whether the prior factors are refined in this epoch, counted from 1."""
-        return self.refine_every < 1 or n_iter % self.refine_every == 0
-
-    def quiet(self, n_epochs: int | None) -> int | None:
-        """Return after how many of the epochs planned the tails of the noise begin; None: never."""
-        if not self.likelihood.learns_tail:
-            return None
-        return self.quiet_epochs if n_epochs is None else min(self.quiet_epochs, n_epochs // 2)
+    def burn_in(self, n_epochs: int | None) -> int:
+        """Return how many of the epochs planned come before the tails of the noise."""
+        return self.tail_burn_in if n_epochs is None else min(self.tail_burn_in, n_epochs // 2)
 
     def bound(self, n: int) -> Memory | None:
         """Return the bound on the evidence, that of `memory` passes over n points."""

@@ -122,18 +122,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much evidence q may hold while it is trained; see `probprop.reference.tempering`.
+    """How much evidence q may hold while it is trained; see `probprop.reference.tempering`."""
 
-    Parameters
-    ----------
-    capacity : float
-        In points, at least 1: with `memory` passes over N points it is memory * N.
-    noise_shape, noise_rate : float
-        Gamma prior of the noise precision, towards which its evidence is given back.
-    """
-
-    capacity: float
-    noise_shape: float
+    capacity: float  # in points, at least 1: with `memory` passes over N points it is memory * N
+    noise_shape: float  # Gamma prior of the noise precision, towards which evidence is given back
     noise_rate: float
 
     @property
@@ -154,71 +146,33 @@ class Memory:
 
 @dataclass(frozen=True)
 class PassInfo:
-    """What one ADF pass observed.
+    """What one ADF pass observed."""
 
-    Parameters
-    ----------
-    log_Z_sum : float
-        Sum of log Z over the points that were absorbed (standardised units).
-    n_points : int
-        Points offered.
-    n_undone : int
-        Weight updates undone because the new variance was not positive and finite.
-    n_guarded : int
-        Noise updates made by quadrature because the closed form was not valid.
-    n_skipped : int
-        Points left out whole because their log Z or its gradient was not finite.
-    d_tail_sum : tuple of float, default=()
-        Sum of the derivatives of log Z by the tail of the noise of each output; nothing where
-        the likelihood has no tails.
-    """
-
-    log_Z_sum: float
-    n_points: int
-    n_undone: int
-    n_guarded: int
-    n_skipped: int
-    d_tail_sum: tuple[float, ...] = ()
+    log_Z_sum: float  # over the points that were absorbed, standardized units
+    n_points: int  # points offered
+    n_undone: int  # weight updates undone: the new variance was not positive and finite
+    n_guarded: int  # noise updates made by quadrature: the closed form was not valid
+    n_skipped: int  # points left out whole: their log Z or its gradient was not finite
+    d_tail_sum: tuple[float, ...] = ()  # sums of dlogZ/dtail of each output, if there are tails
 
 
 @dataclass(frozen=True)
 class SweepInfo:
-    """What one refinement sweep over the prior factors observed.
+    """What one refinement sweep over the prior factors observed: factors left as they were."""
 
-    Parameters
-    ----------
-    n_skipped : int
-        Factors left as they were because their cavity was not a valid distribution.
-    n_uninformative : int
-        Factors left as they were because the data say too little about their weight.
-    """
-
-    n_skipped: int
-    n_uninformative: int
+    n_skipped: int  # their cavity was not a valid distribution
+    n_uninformative: int  # the data say too little about their weight
 
 
 class Records(NamedTuple):
-    """What every epoch of a training observed, a row for each.
+    """What every epoch of a training observed, a row for each."""
 
-    Parameters
-    ----------
-    log_Z_sums : ndarray of shape (n_epochs, n_blocks)
-        Of every block of points, standardised units.
-    counts : ndarray of shape (n_epochs, 4)
-        Updates undone, noise updates by quadrature, points skipped, prior factors skipped.
-    noise : ndarray of shape (n_epochs, 2, K)
-        Shape and rate of the Gammas of the noise precisions after the epoch.
-    prior : ndarray of shape (n_epochs, 2)
-        Shape and rate of the Gamma of the prior precision after the epoch.
-    tail : ndarray of shape (n_epochs, n_outputs)
-        The tails of the noise after the epoch.
-    """
-
-    log_Z_sums: FloatArray
+    log_Z_sums: FloatArray  # (n_epochs, n_blocks), of every block of points, standardized units
+    # (n_epochs, 4): updates undone, noise updates by quadrature, points and prior factors skipped
     counts: Array
-    noise: FloatArray
-    prior: FloatArray
-    tail: FloatArray
+    noise: FloatArray  # (n_epochs, 2, K), shape and rate of the noise precisions after the epoch
+    prior: FloatArray  # (n_epochs, 2), shape and rate of the prior precision after the epoch
+    tail: FloatArray  # (n_epochs, n_outputs), the tails of the noise after the epoch
 
     @classmethod
     def of_epoch(
@@ -271,8 +225,8 @@ class Epoch(NamedTuple):
     n_skipped_factors: int
     """Prior factors left as they were because their cavity was not a distribution."""
     n_held: int = 0
-    """With `n_jobs`, or on a cluster: precisions of weights that a round would have made less than
-    any of its shards has, and Gammas of the noise that it left as they were."""
+    """With `n_shards`, or on a cluster: precisions of weights that a round would have made less
+    than any of its shards has, and Gammas of the noise that it left as they were."""
 
     @property
     def noise_std(self) -> tuple[float, ...]:
@@ -299,22 +253,9 @@ def initial_posterior(
 ) -> Posterior:
     """Absorb the priors once, S(33) and S(34), then perturb the means (section 3.5).
 
-    Parameters
-    ----------
-    layer_sizes : sequence of int
-        Units per layer: features, hidden layers, outputs.
-    noise_shape, noise_rate : float, or ndarray of shape (K,)
-        The Gamma prior of the noise precision of each target; a number stands for one target.
-    prior_shape, prior_rate : float
-        The Gamma hyperprior of lambda.
-    random_state : numpy.random.RandomState
-        Draws one standard normal per weight, layer by layer.
-    dtype : numpy.dtype
-        float64 or float32, for the weights' means and variances.
-
-    Returns
-    -------
-    Posterior
+    The layers are features, hidden layers, outputs. The Gamma prior of the noise precision is one
+    pair, or (K,) of each target. The generator draws one standard normal per weight, layer by
+    layer.
     """
     shapes = [(n_out, n_in + 1) for n_in, n_out in pairwise(layer_sizes)]
     v_prior = float(prior_rate) / (float(prior_shape) - 1.0)
@@ -346,15 +287,6 @@ def near_a_draw(posterior: Posterior) -> Posterior:
     constant to learn. Here nine tenths of the prior variance of these weights are in their means
     and one in their variances. The second moments are still those of the prior, so that the
     refinement of lambda learns nothing from them that is not true.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        As `initial_posterior` gives it.
-
-    Returns
-    -------
-    Posterior
     """
     first, *middle, last = zip(posterior.m_w, posterior.v_w, strict=True)
     std_drawn = math.sqrt(_SHARE_DRAWN * posterior.prior_variance)

@@ -13,7 +13,6 @@ from probprop.distributions.functions import Sensitivity
 from probprop.inference import native
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import N_NODES, Inputs, normal_nodes
-from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, Noise
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
@@ -143,50 +142,11 @@ def _in_target_units(
 
 
 def with_noise(predicted: Any, factor: FloatArray | None) -> Any:
-    """Return distributions of values with the noise std of each row times a factor.
-
-    Parameters
-    ----------
-    predicted : Mixture
-    factor : ndarray of shape (n,), or None
-        None is 1.
-    """
+    """Return a `Mixture` with the noise std of each row times a factor, (n,); None is 1."""
     if factor is None:
         return predicted
     stds = predicted.aleatoric_stds
     return replace(predicted, aleatoric_stds=stds * factor.reshape(-1, *[1] * (stds.ndim - 2)))
-
-
-def weighted_log_p(
-    likelihood: Likelihood,
-    predicted: Any,
-    y: Array,
-    weights: FloatArray | None = None,
-    y_std: FloatArray | None = None,
-) -> FloatArray:
-    """Return log p of encoded targets that count as in training, (n,).
-
-    The noise of a row has the variance noise/weight + y_std^2, or the weight is a power.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-    predicted : predictive distribution of the rows
-    y : ndarray of shape (n,) or (n, K)
-    weights : ndarray of shape (n,), default=None
-    y_std : ndarray of the shape of y, default=None
-    """
-    if not likelihood.weights_divide_noise:
-        log_p = likelihood.log_p(predicted, y)
-        return log_p if weights is None else weights * log_p
-    if weights is None and y_std is None:
-        return likelihood.log_p(predicted, y)
-    weight = np.ones(len(y)) if weights is None else weights
-    root = np.sqrt(weight).reshape(-1, *[1] * (y.ndim - 1))
-    std = predicted.epistemic_stds if y_std is None else np.hypot(predicted.epistemic_stds, y_std)
-    # Times sqrt(w), as in `probprop.reference.weighting`: whatever the noise is, it stays so.
-    scaled = replace(predicted, means=root * predicted.means, epistemic_stds=root * std)
-    return likelihood.log_p(scaled, root * y) + 0.5 * likelihood.n_outputs * np.log(weight)
 
 
 def output_moments(

@@ -115,21 +115,11 @@ def identity_standardizer(n_features: int, n_targets: int = 1) -> Standardizer:
 
 
 def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
-    """Measure the means and the standard deviations (ddof=0) of X and y.
+    """Measure the means and the standard deviations (ddof=0) of X, NaN where missing, and y.
 
     A constant column, or a constant target, gets scale 1, and so does a column whose standard
     deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
     target is left as it is.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where an entry is missing.
-    y : ndarray of shape (n,) or (n, K), or None
-
-    Returns
-    -------
-    Standardizer
 
     Examples
     --------
@@ -168,22 +158,13 @@ def _row_blocks(X: Array) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What is known of columns of numbers: enough to standardise them, and to merge with others.
+    """What is known of columns of numbers: enough to standardize them, and to merge with others."""
 
-    Parameters
-    ----------
-    n : ndarray of shape (n_columns,)
-        Values that are there.
-    low, high : ndarray of shape (n_columns,)
-        The least and the largest; 0 where there is none.
-    mean, variance : ndarray of shape (n_columns,)
-        In units of the largest magnitude, `unit`: values at 1e150 would overflow when squared,
-        and values at 1e-200 would vanish.
-    """
-
-    n: FloatArray
-    low: FloatArray
+    n: FloatArray  # (n_columns,), values that are there
+    low: FloatArray  # the least and the largest; 0 where there is none
     high: FloatArray
+    # In units of the largest magnitude, `unit`: values at 1e150 would overflow when squared, and
+    # values at 1e-200 would vanish.
     mean: FloatArray
     variance: FloatArray
 
@@ -275,13 +256,7 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
 
     A feature that hardly varies in the subset gets its usual scale: in its own units, other rows
     would lie thousands of standard deviations away. A feature that is constant in all rows gets an
-    infinite scale, so that any value of it is ignored.
-
-    Parameters
-    ----------
-    some : Standardizer
-    usual : ndarray of shape (n_features,)
-        The `spreads` of all rows.
+    infinite scale, so that any value of it is ignored. `usual` are the `spreads` of all rows.
 
     Examples
     --------
@@ -307,16 +282,9 @@ def with_usual_target_scale(
     """Return the standardizer of some rows, where targets that hardly vary have their usual scale.
 
     The scale of targets that are all equal would be 1 in target units, and predictions would
-    depend on the unit of y.
-
-    Parameters
-    ----------
-    some : Standardizer
-    own, every : Moments
-        Of the targets of these rows, and of all rows. If all targets of all rows are equal, their
-        size is the usual scale, or 1 if they are 0.
-    relative : bool
-        Whether targets have no unit, as transformed ones: then 1 is the scale of equal ones.
+    depend on the unit of y. `own` and `every` measure the targets of these rows, and of all rows.
+    If all targets of all rows are equal, their size is the usual scale, or 1 if they are 0. Targets
+    without a unit (`relative`), such as transformed ones, have the scale 1 then.
 
     Examples
     --------

@@ -1,13 +1,16 @@
 """The training of a network: one loop, for `fit`, `partial_fit`, choices and ensembles alike.
 
 An epoch is an ADF pass over the likelihood ([PBP15] section 3.3), then a refinement of the prior
-factors (section 3.4). A `Plan` and data make a `Run`; steps of one epoch or more take it further.
+factors (section 3.4). Rows in memory make a `Run`: they are one shard, whose epochs go to the
+engine several at a time, as those of many networks do. `rounds` makes the same epochs over shards
+in parts: each absorbs its next rows, the results are combined, the prior factors refined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +18,30 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.inference.history import summarize
+from probprop.inference.history import epoch_of, summarize
 from probprop.inference.inputs import Inputs
-from probprop.inference.noise import start_noise_network, watch, with_first_tails
+from probprop.inference.noise import start_noise_network, with_first_tails
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior, near_a_draw
 from probprop.inference.prediction import features
+from probprop.inference.shards import (
+    MapShards,
+    Rows,
+    Schedule,
+    Shard,
+    Velocity,
+    Work,
+    absorb,
+    absorb_rows,
+    combine,
+    in_threads,
+    joined,
+    ratio_of,
+    shard_order,
+    take,
+    task_of,
+    usual_rounds,
+)
 from probprop.inference.standardize import (
     Standardizer,
     check_magnitude,
@@ -28,86 +49,35 @@ from probprop.inference.standardize import (
     fit_standardizer,
     identity_standardizer,
 )
-from probprop.inference.task import (
-    INFORMATIVE_RATIO,
-    ONCE_INFORMATIVE_RATIO,
-    Task,
-    Trained,
-)
+from probprop.inference.task import Task
 
-_MOST_EPOCHS, _MOST_BLOCKS = 1000, 100_000  # of a step without callbacks
+_FEWEST_ROWS = 500  # of a shard of a fit on one machine
+_MOST_EPOCHS = 1000  # of a step without callbacks
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What training has reached: all that predictions, and further passes, need.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    standardizer : Standardizer
-    epoch : Epoch
-        The record of the last pass; before the first its `n_iter` is 0.
-    log_evidence : float
-        Sum of log Z over the passes in which rows were new, in target units.
-    n_samples_seen : int
-        Rows given, each counted once.
-    """
+    """What training has reached: all that predictions, and further passes, need."""
 
     posterior: Posterior
     standardizer: Standardizer
-    epoch: Epoch
-    log_evidence: float = 0.0
-    n_samples_seen: int = 0
+    epoch: Epoch  # the record of the last pass; before the first its `n_iter` is 0
+    log_evidence: float = 0.0  # sum of log Z over the passes with new rows, in target units
+    n_samples_seen: int = 0  # each row counted once
 
 
 class Run(NamedTuple):
-    """The training on one set of rows, as far as it has come.
-
-    Parameters
-    ----------
-    plan : Plan
-    fitted : Fitted
-        Where it is.
-    X : ndarray of shape (n, n_features)
-    X_var : ndarray of shape (n, n_features), or None
-        As `prediction.features` gives them.
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    random_state : RandomState or None
-        Shuffles the rows before every epoch; None: they come in the order given.
-    n_epochs : int or None
-        All epochs there will be; None: a stream has no end.
-    made : list of Epoch
-        The epochs that the last step made.
-    new : bool
-        Whether the rows are new to the posterior: no pass over them is made yet.
-    weights : ndarray of shape (n,), or None
-    y_var : ndarray of shape (n, K), or None
-    power : float
-        How the rows count, as in a `Task`.
-    velocity : tuple of ndarray
-        Of the means of the weights, where rounds train them; see `probprop.inference.rounds`.
-    """
+    """The training on one set of rows in memory, as far as it has come."""
 
     plan: Plan
-    fitted: Fitted
-    X: Array
-    X_var: Array | None
-    y: Array
-    random_state: RandomState | None
-    n_epochs: int | None = None
-    made: Sequence[Epoch] = ()
-    new: bool = True
-    weights: FloatArray | None = None
-    y_var: FloatArray | None = None
-    power: float = 1.0
-    velocity: tuple[FloatArray, ...] = ()
-
-    @property
-    def once(self) -> bool:
-        """Whether every row is absorbed once: in a stream, and in the only epoch of a training."""
-        return self.random_state is None or self.n_epochs == 1
+    fitted: Fitted  # where it is
+    rows: Rows
+    random_state: RandomState | None  # shuffles before every epoch; None: a stream, as it comes
+    n_epochs: int | None = None  # all epochs there will be; None: nobody knows
+    made: Sequence[Epoch] = ()  # the epochs that the last step made
+    new: bool = True  # no pass over the rows is made yet
+    power: float = 1.0  # as in a `Task`
+    velocity: Velocity = ()  # of the means of the weights, if `train_by_rounds` trains them
 
 
 def start(
@@ -121,18 +91,9 @@ def start(
 ) -> Fitted:
     """Return the state before any point: the prior absorbed, the data measured.
 
-    Parameters
-    ----------
-    plan : Plan
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    random_state : RandomState
-        Draws the initial means of the weights.
-    standardizer : Standardizer, default=None
-        That of the same rows, if it was measured before.
-    once : bool, default=False
-        Whether every row will be absorbed once: in a stream, or in a single epoch.
+    Targets are as the likelihood encodes them, (n,) or (n, K). The generator draws the initial
+    means of the weights. A standardizer that was measured before is not measured again. `once`
+    says that every row will be absorbed once: in a stream, or in a single epoch.
     """
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
@@ -179,64 +140,39 @@ def begin(
 ) -> Run:
     """Return a training that goes on from a state with rows that are new to its posterior.
 
-    Parameters
-    ----------
-    plan : Plan
-    fitted : Fitted
-        Where to go on from; `start` gives the first.
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    random_state : RandomState, default=None
-        Shuffles the rows before every epoch. None is a stream: they come in the order given, an
-        epoch is not cut, and the prior factors are refined after it.
-    n_epochs : int, default=None
-        All epochs there will be, where rows are shuffled.
-    weights : ndarray of shape (n,), default=None
-        Above 0. They divide the noise variance of their rows, or are the powers of their
-        likelihoods, as the likelihood says.
-    y_std : ndarray of shape (n,) or (n, K), default=None
-        Known errors of the targets, in their units.
-    power : float, default=1.0
-        Multiplies the weights that are powers.
+    The generator shuffles the rows before each of the `n_epochs` epochs. None is a stream: rows
+    come in the order given, an epoch is not cut, and the prior factors are refined after it.
+    Weights, (n,), and `power` are as in a `Task`; `y_std`, (n,) or (n, K), are known errors of the
+    targets, in their units.
     """
     entries, X_var = features(plan, fitted.standardizer, X)
     if plan.likelihood.standardises_target:
         fitted.standardizer.check_y(y, plan.dtype)
     y_var = None if y_std is None else target_variance(plan, fitted.standardizer, y_std)
-    return Run(
-        plan,
-        fitted,
-        entries,
-        X_var,
-        y,
-        random_state,
-        n_epochs,
-        weights=weights,
-        y_var=y_var,
-        power=power,
-    )
+    rows = Rows(entries, X_var, y, weights, y_var)
+    return Run(plan, fitted, rows, random_state, n_epochs, power=power)
 
 
 def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -> FloatArray:
-    """Return the variances of standardised targets, (n, K)."""
+    """Return the variances of standardized targets, (n, K)."""
     with np.errstate(over="ignore"):  # what is too large is refused
         std: FloatArray = y_std.reshape(len(y_std), -1) / standardizer.y_scale
     check_magnitude("y_std", float(std.max()), plan.dtype)
     return std**2
 
 
-def steps_of(plan: Plan, n: int, n_epochs: int) -> list[int]:
-    """Cut epochs over n points into steps whose records stay small.
+# ---- Whole epochs over rows in memory
+
+
+def steps_of(n_epochs: int) -> list[int]:
+    """Cut epochs into steps whose records stay small.
 
     Examples
     --------
-    >>> from probprop.inference.likelihoods import Gaussian
-    >>> steps_of(Plan(Gaussian()), 500, 2300)
+    >>> steps_of(2300)
     [1000, 1000, 300]
     """
-    most = max(1, min(_MOST_EPOCHS, _MOST_BLOCKS // plan.n_blocks(n)))
-    return [min(most, n_epochs - made) for made in range(0, n_epochs, most)]
+    return [min(_MOST_EPOCHS, n_epochs - made) for made in range(0, n_epochs, _MOST_EPOCHS)]
 
 
 def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
@@ -255,27 +191,28 @@ def train(run: Run, steps: Iterable[int]) -> Iterator[Run]:
 def advance(
     runs: Sequence[Run], n_epochs: int, n_threads: int = 1
 ) -> tuple[list[Run], BaseException | None]:
-    """Make more epochs of every training, side by side in threads.
+    """Make more epochs of every training, side by side in threads, which change no bit.
 
-    The threads do not change the results.
-
-    Returns
-    -------
-    runs : list of Run
-        Where they are now.
-    interrupt : BaseException or None
-        What ended them early. Then each has the whole epochs it had made.
+    Returns where they are now, and what ended them early, if anything did: then each has the whole
+    epochs it had made.
     """
-    quiet = _quiet_epochs(runs[0])  # those that run side by side have as many
-    made = runs[0].fitted.epoch.n_iter
-    if quiet is None or not made <= quiet < made + n_epochs:
+    first = runs[0]  # those that run side by side have made as many epochs
+    if first.random_state is None or not first.plan.likelihood.learns_tail:
         return _advance(runs, n_epochs, n_threads)
-    first, interrupt = _advance(runs, quiet - made, n_threads) if quiet > made else (runs, None)
+    burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
+    if not made <= burn_in < made + n_epochs:
+        return _advance(runs, n_epochs, n_threads)
+    before, interrupt = (
+        _advance(runs, burn_in - made, n_threads) if burn_in > made else (list(runs), None)
+    )
     if interrupt is not None:
-        return list(first), interrupt
-    begun = [_with_first_tails(run) for run in first]
-    moved, interrupt = _advance(begun, made + n_epochs - quiet, n_threads)
-    return [_joined(*pair, quiet - made) for pair in zip(first, moved, strict=True)], interrupt
+        return before, interrupt
+    begun = [
+        run._replace(fitted=replace(run.fitted, posterior=_with_tails(run.plan, run.fitted)))
+        for run in before
+    ]
+    moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
+    return [_joined(*pair, burn_in - made) for pair in zip(before, moved, strict=True)], interrupt
 
 
 def _joined(first: Run, then: Run, n_first: int) -> Run:
@@ -285,86 +222,180 @@ def _joined(first: Run, then: Run, n_first: int) -> Run:
     return then._replace(made=[*(first.made if n_first else ()), *then.made])
 
 
+def _with_tails(plan: Plan, reached: Fitted | State) -> Posterior:
+    return with_first_tails(reached.posterior, plan.likelihood.noise_prior)
+
+
 def _advance(
     runs: Sequence[Run], n_epochs: int, n_threads: int
 ) -> tuple[list[Run], BaseException | None]:
     engine = ENGINES[runs[0].plan.engine]
-    tasks = [_task(run, n_epochs) for run in runs]
-    trained, interrupt = engine.train(tasks, n_threads)
-    return [_after(run, done) for run, done in zip(runs, trained, strict=True)], interrupt
-
-
-def _quiet_epochs(run: Run) -> int | None:
-    """Return after how many epochs the tails of the noise begin; None: never, or from the start."""
-    return None if run.random_state is None else run.plan.quiet(run.n_epochs)
-
-
-def _with_first_tails(run: Run) -> Run:
-    posterior = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
-    return run._replace(fitted=replace(run.fitted, posterior=posterior))
+    trained, interrupt = engine.train([_task(run, n_epochs) for run in runs], n_threads)
+    moved = []
+    for run, (posterior, records) in zip(runs, trained, strict=True):
+        first, n = run.fitted.epoch.n_iter + 1, len(run.rows.y)
+        made = summarize(first, n, records, run.fitted.standardizer)
+        moved.append(_after(run, posterior, made))
+    return moved, interrupt
 
 
 def _task(run: Run, n_epochs: int) -> Task:
-    plan, fitted, stream = run.plan, run.fitted, run.random_state is None
-    first = fitted.epoch.n_iter + 1
-    n_iters = range(first, first + n_epochs)
-    refine = [stream or plan.refines(n_iter) for n_iter in n_iters]
-    watching = None
-    if fitted.posterior.noise_network is not None:
-        watching = watch(n_iters, run.n_epochs, plan.memory, _n_seen(run), run.X.shape[1])
-    return Task(
-        posterior=fitted.posterior,
-        X=run.X,
-        X_var=run.X_var,
-        y=run.y,
-        standardizer=fitted.standardizer,
-        likelihood=plan.likelihood,
-        memory=plan.bound(_n_seen(run)),
-        refine=np.array(refine, bool),
-        n_blocks=1 if stream else plan.n_blocks(len(run.y)),
+    fitted, n, share = run.fitted, _n_seen(run), 1.0
+    first, stream = fitted.epoch.n_iter + 1, run.random_state is None
+    if stream:  # the tails do not move with the first rows
+        share = len(run.rows.y) / n if fitted.n_samples_seen > 0 else 0.0
+    return task_of(
+        run.plan,
+        fitted.standardizer,
+        fitted.posterior,
+        run.rows,
+        range(first, first + n_epochs),
+        run.n_epochs,
+        n,
+        share=share,
         random_state=run.random_state,
-        watch=watching,
-        weights=run.weights,
-        y_var=run.y_var,
+        stream=stream,
         power=run.power,
-        tail_rate=_tail_rate(run, first, n_epochs),
-        informative_ratio=ONCE_INFORMATIVE_RATIO if run.once else INFORMATIVE_RATIO,
     )
 
 
-def _tail_rate(run: Run, first: int, n_epochs: int) -> FloatArray | None:
-    """Return how far each epoch moves the tails of the noise.
-
-    Whole steps after the quiet epochs; in a stream the share that the rows have in all rows, but
-    none with the first ones.
-    """
-    if not run.plan.likelihood.learns_tail:
-        return None
-    if run.random_state is None:
-        known = run.fitted.n_samples_seen > 0
-        return np.full(n_epochs, len(run.y) / _n_seen(run) if known else 0.0)
-    quiet = _quiet_epochs(run)
-    assert quiet is not None
-    return np.where(np.arange(first, first + n_epochs) > quiet, 1.0, 0.0)
-
-
 def _n_seen(run: Run) -> int:
-    return run.fitted.n_samples_seen + (len(run.y) if run.new else 0)
+    return run.fitted.n_samples_seen + (len(run.rows.y) if run.new else 0)
 
 
-def _after(run: Run, trained: Trained) -> Run:
-    before = run.fitted
-    first = before.epoch.n_iter + 1
-    made = summarize(first, len(run.y), trained.records, before.standardizer)
+def _after(run: Run, posterior: Posterior, made: Sequence[Epoch], velocity: Velocity = ()) -> Run:
+    """Return where a training is after whole epochs that led to a posterior."""
     if not made:
         return run._replace(made=made)
+    before = run.fitted
     # The rows are new in the first pass only.
     gained = made[0].sum_log_Z if run.new else 0.0
     fitted = Fitted(
-        posterior=trained.posterior,
+        posterior=posterior,
         standardizer=before.standardizer,
         epoch=made[-1],
         log_evidence=before.log_evidence + gained,
         n_samples_seen=_n_seen(run),
     )
-    return run._replace(fitted=fitted, made=made, new=False)
+    return run._replace(fitted=fitted, made=made, new=False, velocity=velocity)
+
+
+# ---- Epochs over shards, in rounds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same in all rounds of a training."""
+
+    plan: Plan
+    standardizer: Standardizer  # of all rows
+    schedule: Schedule
+    n_epochs: int  # all that there will be
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a training by rounds is: all that the next round needs."""
+
+    posterior: Posterior
+    velocity: Velocity = ()  # of the means of the weights
+    n_iter: int = 0  # whole epochs made
+    n_round: int = 0  # rounds made of the epoch under way
+    log_Z_sum: float = 0.0  # of the epoch under way, standardized
+    counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))  # likewise, as `Records`
+    n_held: int = 0  # likewise, as in `Combined`
+
+
+class Step(NamedTuple):
+    """What a round has led to."""
+
+    state: State
+    made: Epoch | None  # the epoch that the round has completed
+
+
+def first_state(posterior: Posterior) -> State:
+    """Return the state before any row."""
+    return State(posterior)
+
+
+def rounds(setting: Setting, state: State, map_shards: MapShards) -> Iterator[Step]:
+    """Make the rounds that are left, and yield where the training is after each."""
+    while state.n_iter < setting.n_epochs:
+        step = one_round(setting, state, map_shards)
+        state = step.state
+        yield step
+
+
+def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
+    """Let every shard absorb its next rows, combine what they made of q, refine, and record."""
+    plan, schedule, n_iter = setting.plan, setting.schedule, state.n_iter + 1
+    end = schedule.ends(n_iter)[state.n_round]
+    warm_up = schedule.is_warm_up(n_iter, state.n_round)
+    begins = state.n_round == 0 and state.n_iter == plan.burn_in(setting.n_epochs)
+    if plan.likelihood.learns_tail and begins:
+        state = replace(state, posterior=_with_tails(plan, state))
+    refine = plan.refine and (warm_up or end == 1.0)
+    works = [
+        Work(
+            part=part,
+            plan=plan,
+            standardizer=setting.standardizer,
+            posterior=state.posterior,
+            n_epochs=setting.n_epochs,
+            n=schedule.n,
+            size=schedule.sizes[part.shard],
+            refine=refine and schedule.n_shards == 1,
+        )
+        for part in schedule.parts(n_iter, state.n_round)
+    ]
+    if warm_up:
+        rows = joined(map_shards(take, works))
+        alone = replace(works[0], size=schedule.n, refine=refine)
+        absorbed = [absorb_rows(rows, alone)]
+    else:
+        absorbed = map_shards(absorb, works)
+    posterior, velocity, n_held = combine(state.posterior, absorbed, state.velocity)
+    counts = state.counts + sum(each.counts for each in absorbed)
+    if refine and schedule.n_shards > 1 and not warm_up:
+        ratio = ratio_of(once=setting.n_epochs == 1)
+        posterior, swept = ENGINES[plan.engine].refine_prior(posterior, ratio)
+        counts[3] += swept.n_skipped
+    log_Z_sum = state.log_Z_sum + sum(each.log_Z_sum for each in absorbed)
+    n_held += state.n_held
+    if end < 1.0:
+        so_far = (state.n_round + 1, log_Z_sum, counts, n_held)
+        return Step(State(posterior, velocity, state.n_iter, *so_far), None)
+    epoch = epoch_of(n_iter, schedule.n, posterior, log_Z_sum, counts, setting.standardizer)
+    return Step(State(posterior, velocity, n_iter), epoch._replace(n_held=n_held))
+
+
+def number_of_shards(n_shards: int | None, n: int) -> int:
+    """Return the number of shards that n samples are split into, of those asked for.
+
+    Examples
+    --------
+    >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
+    [1, 8, 2, 1]
+    """
+    return max(1, min(int(n_shards or 1), n // _FEWEST_ROWS))
+
+
+def train_by_rounds(run: Run, n_shards: int, n_threads: int) -> Iterator[Run]:
+    """Make the epochs that are left over shards in threads; yield where the training is after each.
+
+    The result depends on the number of shards, not on the number of threads. On Ctrl-C an epoch
+    under way is lost. The generator of the run gives the seed and stays as it is.
+    """
+    fitted, n = run.fitted, len(run.rows.y)
+    assert run.n_epochs is not None
+    seed = int(deepcopy(run.random_state).randint(2**31 - 1))  # type: ignore[union-attr]
+    orders = np.array_split(shard_order(seed, 0, n), n_shards)
+    n_rounds = usual_rounds(n_shards, len(run.plan.hidden))
+    schedule = Schedule(tuple(map(len, orders)), n_rounds, seed)
+    setting = Setting(run.plan, fitted.standardizer, schedule, run.n_epochs)
+    shards = [Shard(run.rows, order) for order in orders]
+    state = State(fitted.posterior, run.velocity, fitted.epoch.n_iter)
+    for state, made in rounds(setting, state, in_threads(shards, n_threads)):  # noqa: B020
+        if made is not None:
+            run = _after(run, state.posterior, [made], state.velocity)
+            yield run

@@ -5,8 +5,7 @@ precision judge how well they tell the classes apart.
 
 Plain functions of arrays that return a float. ``y`` holds the index of the class of each row, its
 place in the columns of the probabilities: ``np.searchsorted(model.classes_, labels)``.
-`class_summary` puts them together for a `ClassMixture`. `sample_weight`, where it is a parameter,
-has the shape (n,) and holds weights of 0 or more; None stands for equal weights.
+`class_summary` puts them together for a `ClassMixture`.
 """
 
 from __future__ import annotations
@@ -57,6 +56,8 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
         Index of the class of each row.
     log_proba : array-like of shape (n, n_classes)
         Logarithms of the predicted probabilities, so that none is cut off at 0.
+    sample_weight : array-like of shape (n,), default=None
+        Weights in the mean over the rows, 0 or more; None stands for equal weights.
 
     Returns
     -------
@@ -83,6 +84,8 @@ def brier_score(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None 
         Index of the class of each row.
     proba : array-like of shape (n, n_classes)
         Predicted probabilities.
+    sample_weight : array-like of shape (n,), default=None
+        Weights in the mean over the rows, 0 or more; None stands for equal weights.
 
     Returns
     -------
@@ -110,10 +113,8 @@ def reliability_curve(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
+    y, proba, sample_weight
+        As in `brier_score`.
 
     Returns
     -------
@@ -147,10 +148,8 @@ def calibration_error(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
+    y, proba, sample_weight
+        As in `brier_score`.
 
     Returns
     -------
@@ -176,10 +175,8 @@ def roc_auc(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = No
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
+    y, proba, sample_weight
+        As in `brier_score`.
 
     Returns
     -------
@@ -205,10 +202,8 @@ def average_precision(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
+    y, proba, sample_weight
+        As in `brier_score`.
 
     Returns
     -------

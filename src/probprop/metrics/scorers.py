@@ -342,14 +342,6 @@ def calibration_error_scorer(
     -------
     float
         Between -1 and 0; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> abs(round(calibration_error_scorer(DummyClassifier().fit(X, y), X, y), 9))
-    0.0
     """
     return -calibration_error(*_proba(estimator, X, y), sample_weight)
 
@@ -370,14 +362,6 @@ def roc_auc_scorer(
         Between 0 and 1; higher is better. For two classes, the curve of ``classes_[1]``; for more,
         the mean over the classes, each against the rest. A class that is absent from y has no curve
         and is left out. NaN if y holds a single class.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> roc_auc_scorer(DummyClassifier().fit(X, y), X, y)
-    0.5
     """
     return roc_auc(*_proba(estimator, X, y), sample_weight)
 
@@ -396,14 +380,6 @@ def average_precision_scorer(
     -------
     float
         Between 0 and 1; higher is better. Classes are averaged as in `roc_auc_scorer`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> round(average_precision_scorer(DummyClassifier().fit(X, y), X, y), 4)
-    0.3333
     """
     return average_precision(*_proba(estimator, X, y), sample_weight)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -144,33 +144,52 @@ def _quality(
         None: "",
     }[held_out]
     text += f"\n\n{class_verdict(n_right, proba.max(axis=1))}"
-    table = [
-        [
+    several = "Mean over the classes, each against all others"
+    curve = f"For {classes[1]}" if len(classes) == 2 else several
+    measures: list[tuple[str, str, Callable[[float], str], str]] = [
+        (
             "Accuracy",
-            percent(scores["accuracy"]),
-            percent(baseline["accuracy"]),
+            "accuracy",
+            percent,
             "Share of the rows whose most probable class is right.",
-        ],
-        [
+        ),
+        (
             "Log-loss",
-            number(scores["log_loss"]),
-            number(baseline["log_loss"]),
+            "log_loss",
+            number,
             "Mean negative log of the probability of what was observed. Lower is better: it "
             "rewards right predictions and honest probabilities.",
-        ],
-        [
+        ),
+        (
             "Brier score",
-            number(scores["brier"]),
-            number(baseline["brier"]),
+            "brier",
+            number,
             "Mean squared distance of the probabilities from what was observed. Lower is better.",
-        ],
-        [
+        ),
+        (
             "Calibration error",
-            percent(scores["calibration_error"]),
-            percent(baseline["calibration_error"]),
+            "calibration_error",
+            percent,
             "Mean distance between the probability of the predicted class and the share that is "
             "right. 0 % is ideal; with few rows chance alone keeps it above.",
-        ],
+        ),
+        (
+            "ROC-AUC",
+            "roc_auc",
+            number,
+            f"Area under the ROC curve. {curve}. Higher is better; 0.5 is chance.",
+        ),
+        (
+            "Average precision",
+            "average_precision",
+            number,
+            f"Area under the precision-recall curve. {curve}. Higher is better.",
+        ),
+    ]
+    table = [
+        [label, show(scores[key]), show(baseline[key]), words]
+        for label, key, show, words in measures
+        if not np.isnan(scores[key])  # a single class has no curve
     ]
     text += "\n\nBaseline: the same score without features, with the shares of the classes in "
     text += "these rows as probabilities."

@@ -34,7 +34,7 @@ const ProbpropLearning = (kernel) => {
   const PASSES = 4;
   const FEW_ROWS = 100;
   const LEFT_ALONE = 1 / 8;
-  const QUIET_EPOCHS = 20;
+  const TAIL_BURN_IN = 20;
   const FIRST_TAIL = 1;
   const LARGEST_LOG = 20;
   const LARGEST_VARIANCE = 4;
@@ -146,10 +146,10 @@ const ProbpropLearning = (kernel) => {
       }));
     };
     if (n > 0) {
-      const quiet = heavy ? Math.min(QUIET_EPOCHS, Math.floor(n_epochs / 2)) : 0;
-      epochs(1, quiet, 0);
+      const burnIn = heavy ? Math.min(TAIL_BURN_IN, Math.floor(n_epochs / 2)) : 0;
+      epochs(1, burnIn, 0);
       if (heavy) posterior = withFirstTails(posterior);
-      epochs(quiet + 1, n_epochs, 1);
+      epochs(burnIn + 1, n_epochs, 1);
     }
     random.free();
     return member(posterior, units, settings);

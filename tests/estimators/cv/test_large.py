@@ -75,8 +75,8 @@ def test_no_network_has_a_copy_of_its_rows() -> None:
     for runner in line_up([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], contest, folds):
         rows = encodings.rows(runner.curve.candidate.n_bins)
         for run in runner.runs:
-            assert np.shares_memory(run.X, rows)
-            assert np.shares_memory(run.y, Y)
+            assert np.shares_memory(run.rows.X, rows)
+            assert np.shares_memory(run.rows.y, Y)
 
 
 def test_one_memory_of_each_form_is_compared() -> None:

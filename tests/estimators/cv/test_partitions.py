@@ -306,7 +306,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, given: Contest, seconds: float) -> tu
 
     def slow(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
         nonlocal now
-        now += 1e-3 * n_epochs * sum(len(run.y) * sum(run.plan.hidden) for run in runs)
+        now += 1e-3 * n_epochs * sum(len(run.rows.y) * sum(run.plan.hidden) for run in runs)
         return advance(runs, n_epochs, n_threads)
 
     with monkeypatch.context() as patched:

@@ -115,7 +115,9 @@ class FakeClock:
         advance = training.advance
 
         def slow(runs: Any, n_epochs: int, n_threads: int = 1) -> Any:
-            self.now += n_epochs * sum(len(run.y) * row(run.plan.hidden) for run in runs) / speed
+            self.now += (
+                n_epochs * sum(len(run.rows.y) * row(run.plan.hidden) for run in runs) / speed
+            )
             return advance(runs, n_epochs, n_threads)
 
         monkeypatch.setattr(trainings_module.training, "advance", slow)

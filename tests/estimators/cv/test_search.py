@@ -56,7 +56,7 @@ class Clock:
     @staticmethod
     def epoch(run: Any) -> float:
         times = 2.2 if run.plan.likelihood.name == "scale" else 1.0
-        return 1e-6 * times * len(run.y) * work_of_a_row(run.fitted.posterior.layer_sizes)
+        return 1e-6 * times * len(run.rows.y) * work_of_a_row(run.fitted.posterior.layer_sizes)
 
     def __call__(self) -> float:
         return self.now

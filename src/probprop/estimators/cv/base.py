@@ -45,10 +45,10 @@ from probprop.estimators.cv.search import Search
 from probprop.estimators.cv.sharing import is_elsewhere
 from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
 from probprop.estimators.cv.trainings import Contest
-from probprop.estimators.data import Given, TrainingData, read_inputs
+from probprop.estimators.data import Given, TrainingData
 from probprop.estimators.members import Member, as_it_was_on_failure
 from probprop.estimators.progress import say
-from probprop.estimators.validation import check_parameters
+from probprop.estimators.validation import check_inputs, check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Likelihood
@@ -348,7 +348,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: ArrayLike) -> Outputs:
         """Return what every member says about samples, not calibrated."""
         check_is_fitted(self)
-        rows = self.bounds_.apply(read_inputs(self, X, None).X)
+        rows = self.bounds_.apply(check_inputs(self, X))
         if self.joint_ is None or not np.isnan(rows).any():
             return Outputs(*self._members_of(self._encode(rows)), rows, None)
         a2, blocks, h = (

@@ -81,7 +81,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         predictions.
     bounds_ : InputBounds
         Range of each feature. Values inside it are used as they are; values beyond it grow ever
-        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
+        more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
+        bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice

@@ -38,7 +38,6 @@ MIN_ROWS = 20
 
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
-_NEVER = np.inf  # refined, the prior of a noise network runs away
 _OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
 _N_PARTS = 5  # of the rows of a single fold, to judge the noise network
 _N_SEEN = 5  # rows, of 400 or more, that must have a level of the noise for it to be seen
@@ -221,7 +220,8 @@ def _parts(fold: Array) -> Array:
 
 
 def _plan(dtype: np.dtype[np.floating]) -> Plan:
-    return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, marginalize=True, dtype=dtype)
+    # If its prior were refined, the prior variance of a noise network would diverge.
+    return Plan(Scale(), hidden=_HIDDEN, refine=False, marginalize=True, dtype=dtype)
 
 
 def _begin(

@@ -25,9 +25,9 @@ from probprop.estimators.cv.sensitivity import (
     draw_function,
     sensitivity_of_mixture,
 )
-from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs, read_values
+from probprop.estimators.data import Given, TrainingData, noise_factor, read_values
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int
+from probprop.estimators.validation import check_inputs, check_int
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Gaussian
 
@@ -88,7 +88,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         predictions.
     bounds_ : InputBounds
         Range of each feature. Values inside it are used as they are; values beyond it grow ever
-        more slowly, by at most one more range. `encoding_` is applied to bounded samples.
+        more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
+        bounded samples.
     encoding_ : PiecewiseLinear or None
         How the features are encoded for them; None: not at all.
     choice_ : CVChoice
@@ -216,7 +217,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         if return_std or self.calibration_.transformation is not None:
             predictive = self.predict_distribution(X)
             return (predictive.mean, predictive.std) if return_std else predictive.mean
-        y_mean, y_scale, _ = self._target_units
+        y_mean, y_scale = self._target_units
         mean: FloatArray = (self._outputs(X).mean * y_scale + y_mean).mean(axis=0)
         return mean
 
@@ -245,7 +246,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             ``calibration_.transformation`` is not None.
         """
         outputs = self._outputs(X)
-        y_mean, y_scale, noise = self._target_units
+        y_mean, y_scale = self._target_units
+        noise = np.sqrt(_stacked([m.posterior_.noise_variance for m in self.estimators_]))
         members = Moments(
             outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
         )
@@ -253,14 +255,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return self.calibration_.mixture(members, outputs.rows, outputs.log_scale, factor)
 
     @property
-    def _target_units(self) -> FloatArray:
-        """Means and scales of the targets of each member, and its noise std in that scale."""
-        of = [
-            (m.standardizer_.y_mean[0], m.standardizer_.y_scale[0], m.posterior_.noise_variance[0])
-            for m in self.estimators_
-        ]
-        y_mean, y_scale, variance = np.array(of).T[..., np.newaxis]  # (S, 1) each
-        return np.stack([y_mean, y_scale, np.sqrt(variance)])
+    def _target_units(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and scale of the targets of each member."""
+        of = [member.standardizer_ for member in self.estimators_]
+        return _stacked([s.y_mean for s in of]), _stacked([s.y_scale for s in of])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every row, with gradients in the features.
@@ -278,7 +276,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
         """
         check_is_fitted(self)
-        rows = read_inputs(self, X, None).X
+        rows = check_inputs(self, X)
         parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
         return sensitivity_of_mixture(*parts, rows)
 
@@ -331,6 +329,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     def _judge(self, likelihood: Any) -> ValuesJudge:
         return ValuesJudge(likelihood)
+
+
+def _stacked(each: list[FloatArray]) -> FloatArray:
+    """Return one value of each member, (1,), as an array of shape (S, 1)."""
+    return np.concatenate(each)[:, np.newaxis]
 
 
 def _on_scale(g: BoxCox, y: Array) -> Array:

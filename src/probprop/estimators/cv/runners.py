@@ -164,7 +164,7 @@ class Runner:
     def work(self) -> float:
         """What the time of an epoch is proportional to."""
         sizes = (run.fitted.posterior.layer_sizes for run in self.runs)
-        return sum(len(r.y) * work_of_a_row(s) for r, s in zip(self.runs, sizes, strict=True))
+        return sum(len(r.rows.y) * work_of_a_row(s) for r, s in zip(self.runs, sizes, strict=True))
 
     def end(self, outcome: str) -> Runner:
         """Return it with the reason for which it goes no further."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from joblib import Parallel, delayed
 from joblib.parallel import BACKENDS, get_active_backend
 
-from probprop._types import Array, FloatArray
 from probprop.inference import training
+from probprop.inference.shards import Rows
 from probprop.inference.training import Run
 
 Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
@@ -42,25 +43,14 @@ def advance(
     if not is_elsewhere():
         return training.advance(runs, n_epochs, n_threads)
     # Arrays that are arguments of their own go to the workers once, however many runs share them.
-    tasks = (
-        delayed(advanced)(without_rows(run), n_epochs, run.X, run.X_var, run.y, run.weights)
-        for run in runs
-    )
+    tasks = (delayed(advanced)(without_rows(run), n_epochs, *run.rows) for run in runs)
     made = Parallel(n_jobs=-1, batch_size=1)(tasks)
     return [with_rows_of(*pair) for pair in zip(made, runs, strict=True)], None
 
 
-def advanced(
-    run: Run,
-    n_epochs: int,
-    X: Array,
-    X_var: Array | None,
-    y: Array,
-    weights: FloatArray | None,
-) -> Run:
+def advanced(run: Run, n_epochs: int, *rows: Any) -> Run:
     """Make the epochs of one training, on a worker; its rows do not come back."""
-    run = run._replace(X=X, X_var=X_var, y=y, weights=weights)
-    (run,), interrupt = training.advance([run], n_epochs)
+    (run,), interrupt = training.advance([run._replace(rows=Rows(*rows))], n_epochs)
     if interrupt is not None:
         raise interrupt
     return without_rows(run)
@@ -68,9 +58,9 @@ def advanced(
 
 def without_rows(run: Run) -> Run:
     """Return a training as it goes over a network: its rows go on their own."""
-    return run._replace(X=run.X[:0], X_var=None, y=run.y[:0], weights=None)
+    return run._replace(rows=Rows(run.rows.X[:0], None, run.rows.y[:0]))
 
 
 def with_rows_of(run: Run, before: Run) -> Run:
     """Return a training that came back, with the rows that it had."""
-    return run._replace(X=before.X, X_var=before.X_var, y=before.y, weights=before.weights)
+    return run._replace(rows=before.rows)

@@ -19,7 +19,7 @@ from probprop.estimators.cv.judge import Judge
 from probprop.estimators.cv.trainings import fold_outputs
 from probprop.estimators.data import TrainingData
 from probprop.estimators.members import Member, branch
-from probprop.inference.threads import map_in_threads
+from probprop.inference.shards import map_in_threads
 
 
 def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:

@@ -152,9 +152,10 @@ def _begin(
         before = replace(before, standardizer=scales)
         X = contest.encodings.inputs(candidate.n_bins)[train]
         return training.begin(plan, before, X, y, rng, weights=weights)
-    X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
+    X = Inputs(sibling.rows.X)  # without gaps: what was missing there is in X_var
     before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
-    return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
+    run = training.begin(plan, before, X, y, rng, weights=weights)
+    return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
 
 
 def advance(

@@ -7,7 +7,7 @@ export function bounded(x, bounds) {
   return x.map((value, j) => {
     if (!(value < low[j] || value > high[j])) return value; // NaN stays so
     const end = value > high[j] ? high[j] : low[j];
-    const distance = growth[j] / (1 + growth[j] / Math.abs(value - end));
+    const distance = growth[j] / (1 + (growth[j] / Math.abs(value - end)) ** 3) ** (1 / 3);
     return end + Math.sign(value - end) * distance;
   });
 }

@@ -17,8 +17,8 @@ from probprop_lab.experiments.harness.judging import judge
 
 MEMORY = 3.0
 N_EPOCHS = 40
-N_JOBS = {"one piece": None, "eight shards": 1}
-"""The methods: `n_jobs` of the estimator, whose shards do not depend on the threads."""
+N_SHARDS = {"one piece": None, "eight shards": 8}
+"""The methods, with the `n_shards` of their estimators."""
 
 
 class Case(NamedTuple):
@@ -53,8 +53,8 @@ def jobs(selection: Selection) -> list[Job]:
         The selection has a set or a method that the experiment has not.
     """
     known = list(dict.fromkeys(case.dataset for case in CASES))
-    names, sets = selection.methods or list(N_JOBS), selection.datasets or known
-    for given, there, what in ((names, N_JOBS, "methods"), (sets, known, "sets")):
+    names, sets = selection.methods or list(N_SHARDS), selection.datasets or known
+    for given, there, what in ((names, N_SHARDS, "methods"), (sets, known, "sets")):
         if others := [name for name in given if name not in there]:
             raise ValueError(
                 f"the experiment rounds has the {what} {', '.join(there)} only, not "
@@ -91,7 +91,7 @@ def measure(job: Job) -> Row:
         "n_epochs": job.n_epochs,
         "memory": job.memory,
         "random_state": job.seed,
-        "n_jobs": N_JOBS[job.method],
+        "n_shards": N_SHARDS[job.method],
     }
     if job.dataset not in class_sets.SIZES:
         split = benchmark.load_split(job.dataset, job.split)
@@ -117,9 +117,9 @@ def _key(row: Row) -> tuple[str, tuple[int, ...], float | None]:
 
 def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     """Return the rows of both methods of every split that has both."""
-    ordered = sorted(rows, key=lambda r: (r["split"], list(N_JOBS).index(r["method"])))
+    ordered = sorted(rows, key=lambda r: (r["split"], list(N_SHARDS).index(r["method"])))
     splits = [list(group) for _, group in groupby(ordered, lambda r: r["split"])]
-    return [(both[0], both[1]) for both in splits if len(both) == len(N_JOBS)]
+    return [(both[0], both[1]) for both in splits if len(both) == len(N_SHARDS)]
 
 
 def _record(case: Case, pairs: Sequence[tuple[Row, Row]]) -> Record:
@@ -160,9 +160,9 @@ def notes(records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="rounds",
     title="One fit shared by eight shards",
-    text="PBPRegressor(n_jobs=1) and PBPClassifier(n_jobs=1), whose passes are shared by eight "
-    "shards in rounds, beside n_jobs=None, one row after the other. 40 epochs, the same splits "
-    "and first weights.",
+    text="PBPRegressor(n_shards=8) and PBPClassifier(n_shards=8), whose epochs are shared by "
+    "eight data shards in synchronization rounds, beside n_shards=None, sequential training. "
+    "40 epochs, the same splits and first weights.",
     jobs=jobs,
     measure=measure,
     records=records,
