@@ -11,7 +11,7 @@ import dask
 from distributed import Client
 
 from probprop._types import Array
-from probprop.estimators.cv.sharing import advanced, with_rows_of, without_rows
+from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.inference.rounds.loop import MapShards
 from probprop.inference.rounds.shards import HasParts, Work
 from probprop.inference.training import Run

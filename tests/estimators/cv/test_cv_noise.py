@@ -12,12 +12,18 @@ from scipy.stats import norm
 
 from probprop.distributions.base import Moments
 from probprop.encoding.piecewise import encode, fit_piecewise
-from probprop.estimators.cv.calibration import Calibration, calibrate
+from probprop.estimators.cv.calibration import (
+    Calibration,
+    Judged,
+    OutOfFold,
+    Squares,
+    ValuesJudge,
+    learn_noise,
+)
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.noise import Judged, learn_noise
-from probprop.estimators.cv.out_of_fold import OutOfFold, Squares
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
 
@@ -94,7 +100,11 @@ def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> Non
 def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     X, oof, _ = made
     folds = [Fold(np.arange(N), np.arange(N), 0)]
-    box = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration.range
+    box = (
+        ValuesJudge(Gaussian())
+        .calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1)
+        .calibration.range
+    )
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
     of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
@@ -117,7 +127,11 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
 def test_a_single_fold_is_judged_in_parts(made: Any) -> None:
     X, oof, _ = made
     folds = [Fold(np.arange(N), np.arange(N), 0)]
-    calibration = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration
+    calibration = (
+        ValuesJudge(Gaussian())
+        .calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1)
+        .calibration
+    )
     assert np.isfinite(calibration.gain)
     assert calibration.gain_error > 0.0
 

@@ -13,13 +13,15 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop.distributions.base import Moments
-from probprop.estimators.cv.beyond import range_of
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
+from probprop.estimators.cv.calibration import Calibration, OutOfFold, Squares, range_of
 
 N = 20_000
 STD = RandomState(9).uniform(0.5, 2.0, size=N)  # what the networks expect, row by row
 EXPECTED = np.sqrt([0.36, 0.64])[:, np.newaxis] * STD  # of model and noise
+
+
+def pooled(parts: list[OutOfFold]) -> OutOfFold:
+    return parts[0].pooled(parts[1:])
 
 
 def made(n_networks: int, shared: float, own: float, seed: int = 0) -> tuple[Any, Any]:

@@ -1,4 +1,9 @@
-"""What `PBPRegressorCV` and `PBPClassifierCV` share: the race, and what it leaves."""
+"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and what it leaves.
+
+A new row of `partial_fit` belongs to one fold, in turn. The network of that fold predicts it before
+any network learns from it; all the others learn it. So every row stays out-of-fold for one network,
+and the calibration goes on with out-of-fold predictions.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +26,44 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import publish
+from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv.calibration import FoldOutputs, Judge
+from probprop.estimators.cv.folds import (
+    Encodings,
+    Fold,
+    HeldOut,
+    dealt_in_turn,
+    encoded,
+    make_folds,
+    two_ends,
+)
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
+from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
+from probprop.estimators.cv.policy import (
     MANY_CLASSES,
     Budget,
     Candidate,
     for_many_classes,
+    is_large,
     n_first_folds,
     read_budget,
     read_candidates,
+    shown_as_often,
 )
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
-from probprop.estimators.cv.joint import Joint, complete, learn_joint
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
-from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.large import is_large, shown_as_often, two_ends
-from probprop.estimators.cv.masked import calibrated_joint
-from probprop.estimators.cv.progress import Share, progress
-from probprop.estimators.cv.race import Race
-from probprop.estimators.cv.runners import Check, CVChoice
-from probprop.estimators.cv.search import Search
-from probprop.estimators.cv.sharing import is_elsewhere
-from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.search import (
+    Check,
+    Contest,
+    CVChoice,
+    Race,
+    Search,
+    calibrated_joint,
+    is_elsewhere,
+    outputs_of,
+)
 from probprop.estimators.data import Given, TrainingData, read_inputs
-from probprop.estimators.members import Member, as_it_was_on_failure
-from probprop.estimators.progress import say
+from probprop.estimators.members import Member, as_it_was_on_failure, branch
+from probprop.estimators.progress import Share, progress, say
 from probprop.estimators.validation import check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
@@ -55,27 +71,20 @@ from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import member_moments
+from probprop.inference.threads import map_in_threads
 
 _BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class Outputs(NamedTuple):
-    """What the members of a model say about samples.
+    """What the members of a model say about samples."""
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (S, n) or (S, n, K)
-        Moments of the outputs of the S members, standardized, not calibrated.
-    rows : ndarray of shape (n, n_features)
-        The samples, checked and bounded.
-    log_scale : LogScale or None
-        Output of the noise network, if there is one and values are missing.
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-    rows: Array
-    log_scale: LogScale | None
+    mean: FloatArray  # of the outputs of the S members, (S, n) or (S, n, K), standardized
+    variance: FloatArray  # of the same, not calibrated
+    rows: Array  # the samples, (n, n_features), checked and bounded
+    log_scale: (
+        LogScale | None
+    )  # output of the noise network, if there is one and values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -228,13 +237,34 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             rows = complete(X, self.joint_)
             seen = replace(data, X=rows.inputs(encode(X), encode))
             judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
-            oof = predicted_before(members, seen, rows, encode, a2, folds, judge)
+            oof = self._predicted_before(seen, rows, a2, folds, judge)
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
             self.calibration_ = self.calibration_.after(oof, rows)
             self.n_samples_seen_ += n
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
+
+    def _predicted_before(
+        self, data: TrainingData, rows: Completed, a2: float, folds: Sequence[Fold], judge: Judge
+    ) -> Any:
+        """Return out-of-fold predictions of new rows, pooled over the partitions.
+
+        `data` has the rows encoded, `rows` not; calibration will multiply variances by a2.
+        """
+        held_out, members = HeldOut([fold for fold in folds if len(fold.test)]), self.estimators_
+        parts = []
+        for start in range(0, len(members), len(folds)):
+            outputs = []
+            for member, fold in zip(members[start : start + len(folds)], folds, strict=True):
+                if len(fold.test):
+                    fitted = state_of(member)
+                    of = outputs_of(plan_of(member, data.likelihood), fitted)
+                    own = rows[fold.test].moments(data.X.X[fold.test], self._encode, of, a2)
+                    outputs.append(FoldOutputs(fitted, *own))
+            parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
+        first, *others = parts
+        return first.pooled(others)  # type: ignore[arg-type]
 
     def _fit(
         self,
@@ -423,6 +453,23 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "marginalize"
         return tags
+
+
+def absorbed(
+    members: Sequence[Member], data: TrainingData, folds: Sequence[Fold], n_threads: int
+) -> list[Member]:
+    """Return the members after one pass over the encoded rows that are not of their fold."""
+
+    def learn(pair: tuple[Member, Fold]) -> Member:
+        member, fold = pair
+        if not len(fold.train):
+            return member
+        following = branch(member)
+        go_on_with_network(following, data[fold.train])
+        return following
+
+    pairs = [(member, folds[i % len(folds)]) for i, member in enumerate(members)]
+    return map_in_threads(learn, pairs, n_threads)
 
 
 def rows_that_count(sample_weight: Any) -> Array | None:

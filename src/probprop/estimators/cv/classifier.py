@@ -11,7 +11,7 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
+from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood

@@ -28,10 +28,8 @@ from probprop.distributions.power import (
 )
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.cv.beyond import Range
-from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range
 from probprop.estimators.cv.folds import encoded
-from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
@@ -223,7 +221,7 @@ def _calibrated(
     a, box = np.sqrt(calibration.factor), calibration.range
     epistemic_std = np.hypot(a * std, box.std(X))
     # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
-    along = box.slope * _outside(box, X) / box.scale
+    along = box.slope * box.outside(X) / box.scale
     scaled = (a * std / epistemic_std)[..., np.newaxis] * (a * dstd_dX)
     depistemic_std_dX = scaled + (box.slope / epistemic_std)[..., np.newaxis] * along
     aleatoric_std, dlog_dX = a * noise, np.zeros(X.shape)
@@ -241,12 +239,6 @@ def _in_target_units(m: _Members, g: BoxCox) -> _Members:
     by_z = zip(slopes(m.values, g), m[1:], strict=True)
     each = [by[..., np.newaxis] * dz_dX for by, dz_dX in by_z]  # (3, S, n, n_features)
     return _Members(moments(m.values, g), *np.sum(each, axis=0))
-
-
-def _outside(box: Range, X: Array) -> FloatArray:
-    """Return how far features lie outside of the range, in standard deviations, with the sign."""
-    distance: FloatArray = (X - box.nearest(X)).astype(np.float64) / box.scale
-    return distance
 
 
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
@@ -327,7 +319,7 @@ class SampledFunction:
         A = self._encoded(rows)
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
-        f += _outside(self.calibration.range, rows) @ self.slopes
+        f += self.calibration.range.outside(rows) @ self.slopes
         return f if g is None else g.inverse(f)
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -341,7 +333,7 @@ class SampledFunction:
         rows = self.bounds.apply(given)
         A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
-        outside = _outside(box, rows)
+        outside = box.outside(rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
         dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
