@@ -97,14 +97,15 @@ def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> Non
     assert_allclose(judged.gain, exact - constant, atol=1e-6)
 
 
+def calibrated(X: Any, oof: OutOfFold) -> Calibration:
+    held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
+    judge = ValuesJudge(Gaussian())
+    return judge.calibrate(oof, held_out, Encodings(X, FLOAT64), 1, 0, 1).calibration
+
+
 def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     X, oof, _ = made
-    folds = [Fold(np.arange(N), np.arange(N), 0)]
-    box = (
-        ValuesJudge(Gaussian())
-        .calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1)
-        .calibration.range
-    )
+    box = calibrated(X, oof).range
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
     of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
@@ -126,12 +127,7 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
 
 def test_a_single_fold_is_judged_in_parts(made: Any) -> None:
     X, oof, _ = made
-    folds = [Fold(np.arange(N), np.arange(N), 0)]
-    calibration = (
-        ValuesJudge(Gaussian())
-        .calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1)
-        .calibration
-    )
+    calibration = calibrated(X, oof)
     assert np.isfinite(calibration.gain)
     assert calibration.gain_error > 0.0
 

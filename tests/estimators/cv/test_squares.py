@@ -104,8 +104,8 @@ def test_residuals_as_large_as_those_of_the_ensemble() -> None:
     rows = out_of_fold(*made(2, 1.0, 0.5))
     squares = rows.squares(10)
     smaller = rows.of_ensemble(squares)
-    assert smaller.mean_square < rows.mean_square
-    assert_allclose(smaller.mean_square, squares.total)
+    assert smaller.factor < rows.factor
+    assert_allclose(smaller.factor, squares.total)
     assert_array_equal(np.sign(smaller.residual), np.sign(rows.residual))
     exact = replace(rows, residual=0.0 * rows.residual)
     assert exact.of_ensemble(exact.squares(10)) is exact

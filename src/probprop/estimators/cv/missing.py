@@ -402,4 +402,5 @@ def masked(X: Array) -> tuple[Array, Array]:
 
 def _which(missing: Array) -> Array:
     """Return which feature is missing, (n,); the number of features if several are."""
-    return np.where(missing.sum(axis=1) > 1, missing.shape[1], missing.argmax(axis=1))
+    which: Array = np.where(missing.sum(axis=1) > 1, missing.shape[1], missing.argmax(axis=1))
+    return which

@@ -134,11 +134,7 @@ class Budget:
         return self if self.seconds is None else replace(self, seconds=self.seconds - seconds)
 
 
-BUDGETS = {
-    "fast": Budget(CHECKS[:3]),
-    "good": Budget(),
-    "best": Budget((*CHECKS, 640, 1280)),
-}
+BUDGETS = {"fast": Budget(CHECKS[:3]), "good": Budget(), "best": Budget((*CHECKS, 640, 1280))}
 """Budgets that have a name."""
 
 

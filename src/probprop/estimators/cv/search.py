@@ -5,9 +5,8 @@ judged by the calibrated log-likelihood of out-of-fold samples: without calibrat
 that train longest, and fit best, would look worst. The winner then learns the folds that the race
 was not run on.
 
-If the errors of positive targets grow with them, the winner is trained once more with a power of
-the targets. Prices, times and the like have errors that grow with their size; a power of such
-targets, or their logarithm, has errors that do not, and predictions of it never are below 0. Which
+If the errors of positive targets grow with them, as those of prices and times do, the winner is
+trained once more to predict a power of the targets, or their logarithm, whose errors do not. Which
 power that is can be read off the out-of-fold residuals, without training anything: with means m,
 
     sum of log N(g(y) - g(m) | 0, s^2) + log g'(y),    s^2 the mean of (g(y) - g(m))^2.
@@ -17,18 +16,6 @@ side: it too learns that errors grow, and without it the gain looks larger than 
 
 If a budget of seconds leaves time, the winner learns further partitions of the samples: more
 networks, and more out-of-fold predictions of every sample.
-
-How uncertain predictions of completed samples are is measured on masked out-of-fold samples: of
-most samples one feature is masked, of the others a random quarter of the features. The samples are
-completed and predicted by the networks that had not seen them. With v the variance that calibration
-gives a prediction, s^2 its variance between the nodes of a completed sample and r the residual,
-
-    r ~ N(0, v + b^2 s^2),
-
-and b^2, at least 1, is the largest factor under which the log-likelihood of the targets is within
-1/2 of its maximum. That is one standard error above the most likely factor: intervals that are too
-narrow do more harm than wide ones. There is one factor for each feature, and one for several that
-are missing together. For class labels it is the same with the outputs of the networks.
 """
 
 from __future__ import annotations
@@ -52,7 +39,6 @@ from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
     Judge,
-    LabelsOutOfFold,
     OutOfFold,
     standard_error,
     weighted_mean,
@@ -146,12 +132,7 @@ def advance(
 
 
 def advanced(
-    run: Run,
-    n_epochs: int,
-    X: Array,
-    X_var: Array | None,
-    y: Array,
-    weights: FloatArray | None,
+    run: Run, n_epochs: int, X: Array, X_var: Array | None, y: Array, weights: FloatArray | None
 ) -> Run:
     """Make the epochs of one training, on a worker; its rows do not come back."""
     run = run._replace(X=X, X_var=X_var, y=y, weights=weights)
@@ -305,7 +286,7 @@ class Check:
     """A candidate after some epochs."""
 
     n_epochs: int
-    oof: OutOfFold | LabelsOutOfFold
+    oof: Any  # OutOfFold or LabelsOutOfFold
     fitted: tuple[Fitted, ...]  # the networks of the folds
     history: tuple[list[Epoch], ...]  # how they got there
     log_p: FloatArray  # (n,): calibrated, of every row held out
@@ -342,27 +323,6 @@ class CandidateCurve:
     raw: tuple[float, ...] = ()
     factor: tuple[float, ...] = ()
     outcome: str = ""
-
-    def after(self, check: Check) -> CandidateCurve:
-        """Return the curve with one more point."""
-        return replace(
-            self,
-            n_epochs=(*self.n_epochs, check.n_epochs),
-            calibrated=(*self.calibrated, check.score),
-            raw=(*self.raw, check.raw_score),
-            factor=(*self.factor, check.oof.factor),
-        )
-
-    @property
-    def last_gain(self) -> float:
-        """What the last check brought over the one before; infinite where there was none."""
-        return self.calibrated[-1] - self.calibrated[-2] if len(self.calibrated) > 1 else np.inf
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the last checks brought nothing over those before."""
-        before, last = self.calibrated[:-N_STALE], self.calibrated[-N_STALE:]
-        return bool(before) and max(last) <= max(before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,43 +385,41 @@ class Runner:
         return replace(self, curve=replace(self.curve, outcome=outcome))
 
 
+def _leader(runners: Sequence[Runner]) -> Runner:
+    return max(runners, key=lambda runner: runner.score)
+
+
+def _behind(runner: Runner, leader: Runner) -> tuple[float, float]:
+    """Return by how much the log density is behind, per row, and the standard error of that."""
+    if runner.best is None or leader.best is None:
+        return np.nan, np.nan
+    difference, weights = leader.best.log_p - runner.best.log_p, leader.best.oof.weights
+    return weighted_mean(difference, weights), standard_error(difference, weights)
+
+
 def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) -> list[Runner]:
     """End those that have lost.
 
-    From `first_cut` epochs on the best memory of each form is left, and of these the ones that
-    are not clearly behind the leader, or catch up, and still improve.
+    From `first_cut` epochs on the best memory of each form is left, and of these the ones that are
+    not behind the leader, and still improve.
     """
+    leader = _leader(runners)
+
+    def outcome(runner: Runner) -> str:
+        form, scores = runner.curve.candidate.form, runner.curve.calibrated
+        if runner.score < max(r.score for r in runners if r.curve.candidate.form == form):
+            return "another memory was better"
+        behind, error = _behind(runner, leader)
+        # Deep networks learn late, and may catch up with the next gain.
+        last_gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
+        if behind > max(CLEAR * error, last_gain):
+            return "behind the leader"
+        before, last = scores[:-N_STALE], scores[-N_STALE:]
+        return "no longer improved" if before and max(last) <= max(before) else ""
+
     if n_epochs < first_cut:
         return list(runners)
-    leader = max(runners, key=lambda runner: runner.score)
-    return [_cut(runner, leader, runners) if runner.is_running else runner for runner in runners]
-
-
-def _cut(runner: Runner, leader: Runner, runners: Sequence[Runner]) -> Runner:
-    form = runner.curve.candidate.form
-    rivals = [other.score for other in runners if other.curve.candidate.form == form]
-    if runner.score < max(rivals):
-        return runner.end("another memory was better")
-    if _is_behind(runner, leader):
-        return runner.end("behind the leader")
-    return runner.end("no longer improved") if runner.curve.is_stale else runner
-
-
-def _is_behind(runner: Runner, leader: Runner) -> bool:
-    """Whether the mean difference, row by row, is above two of its standard errors.
-
-    And above the last gain: deep networks learn late, and may catch up with the next.
-    """
-    if runner.best is None or leader.best is None:
-        return False
-    behind, error = _difference(leader.best, runner.best)
-    return behind > max(CLEAR * error, runner.curve.last_gain)
-
-
-def _difference(a: Check, b: Check) -> tuple[float, float]:
-    """Return the mean of a's log density above b's, row by row, and its standard error."""
-    difference, weights = a.log_p - b.log_p, a.oof.weights
-    return weighted_mean(difference, weights), standard_error(difference, weights)
+    return [runner.end(outcome(runner)) if runner.is_running else runner for runner in runners]
 
 
 def chosen(runners: Sequence[Runner], n_errors: float) -> int:
@@ -469,13 +427,11 @@ def chosen(runners: Sequence[Runner], n_errors: float) -> int:
 
     It may be behind by so many standard errors of the difference; 0: the leader wins.
     """
-    leader = max(runners, key=lambda runner: runner.score)
+    leader = _leader(runners)
 
     def is_near(runner: Runner) -> bool:
-        if runner is leader or runner.best is None or leader.best is None:
-            return runner is leader
-        behind, error = _difference(leader.best, runner.best)
-        return behind < n_errors * error
+        behind, error = _behind(runner, leader)
+        return runner is leader or behind < n_errors * error
 
     near = [i for i, runner in enumerate(runners) if is_near(runner)]
     return min(near, key=lambda i: (runners[i].work, -runners[i].score))
@@ -591,7 +547,7 @@ class Race:
     def oof(self) -> Any:
         """The rows held out with all predictions that each of them has."""
         first, *others = (check.oof for check in self.checks)
-        return first.pooled(others)  # type: ignore[arg-type]
+        return first.pooled(others)
 
 
 def race(
@@ -623,19 +579,21 @@ def race(
     try:
         for start, end in pairwise((0, *budget.checks)):
             reached = start
-            while n_epochs := timer.n_epochs(
-                _work(runners), reached, end, n_later * _most(runners)
-            ):
-                with timer.measuring(_work(runners) * n_epochs):
+            # Of an epoch of all that are running, and of the costliest that may win.
+            work = float(sum(runner.work for runner in runners if runner.is_running))
+            leader = _leader(runners)
+            most = max(r.work for r in runners if r.is_running or r is leader)
+            while n_epochs := timer.n_epochs(work, reached, end, n_later * most):
+                with timer.measuring(work * n_epochs):
                     runners = advance_all(runners, n_epochs, n_threads, contest.step)
                 reached += n_epochs
-                left = _work(runners) * (budget.checks[-1] - reached)
-                later = n_later * _most(runners) * reached
-                report(Share(timer.share_done(left + later), COMPARING))
+                left = work * (budget.checks[-1] - reached) + n_later * most * reached
+                report(Share(timer.share_done(left), COMPARING))
             if reached > start:
-                runners = cut(_look(runners, contest), reached, budget.first_cut)
+                looked = [_judged(r, contest) if r.is_running else r for r in runners]
+                runners = cut(looked, reached, budget.first_cut)
                 if reserve is not None:
-                    timer.held = reserve(max(runners, key=lambda r: r.score).best)
+                    timer.held = reserve(_leader(runners).best)
             if reached < end:
                 runners = end_all(runners, OUT_OF_TIME)
     except KeyboardInterrupt:
@@ -667,7 +625,7 @@ def finished(so_far: Race, contest: Contest, timer: Timer, n_threads: int, repor
     partitions, checks = list(filter(None, (contest.folds, contest.again))), list[Check]()
     try:
         [rest] = line_up([candidate], contest, contest.later)
-        rest = train(rest, best.n_epochs, timer, n_threads, report, contest.step)
+        rest = train(rest, best.n_epochs, contest, timer, n_threads, report)
         first = [rest.runs[0]._replace(fitted=fitted) for fitted in best.fitted]  # only judged
         runs, history = [*first, *rest.runs], [*best.history, *rest.history]
         for folds in partitions:
@@ -690,46 +648,31 @@ def finished(so_far: Race, contest: Contest, timer: Timer, n_threads: int, repor
 
 
 def train(
-    runner: Runner,
-    n_epochs: int,
-    timer: Timer,
-    n_threads: int,
-    report: Report,
-    step: Step | None = None,
+    runner: Runner, n_epochs: int, contest: Contest, timer: Timer, n_threads: int, report: Report
 ) -> Runner:
     """Train a candidate alone for so many epochs."""
     while n := min(timer.chunk, n_epochs - len(runner.history[0])):
         with timer.measuring(runner.work * n):
-            [runner] = advance_all([runner], n, n_threads, step)
+            [runner] = advance_all([runner], n, n_threads, contest.step)
         left = runner.work * (n_epochs - len(runner.history[0]))
         report(Share(timer.share_done(left), TRAINING))
     return runner
 
 
-def _look(runners: Sequence[Runner], contest: Contest) -> list[Runner]:
-    """Judge all that are running on the rows held out."""
-    return [
-        _judged(runner, check_of(runner, contest, contest.first)) if runner.is_running else runner
-        for runner in runners
-    ]
-
-
-def _judged(runner: Runner, check: Check) -> Runner:
+def _judged(runner: Runner, contest: Contest) -> Runner:
+    """Return a candidate with one more point of its curve."""
+    check, curve = check_of(runner, contest, contest.first), runner.curve
     if not np.isfinite(check.log_p).all():
         return runner.end("predictions were not finite")
+    curve = replace(
+        curve,
+        n_epochs=(*curve.n_epochs, check.n_epochs),
+        calibrated=(*curve.calibrated, check.score),
+        raw=(*curve.raw, check.raw_score),
+        factor=(*curve.factor, check.oof.factor),
+    )
     best = check if check.score > runner.score else runner.best
-    return replace(runner, curve=runner.curve.after(check), best=best)
-
-
-def _work(runners: Sequence[Runner]) -> float:
-    """Return what the time of an epoch of all that are running is proportional to."""
-    return float(sum(runner.work for runner in runners if runner.is_running))
-
-
-def _most(runners: Sequence[Runner]) -> float:
-    """Return the work of an epoch of the costliest that may win: those running, and the leader."""
-    leader = max(runners, key=lambda runner: runner.score)
-    return max(runner.work for runner in runners if runner.is_running or runner is leader)
+    return replace(runner, curve=curve, best=best)
 
 
 def _affordable(
@@ -920,7 +863,7 @@ class Search:
             return 0.0
         if leader is not None:
             y = self._held_out(self.contest.first)
-            if power_of_residuals(y, leader.oof) is None:  # type: ignore[arg-type]
+            if power_of_residuals(y, leader.oof) is None:
                 return 0.0
         return SHARE_OF_POWERS * self.budget.seconds
 
@@ -959,7 +902,7 @@ class Search:
                 without, over = (timer.over(work) for work in (0.0, runner.work * n_epochs))
                 if over > MOST_OVER * seconds or abs(over) > abs(without):
                     return _ended(found, OUT_OF_TIME)
-                runner = train(runner, n_epochs, timer, self.n_threads, report)
+                runner = train(runner, n_epochs, self.contest, timer, self.n_threads, report)
                 check = check_of(runner, self.contest, folds)
                 if not np.isfinite(check.log_p).all():
                     return _ended(found, "predictions of a further partition were not finite")
@@ -978,9 +921,19 @@ def _ended(found: Race, why: str) -> Race:
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
-    """Return the joint distribution of the features with its factor b^2; None if there is none.
+    """Return the joint distribution of the features with its factors b^2; None if there is none.
 
-    The networks of the race, which have this calibration, predict samples that they had not seen.
+    They say how uncertain predictions of completed samples are, measured on masked out-of-fold
+    samples: of most samples one feature is masked, of the others a random quarter. With v the
+    calibrated variance of a prediction, s^2 its variance between the nodes of a completed sample
+    and r the residual,
+
+        r ~ N(0, v + b^2 s^2),
+
+    and b^2, at least 1, is the largest factor under which the log-likelihood of the targets is
+    within 1/2 of its maximum. That is one standard error above the most likely factor: intervals
+    that are too narrow do more harm than wide ones. There is one factor for each feature, and one
+    for several that are missing together. For class labels it is the same with the outputs.
     """
     if (joint := contest.encodings.joint) is None:
         return None
@@ -1007,7 +960,7 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
             own._replace(variance=own.variance + factor / a2 * b)
             for own, b in zip(outputs, between, strict=True)
         ]
-        oof = contest.judge.out_of_fold(wider, y, weights, held_out)
+        oof: Any = contest.judge.out_of_fold(wider, y, weights, held_out)
         if noise:
             oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
         found_p: FloatArray = oof.log_p(a2)

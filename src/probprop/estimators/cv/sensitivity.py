@@ -18,14 +18,7 @@ from sklearn.utils import check_array
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import Moments, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
-from probprop.distributions.power import (
-    BoxCox,
-    capped,
-    ends_of,
-    mixed,
-    moments,
-    slopes,
-)
+from probprop.distributions.power import BoxCox, capped, ends_of, mixed, moments, slopes
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range
