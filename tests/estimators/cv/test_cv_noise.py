@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from probprop.distributions.base import Moments
-from probprop.encoding.piecewise import encode, fit_piecewise
+from probprop.encoding.piecewise import encode
 from probprop.estimators.cv.calibration import (
     Calibration,
     Judged,
@@ -22,7 +22,6 @@ from probprop.estimators.cv.calibration import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
@@ -43,8 +42,8 @@ def made() -> tuple[Any, OutOfFold, Any]:
 @pytest.fixture(scope="module")
 def judged(made: Any) -> Judged:
     X, oof, fold = made
-    state = fit_piecewise(X, 32)
-    return learn_noise(Inputs(encode(X, state)), state, oof, FACTOR, fold, 7, 2, FLOAT64)
+    folds = [Fold(np.flatnonzero(fold != k), np.flatnonzero(fold == k), 0) for k in range(3)]
+    return learn_noise(Encodings(X, FLOAT64), HeldOut(folds), oof, FACTOR, 7, 2)
 
 
 def slowly(A: Any, oof: OutOfFold) -> Any:

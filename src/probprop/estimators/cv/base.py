@@ -340,7 +340,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
         if counts is not None:  # `cv` and `groups` are about all rows
             rows, targets = np.asarray(given.X), np.asarray(given.y)
-        stratified = judge.stratified(data.y)
+        # Combinations of several labels may be many.
+        stratified = judge.usual.stratified and data.y.ndim == 1
 
         def partition() -> list[Fold]:
             return make_folds(

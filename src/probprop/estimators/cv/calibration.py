@@ -92,6 +92,9 @@ _MOST_STEPS = 30
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
 
+Weights = FloatArray | None
+"""How much each row counts, (n,); None: all the same."""
+
 
 class FoldOutputs(NamedTuple):
     """What the network of a fold says about the rows that it had not seen."""
@@ -108,7 +111,7 @@ class Calibrated(NamedTuple):
     predictive: Any  # distribution of those rows, by networks that had not seen them
 
 
-def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
+def weighted_mean(values: FloatArray, weights: Weights) -> float:
     """Return the mean over rows.
 
     >>> values = np.array([1.0, 4.0])
@@ -118,7 +121,7 @@ def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
-def total_weight(values: FloatArray, weights: FloatArray | None) -> float:
+def total_weight(values: FloatArray, weights: Weights) -> float:
     """Return the number of rows, or the sum of their weights.
 
     >>> total_weight(np.zeros(3), None), total_weight(np.zeros(2), np.array([0.5, 2.0]))
@@ -127,7 +130,7 @@ def total_weight(values: FloatArray, weights: FloatArray | None) -> float:
     return float(len(values) if weights is None else weights.sum())
 
 
-def standard_error(values: FloatArray, weights: FloatArray | None = None) -> float:
+def standard_error(values: FloatArray, weights: Weights = None) -> float:
     """Return the standard error of the mean over rows.
 
     >>> standard_error(np.array([1.0, 3.0, 1.0, 3.0]))
@@ -152,7 +155,7 @@ class OutOfFold:
     epistemic_std: FloatArray  # of the network output, not calibrated
     aleatoric_std: FloatArray  # of the noise, not calibrated
     unit: float  # standard deviation of the targets, in whose square no variance overflows
-    weights: FloatArray | None = None  # how much each row counts; None: all the same
+    weights: Weights = None
     between: FloatArray | None = None  # std between the predictions that were pooled; None: one
     n_pooled: int = 1  # predictions of each row
     log_jacobian: FloatArray | None = None  # log derivative of what is predicted by the target
@@ -400,28 +403,32 @@ class Judged(NamedTuple):
 
 
 def learn_noise(
-    rows: Inputs,
-    encoding: PiecewiseLinear,
+    encodings: Encodings,
+    held_out: HeldOut,
     oof: OutOfFold,
     factor: float,
-    fold: Array,
     seed: int,
     n_threads: int,
-    dtype: np.dtype[np.floating],
 ) -> Judged:
-    """Learn the network from all rows, and judge it by networks that saw all folds but one.
+    """Learn the network from rows held out, and judge it by networks that saw all folds but one.
 
-    `rows` are encoded, (n, n_encoded), `oof` has their residuals, not calibrated, `factor` is the
-    a^2 of their variances, `fold`, (n,), the fold of each row, and `dtype` that of the weights.
+    `oof` has the residuals of these rows, not calibrated, and `factor` is the a^2 of their
+    variances.
     """
-    likelihood = Scale()
-    y = likelihood.encode(_targets(oof, factor))
-    plan, parts = _plan(dtype), fold
-    if len(np.unique(fold)) == 1:
-        parts = np.arange(len(fold)) % _N_PARTS
-    learns = [np.arange(len(y)), *(np.flatnonzero(parts != part) for part in np.unique(parts))]
-    usual = encoding.spreads
-    runs = [_begin(plan, rows[own], y[own], usual, RandomState(seed)) for own in learns]
+    n_bins, likelihood, plan = encodings.bins_that_fit(_N_BINS), Scale(), _plan(encodings.dtype)
+    rows, encoding = encodings.inputs(n_bins)[held_out.rows], encodings.state(n_bins)
+    y, parts = likelihood.encode(_targets(oof, factor)), held_out.fold
+    if len(np.unique(parts)) == 1:
+        parts = np.arange(len(y)) % _N_PARTS
+    runs = []
+    for own in (np.arange(len(y)), *(np.flatnonzero(parts != k) for k in np.unique(parts))):
+        rng = RandomState(seed)
+        before = training.start(plan, rows[own], y[own], rng)
+        network = start_noise_network(rows.shape[1], plan.hidden, 1, rng, plan.dtype)
+        scales = with_usual_scales(before.standardizer, encoding.spreads)
+        before = replace(before, posterior=network, standardizer=scales)
+        given = (plan, before, rows[own], y[own], rng)
+        runs.append(training.begin(*given, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS))
     runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
     if interrupt is not None:
         raise interrupt
@@ -432,20 +439,9 @@ def learn_noise(
         h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows.X[at]))
         m_h[at], v_h[at] = h.mean, h.variance
     levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
-    held_out = LogScale(m_h, v_h).bounded(*levels)
-    constant = oof.residual_log_p(factor) + np.log(oof.unit)
-    gain = likelihood.log_p(held_out, y) - constant
-    network = NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels)
-    return Judged(network, held_out, gain)
-
-
-def work_of_noise(encodings: Encodings, n_rows: int, n_folds: int) -> float:
-    """Return what `learn_noise` takes of so many rows, in the units of `work_of_a_row`."""
-    n_bins = encodings.bins_that_fit(_N_BINS)
-    sizes = (encodings.state(n_bins).n_outputs, *_HIDDEN, 1)
-    n_parts = n_folds if n_folds > 1 else _N_PARTS
-    n_learned = n_parts * n_rows  # once all, and for each part all but that
-    return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
+    h = LogScale(m_h, v_h).bounded(*levels)
+    gain = likelihood.log_p(h, y) - (oof.residual_log_p(factor) + np.log(oof.unit))
+    return Judged(NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain)
 
 
 def _targets(oof: OutOfFold, factor: float) -> FloatArray:
@@ -456,16 +452,6 @@ def _targets(oof: OutOfFold, factor: float) -> FloatArray:
 
 def _plan(dtype: np.dtype[np.floating]) -> Plan:
     return Plan(Scale(), hidden=_HIDDEN, refine_every=_NEVER, marginalize=True, dtype=dtype)
-
-
-def _begin(
-    plan: Plan, X: Inputs, y: FloatArray, usual: FloatArray, rng: RandomState
-) -> training.Run:
-    before = training.start(plan, X, y, rng)
-    network = start_noise_network(X.shape[1], plan.hidden, 1, rng, plan.dtype)
-    scales = with_usual_scales(before.standardizer, usual)
-    before = replace(before, posterior=network, standardizer=scales)
-    return training.begin(plan, before, X, y, rng, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS)
 
 
 # ---- Regression: calibration
@@ -582,10 +568,6 @@ class ValuesJudge:
     noise: Noise = "auto"
     usual = OF_VALUES  # what is compared if the user does not say
 
-    def stratified(self, y: Array) -> bool:
-        """Return whether y has few values, which the folds should share alike."""
-        return False
-
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
         judge = replace(self, noise=candidate.noise)
@@ -595,11 +577,7 @@ class ValuesJudge:
         return g.forward(y), replace(judge, transformation=g)
 
     def out_of_fold(
-        self,
-        outputs: Sequence[FoldOutputs],
-        y: Array,
-        weights: FloatArray | None,
-        held_out: HeldOut,
+        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> OutOfFold:
         """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
         each = [_in_target_units(output) for output in outputs]
@@ -615,7 +593,12 @@ class ValuesJudge:
 
     def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
         """Return the work of `calibrate` on rows held out, in units of `work_of_a_row`."""
-        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_rows, n_folds)
+        if self.noise == "constant":
+            return 0.0
+        sizes = (encodings.state(encodings.bins_that_fit(_N_BINS)).n_outputs, *_HIDDEN, 1)
+        n_parts = n_folds if n_folds > 1 else _N_PARTS
+        n_learned = n_parts * n_rows  # once all, and for each part all but that
+        return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
 
     def calibrate(
         self,
@@ -635,17 +618,8 @@ class ValuesJudge:
         aleatoric_std, tail = a * oof.aleatoric_std, None
         many = len(oof.mean) >= MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
-            n_bins = encodings.bins_that_fit(_N_BINS)
-            judged = learn_noise(
-                encodings.inputs(n_bins)[held_out.rows],
-                encodings.state(n_bins),
-                oof.of_ensemble(squares),
-                squares.total,
-                held_out.fold,
-                seed,
-                n_threads,
-                encodings.dtype,
-            )
+            ours = oof.of_ensemble(squares)
+            judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
             gain = weighted_mean(judged.gain, oof.weights)
             found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
             # Any gain will do. A gain of one standard error was too much to ask: it refused
@@ -684,11 +658,6 @@ class LogTemperature:
     mean: float = 0.0
     precision: float = 1.0 / _WIDTH**2  # one over its variance
 
-    @property
-    def temperature(self) -> float:
-        """T itself."""
-        return float(np.exp(self.mean))
-
     def after(self, surprise: Callable[[float], float]) -> LogTemperature:
         """Return what is known after more rows: the mode, and the curvature there.
 
@@ -726,14 +695,14 @@ class LabelsOutOfFold:
     mean: FloatArray  # of the outputs in units of their noise, not calibrated, (n,) or (n, K)
     variance: FloatArray
     y: Array  # labels, as the likelihood encodes them, (n,) or (n, K)
-    weights: FloatArray | None = None  # how much each row counts, (n,); None: all the same
+    weights: Weights = None
     before: LogTemperature = LogTemperature()  # what is known without these rows
     beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other networks
 
     @property
     def factor(self) -> float:
         """The temperature, the most probable one."""
-        return self.belief.temperature
+        return float(np.exp(self.belief.mean))
 
     @cached_property
     def belief(self) -> LogTemperature:
@@ -773,21 +742,16 @@ class LabelsOutOfFold:
 
     @property
     def _some(self) -> LabelsOutOfFold:
-        n_outputs = self.likelihood.n_outputs
-        n_rows = max(_FEWEST_ROWS, _MOST_TERMS // n_outputs**2)
+        n_rows = max(_FEWEST_ROWS, _MOST_TERMS // self.likelihood.n_outputs**2)
         if self.mean.ndim == 1 or len(self.y) <= n_rows:
             return self
-        return self._at(np.linspace(0, len(self.y) - 1, n_rows).astype(int))
-
-    def _at(self, rows: Array) -> LabelsOutOfFold:
-        return replace(
-            self,
-            mean=self.mean[rows],
-            variance=self.variance[rows],
-            y=self.y[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            beside=tuple(part._at(rows) for part in self.beside),
+        at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
+        weights = None if self.weights is None else self.weights[at]
+        first, *others = (
+            replace(part, mean=part.mean[at], variance=part.variance[at], y=self.y[at])
+            for part in (self, *self.beside)
         )
+        return replace(first, weights=weights, beside=tuple(others))
 
 
 def tempered(
@@ -871,16 +835,8 @@ class LabelsJudge:
     likelihood: LabelLikelihood
     usual = OF_LABELS
 
-    def stratified(self, y: Array) -> bool:
-        """Return True, except for several labels, whose combinations may be many."""
-        return y.ndim == 1
-
     def out_of_fold(
-        self,
-        outputs: Sequence[FoldOutputs],
-        y: Array,
-        weights: FloatArray | None,
-        held_out: HeldOut,
+        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> LabelsOutOfFold:
         """Return outputs and labels of the rows held out."""
         mean, variance = (

@@ -232,6 +232,7 @@ class Usual:
     few: Forms  # below rows[0] samples
     many: Forms
     most_bins: int  # also tried by the budget "best"
+    stratified: bool = False  # whether the folds share each value of the targets alike
     powers: bool = False  # whether the best is tried with a power of the targets, if all are > 0
     rows: tuple[int, int] = (MANY_ROWS, VERY_MANY_ROWS)  # from which on two folds, or one, decide
     n_errors: float = 0.0  # below rows[0]: standard errors by which a cheaper winner may be behind
@@ -247,6 +248,7 @@ OF_LABELS = Usual(
     few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
     many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
     most_bins=128,
+    stratified=True,
     rows=(1_000, 5_000),
     n_errors=1.0,
 )
