@@ -52,7 +52,6 @@ from probprop.estimators.cv.policy import (
     shown_as_often,
 )
 from probprop.estimators.cv.search import (
-    Check,
     Contest,
     CVChoice,
     Race,
@@ -212,7 +211,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
             )
         with as_it_was_on_failure(self):
-            found = self._fit(given, groups, classes, budget, callback, checkpoint)
+            data = self._read(given, stream=False, classes=classes)
+            found = self._searched(given, data, groups, budget, callback, checkpoint)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -221,6 +221,96 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 stacklevel=3,
             )
         return [epoch for member in self.estimators_ for epoch in member.history_]
+
+    def _searched(
+        self,
+        given: Given,
+        data: TrainingData,
+        groups: ArrayLike | None,
+        budget: Budget,
+        callback: Callable[[Share], object] | None,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> Race:
+        """Choose, train and calibrate the members."""
+        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
+        n, n_classes = len(data.y), data.likelihood.n_classes
+        partition, counts = self._partition(given, data, groups, judge, rng)
+        many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
+        bounds = fit_bounds(data.X.X)
+        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
+        large, order = is_large(n), None
+        if large and many and groups is None:
+            order = rng.permutation(n)
+            data, partition = data[order], partial(two_ends, n, rng)
+        folds, n_first = partition(), 1 if large else n_first_folds(n, judge.usual)
+        again = partition() if order is not None or (many and n_first is None) else []
+        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
+        if large:
+            budget = shown_as_often(budget, len(folds[0].train))
+        budget, journal = for_many_classes(budget, n_classes), None
+        if checkpoint is not None:
+            arrays = (data.X.X, data.y, data.weights)
+            journal = journal_of(checkpoint, self, arrays, [*folds, *again], budget)
+        contest = Contest(
+            Encodings(data.X.X, np.dtype(self.dtype), joint),
+            data.y,
+            folds,
+            judge,
+            data.weights,
+            marginalize=joint is not None,
+            n_first=n_first,
+            again=again,
+            alone=large,
+            step=None if journal is None else journal.advance,
+        )
+        candidates = read_candidates(
+            self.candidates,
+            self.budget,
+            n,
+            judge.usual,
+            contest.encodings.bins_that_fit,
+            one_memory=large or n_classes > MANY_CLASSES,
+        )
+        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        if self.verbose:
+            say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
+        with progress(self.verbose, callback) as report, written_at_the_end(journal):
+            found, calibrated = Search(
+                contest,
+                budget,
+                seed=rng.randint(2**31 - 1),
+                powers=bool(powers),
+                another=partition if many else None,
+                n_threads=effective_n_jobs(self.n_jobs),
+                report=report,
+            ).best_of(candidates)
+        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+        self.bounds_, self.n_samples_seen_ = bounds, n
+        rows = HeldOut(found.partitions[0]).rows
+        rows = rows if order is None else order[rows]
+        self.oof_rows_ = rows if counts is None else counts[rows]
+        return found
+
+    def _partition(
+        self,
+        given: Given,
+        data: TrainingData,
+        groups: ArrayLike | None,
+        judge: Judge,
+        rng: RandomState,
+    ) -> tuple[Callable[[], list[Fold]], Array | None]:
+        """Return what draws another partition of the rows into folds with every call, and the rows
+        of a weight above 0, None if these are all.
+        """
+        X, y, counts = data.X.X, data.y, None
+        weights = given.sample_weight
+        if weights is not None and not np.asarray(weights).all():
+            # `cv` and `groups` are about all rows.
+            X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
+        # Combinations of several labels may be many.
+        stratified = judge.usual.stratified and data.y.ndim == 1
+        draw = partial(make_folds, self.cv, X, y, groups, rng, stratified=stratified)
+        return partial(draw, counts=counts), counts
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""
@@ -265,114 +355,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
         first, *others = parts
         return first.pooled(others)  # type: ignore[arg-type]
-
-    def _fit(
-        self,
-        given: Given,
-        groups: ArrayLike | None,
-        classes: ArrayLike | None,
-        budget: Budget,
-        callback: Callable[[Share], object] | None,
-        checkpoint: str | os.PathLike[str] | None,
-    ) -> Race:
-        data = self._read(given, stream=False, classes=classes)
-        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
-        partition = self._partition(given, data, groups, judge, rng)
-        bounds = fit_bounds(data.X.X)
-        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
-        large, order = is_large(len(data.y)), None
-        if large and self._can_be_drawn_again and groups is None:
-            order = rng.permutation(len(data.y))
-            data, partition = data[order], partial(two_ends, len(data.y), rng)
-        contest = self._contest(data, judge, partition, alone=large, twice=order is not None)
-        if large:
-            budget = shown_as_often(budget, len(contest.folds[0].train))
-        budget = for_many_classes(budget, data.likelihood.n_classes)
-        journal = None
-        if checkpoint is not None:
-            folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
-            journal = journal_of(checkpoint, self, arrays, folds, budget)
-            contest = replace(contest, step=journal.advance)
-        candidates = read_candidates(
-            self.candidates,
-            self.budget,
-            len(data.y),
-            judge.usual,
-            contest.encodings.bins_that_fit,
-            one_memory=large or data.likelihood.n_classes > MANY_CLASSES,
-        )
-        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        if self.verbose:
-            n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
-            say(cost_in_words(self, len(data.y), n_features, n_classes, len(contest.folds)))
-        with progress(self.verbose, callback) as report, written_at_the_end(journal):
-            found, calibrated = Search(
-                contest,
-                budget,
-                seed=rng.randint(2**31 - 1),
-                powers=bool(powers),
-                another=partition if self._can_be_drawn_again else None,
-                n_threads=effective_n_jobs(self.n_jobs),
-                report=report,
-            ).best_of(candidates)
-        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
-        self.bounds_ = bounds
-        counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
-        rows = rows if order is None else order[rows]
-        self.oof_rows_ = rows if counts is None else counts[rows]
-        self.n_samples_seen_ = len(data.y)
-        return found
-
-    @property
-    def _can_be_drawn_again(self) -> bool:
-        """Whether there is more than one partition of the rows into folds."""
-        return isinstance(self.cv, int | np.integer)
-
-    def _partition(
-        self,
-        given: Given,
-        data: TrainingData,
-        groups: ArrayLike | None,
-        judge: Judge,
-        rng: RandomState,
-    ) -> Callable[[], list[Fold]]:
-        """Return what draws a partition of the rows into folds, another with every call."""
-        rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
-        if counts is not None:  # `cv` and `groups` are about all rows
-            rows, targets = np.asarray(given.X), np.asarray(given.y)
-        # Combinations of several labels may be many.
-        stratified = judge.usual.stratified and data.y.ndim == 1
-
-        def partition() -> list[Fold]:
-            return make_folds(
-                self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
-            )
-
-        return partition
-
-    def _contest(
-        self,
-        data: TrainingData,
-        judge: Judge,
-        partition: Callable[[], list[Fold]],
-        *,
-        alone: bool,
-        twice: bool,
-    ) -> Contest:
-        folds = partition()
-        n_first = 1 if alone else n_first_folds(len(data.y), judge.usual)
-        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
-        return Contest(
-            Encodings(data.X.X, np.dtype(self.dtype), joint),
-            data.y,
-            folds,
-            judge,
-            data.weights,
-            marginalize=self.missing == "marginalize",
-            n_first=n_first,
-            again=partition() if twice or (self._can_be_drawn_again and n_first is None) else (),
-            alone=alone,
-        )
 
     # ---- Prediction
 
@@ -473,13 +455,6 @@ def absorbed(
     return map_in_threads(learn, pairs, n_threads)
 
 
-def rows_that_count(sample_weight: Any) -> Array | None:
-    """Return the rows of a weight above 0; None where these are all."""
-    if sample_weight is None or (weights := np.asarray(sample_weight)).all():
-        return None
-    return np.flatnonzero(weights)
-
-
 def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
     """Return what judges predictions of the targets of a model."""
     return model._judge(likelihood)
@@ -493,42 +468,30 @@ def publish_race(
     likelihood: Any,
     mean_weight: float,
 ) -> None:
-    """Give a model the networks that a race has left, their encoding and their calibration."""
-    encodings = contest.encodings
-    n_bins = found.choice.candidate.n_bins
-    model.estimators_ = [
-        _new_member(model, found.choice, likelihood, check, fold, i, mean_weight)
-        for check, folds in zip(found.checks, found.partitions, strict=True)
-        for i, fold in enumerate(folds)
-    ]
+    """Give a model the networks that a race has left, their encoding and their calibration.
+
+    The network of each fold is an estimator of its own, on encoded rows.
+    """
+    candidate, members = found.choice.candidate, list[Member]()
+    for check, folds in zip(found.checks, found.partitions, strict=True):
+        for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
+            member = model._member(
+                candidate.layers,
+                n_epochs=check.n_epochs,
+                memory=candidate.memory,
+                missing=model.missing,
+                dtype=model.dtype,
+                random_state=fold.seed,
+            )
+            member.n_features_in_ = len(fitted.standardizer.x_mean)
+            member.likelihood_ = likelihood
+            publish(member, fitted, history, mean_weight)
+            members.append(member)
+    n_bins, encodings = candidate.n_bins, contest.encodings
+    model.estimators_ = members
     model.encoding_ = None if n_bins is None else encodings.state(n_bins)
     model.n_partitions_ = len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
-
-
-def _new_member(
-    model: PBPEstimatorCV,
-    choice: CVChoice,
-    likelihood: Any,
-    check: Check,
-    fold: Fold,
-    i: int,
-    mean_weight: float,
-) -> Member:
-    """Return the network of a fold as an estimator of its own, on encoded rows."""
-    candidate = choice.candidate
-    member = model._member(
-        candidate.layers,
-        n_epochs=check.n_epochs,
-        memory=candidate.memory,
-        missing=model.missing,
-        dtype=model.dtype,
-        random_state=fold.seed,
-    )
-    member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
-    member.likelihood_ = likelihood
-    publish(member, check.fitted[i], check.history[i], mean_weight)
-    return member

@@ -32,24 +32,11 @@ from probprop.inference.prediction import sensitivity_at
 
 
 def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
-    """Return derivatives by the features, given those by the columns of encoded rows.
+    """Return derivatives by the features, (n, n_features), given those by the columns of encoded
+    rows, (n, n_encoded).
 
     At a knot the derivative is that of the side above it.
 
-    Parameters
-    ----------
-    dA : ndarray of shape (n, n_encoded)
-    X : ndarray of shape (n, n_features)
-    state : PiecewiseLinear or None
-        None: the rows are not encoded.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> from probprop.encoding.piecewise import fit_piecewise
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> state = fit_piecewise(X, n_bins=2)
@@ -87,18 +74,7 @@ def sensitivity_of_mixture(
     calibration: Calibration,
     X: Array,
 ) -> Sensitivity:
-    """Return mean and standard deviation of every row with their gradients.
-
-    Parameters
-    ----------
-    estimators : sequence of PBPRegressor
-        Members, on encoded rows.
-    bounds : InputBounds
-    encoding : PiecewiseLinear or None
-    calibration : Calibration
-    X : ndarray of shape (n, n_features)
-        Checked.
-    """
+    """Return mean and standard deviation of every row of X, checked, with their gradients."""
     z = _calibrated(estimators, encoding, calibration, bounds.apply(X))
     mixture, g = _mixed(z), calibration.transformation
     if g is not None:
@@ -125,13 +101,8 @@ def _mixed(m: _Members) -> _Members:
 def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
     """Return the moments as `TransformedMixture` caps them, and the gradients of these.
 
-    Parameters
-    ----------
-    exact, mixture_z : _Members
-        Moments of the mixture in target units, and of z.
-    z : _Members
-        Members, of z.
-    g : BoxCox
+    `exact` and `mixture_z` are moments of the mixture in target units, and of z; `z` are the
+    members, of z.
     """
     ends = ends_of(z.values, _equal(z), g)
     values = capped(exact.values, mixture_z.values, ends)
@@ -356,17 +327,7 @@ def draw_function(
     calibration: Calibration,
     random_state: RandomState,
 ) -> SampledFunction:
-    """Draw a member by lot, then its weights, then the slopes beyond the range.
-
-    Parameters
-    ----------
-    estimators : sequence of PBPRegressor
-        Members, on encoded rows.
-    bounds : InputBounds
-    encoding : PiecewiseLinear or None
-    calibration : Calibration
-    random_state : RandomState
-    """
+    """Draw a member by lot, then its weights, then the slopes beyond the range."""
     member = estimators[random_state.randint(len(estimators))]
     [network] = member.sample_functions(1, random_state)
     box = calibration.range
