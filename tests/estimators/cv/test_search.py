@@ -137,14 +137,14 @@ def test_the_share_of_the_seconds_is_reported(monkeypatch: pytest.MonkeyPatch) -
 
 def test_time_for_what_has_to_follow() -> None:
     now = 0.0
-    timer = Timer(100.0, lambda: now, after=10.0, rate=1.0)
+    timer = Timer(Budget(seconds=100.0), lambda: now, after=10.0, rate=1.0)
     assert timer.affords(90.0)  # a tenth of the seconds is for what follows
     assert not timer.affords(90.1)
     timer.held = 20.0
     assert timer.affords(70.0)
     assert not timer.affords(70.1)
     timer.held = 0.0
-    slow = Timer(100.0, lambda: now, after=10.0, rate=4.0)
+    slow = Timer(Budget(seconds=100.0), lambda: now, after=10.0, rate=4.0)
     assert slow.affords(15.0)  # or more, where that takes longer
     assert not slow.affords(15.1)
 

@@ -234,7 +234,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Choose, train and calibrate the members."""
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         n, n_classes = len(data.y), data.likelihood.n_classes
-        partition, counts = self._partition(given, data, groups, judge, rng)
+        X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
+        if weights is not None and not np.asarray(weights).all():
+            # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
+            X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
+        # Combinations of several labels may be many.
+        stratified = judge.usual.stratified and data.y.ndim == 1
+        partition: Callable[[], list[Fold]] = partial(
+            make_folds, self.cv, X, y, groups, rng, stratified=stratified, counts=counts
+        )
         many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
         bounds = fit_bounds(data.X.X)
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
@@ -290,27 +298,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
         return found
-
-    def _partition(
-        self,
-        given: Given,
-        data: TrainingData,
-        groups: ArrayLike | None,
-        judge: Judge,
-        rng: RandomState,
-    ) -> tuple[Callable[[], list[Fold]], Array | None]:
-        """Return what draws another partition of the rows into folds with every call, and the rows
-        of a weight above 0, None if these are all.
-        """
-        X, y, counts = data.X.X, data.y, None
-        weights = given.sample_weight
-        if weights is not None and not np.asarray(weights).all():
-            # `cv` and `groups` are about all rows.
-            X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
-        # Combinations of several labels may be many.
-        stratified = judge.usual.stratified and data.y.ndim == 1
-        draw = partial(make_folds, self.cv, X, y, groups, rng, stratified=stratified)
-        return partial(draw, counts=counts), counts
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""

@@ -3,12 +3,11 @@
 Regression. A network trained to the end is too sure of itself, in its posterior and in its noise.
 With r the residual of an out-of-fold sample, v and kappa the variances of model and noise there,
 
-    a^2 = mean of r^2 / (v + kappa)
+    a^2 = (weighted) mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If samples have weights the mean
-is weighted. The mean of M networks errs less than each. If every sample was held out in k
-partitions, with r the residual of the mean of its k predictions and d their variance, and in units
-of v + kappa,
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. The mean of M networks errs less
+than each. If every sample was held out in k partitions, with r the residual of the mean of its k
+predictions and d their variance, and in units of v + kappa,
 
     E r^2 = s + d / k,    of M networks    s + d / M,
 
@@ -16,15 +15,13 @@ with s what networks have in common. The mixture of M has the variance (1 - 1/M)
 members, so that this much less is left for each of them.
 
 Heteroscedastic noise. The noise variance of a sample is a^2 kappa exp(h(x)). A small network gives
-h ~ N(m_h, v_h), and learns it from the residuals with the likelihood
-`probprop.inference.likelihoods.Scale`, which knows the variance a^2 v of the mean:
+h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
 
     p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
 
-Beyond the range of the training samples no out-of-fold sample says how wrong the networks are.
-There the slope is a Gaussian more: with d_j the distance of feature j from its range, in standard
-deviations of the feature, the model has the additional variance slope^2 sum_j d_j^2. Samples are
-bounded before (`probprop.encoding.bounds`), so d_j is limited too.
+Beyond the range of the training samples the slope is a Gaussian more: with d_j the distance of
+feature j from its range, in standard deviations of the feature, the model has the additional
+variance slope^2 sum_j d_j^2. Samples are bounded before (`probprop.encoding.bounds`).
 
 Classification. A label is what the outputs f ~ N(m, v) say once each has unit noise. The
 temperature T multiplies the variances of outputs and noise alike, as a^2 does: for two classes
@@ -122,11 +119,7 @@ def weighted_mean(values: FloatArray, weights: Weights) -> float:
 
 
 def total_weight(values: FloatArray, weights: Weights) -> float:
-    """Return the number of rows, or the sum of their weights.
-
-    >>> total_weight(np.zeros(3), None), total_weight(np.zeros(2), np.array([0.5, 2.0]))
-    (3.0, 2.5)
-    """
+    """Return the number of rows, or the sum of their weights."""
     return float(len(values) if weights is None else weights.sum())
 
 
@@ -340,11 +333,6 @@ class Levels(NamedTuple):
     high: float  # the largest mean of h
     variance: float  # the largest variance of h
 
-    def after(self, more: Levels) -> Levels:
-        """Return the levels of these and of more rows."""
-        low, high = min(self.low, more.low), max(self.high, more.high)
-        return Levels(low, high, max(self.variance, more.variance))
-
 
 def levels_of(h: LogScale) -> Levels:
     """Return the levels of rows; single ones do not count where there are hundreds.
@@ -390,8 +378,10 @@ class NoiseNetwork:
         if interrupt is not None:
             raise interrupt
         posterior = run.fitted.posterior
-        levels = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
-        return replace(self, posterior=posterior, levels=self.levels.after(levels))
+        more = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
+        largest = map(max, self.levels[1:], more[1:])
+        levels = Levels(min(self.levels.low, more.low), *largest)
+        return replace(self, posterior=posterior, levels=levels)
 
 
 class Judged(NamedTuple):
@@ -580,7 +570,13 @@ class ValuesJudge:
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> OutOfFold:
         """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
-        each = [_in_target_units(output) for output in outputs]
+        each = []
+        for fitted, m, v in outputs:
+            scales = fitted.standardizer.y_mean, fitted.standardizer.y_scale
+            y_mean, y_scale = (float(scale[0]) for scale in scales)
+            noise_std = float(np.sqrt(fitted.posterior.noise_variance[0])) * y_scale
+            stds = np.sqrt(v.astype(np.float64)) * y_scale, np.full(len(m), noise_std)
+            each.append((m.astype(np.float64) * y_scale + y_mean, *stds))
         mean, epistemic_std, aleatoric_std = map(held_out.in_order, zip(*each, strict=True))
         if weights is not None:  # as in training
             aleatoric_std = aleatoric_std / np.sqrt(weights)
@@ -631,16 +627,6 @@ class ValuesJudge:
         mixture = Mixture.of_one(oof.mean, a * oof.epistemic_std, aleatoric_std, tail=tail)
         g = self.transformation
         return Calibrated(found, mixture if g is None else TransformedMixture(mixture, g))
-
-
-def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, and standard deviations of model and noise: each (n,)."""
-    standardizer, posterior = output.fitted.standardizer, output.fitted.posterior
-    y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
-    aleatoric_std = float(np.sqrt(posterior.noise_variance[0])) * y_scale
-    epistemic_std = np.sqrt(output.variance.astype(np.float64)) * y_scale
-    mean = output.mean.astype(np.float64) * y_scale + y_mean
-    return mean, epistemic_std, np.full(len(mean), aleatoric_std)
 
 
 # ---- Classification: a temperature
@@ -859,15 +845,7 @@ class LabelsJudge:
         """Return 0: one temperature is found at once."""
         return 0.0
 
-    def calibrate(
-        self,
-        oof: LabelsOutOfFold,
-        held_out: HeldOut,
-        encodings: Encodings,
-        n_members: int,
-        seed: int,
-        n_threads: int,
-    ) -> Calibrated:
+    def calibrate(self, oof: LabelsOutOfFold, *_: Any) -> Calibrated:
         """Find the temperature."""
         predictive = oof.predictive(oof.factor)
         log_p = self.likelihood.log_p(predictive, oof.y)

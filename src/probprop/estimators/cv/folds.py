@@ -211,10 +211,10 @@ class Encodings:
         """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
         0 in a constant column.
         """
-        return self._raw_spreads if n_bins is None else self.state(n_bins).spreads
+        return self._spreads if n_bins is None else self.state(n_bins).spreads
 
     @cached_property
-    def _raw_spreads(self) -> FloatArray:
+    def _spreads(self) -> FloatArray:
         return fit_standardizer(self.X, None).spreads
 
 

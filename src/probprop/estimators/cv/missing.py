@@ -317,8 +317,7 @@ class Completed:
             each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encode(rows)))
             mean, variance = (a.astype(np.float64, copy=False) for a in each)
             w = self.weights[:, own].reshape(n_nodes, -1, *[1] * (mean.ndim - 2))
-            center = (w * mean).sum(axis=0)
-            between = (w * (mean - center) ** 2).sum(axis=0)
+            center, between = _over_nodes(mean, w)
             found.append(np.stack([center, (w * variance).sum(axis=0), between]))
         completed = np.concatenate(found, axis=1)
         whole = np.zeros((3, len(self.X), *completed.shape[2:]))
@@ -351,9 +350,7 @@ class Completed:
         filled, std = A.copy(), np.zeros_like(A)
         for own, rows in self._blocks():
             nodes, w = encode(rows).astype(np.float64, copy=False), self.weights[:, own, np.newaxis]
-            nodes = nodes.reshape(*w.shape[:2], -1)
-            mean = (w * nodes).sum(axis=0)
-            variance = (w * (nodes - mean) ** 2).sum(axis=0)
+            mean, variance = _over_nodes(nodes.reshape(*w.shape[:2], -1), w)
             at, missing = self.gaps[own], np.isnan(A[self.gaps[own]])
             filled[at] = np.where(missing, mean, A[at])
             std[at] = np.where(missing, np.sqrt(variance), 0.0)
@@ -368,6 +365,12 @@ class Completed:
             rows = np.repeat(self.X[self.gaps[own]][np.newaxis], n_nodes, axis=0)
             rows[:, self.missing[own]] = self.values[:, ends[own.start] : ends[own.stop]]
             yield own, rows.reshape(-1, self.X.shape[1])
+
+
+def _over_nodes(a: FloatArray, w: FloatArray) -> Moments:
+    """Return mean and variance over the nodes, the first axis, with weights w."""
+    mean = (w * a).sum(axis=0)
+    return mean, (w * (a - mean) ** 2).sum(axis=0)
 
 
 def complete(X: Array, joint: Joint | None) -> Completed:

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.base import Moments
 from probprop.distributions.functions import Sensitivity
 from probprop.distributions.mixture import Mixture
@@ -323,18 +323,29 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
-        if known is None:
-            _check_rows(data.y)
-            return data
-        g = self.calibration_.transformation
-        return data if g is None else replace(data, y=_on_scale(g, data.y))
+        y = data.y
+        if known is not None:
+            return data if (g := self.calibration_.transformation) is None else _on_scale(g, data)
+        if y.ndim > 1:
+            raise ValueError(
+                f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one "
+                "estimator per target, for example with sklearn.multioutput.MultiOutputRegressor, "
+                "or use PBPRegressor, which takes several."
+            )
+        if len(y) < 2:
+            raise ValueError(
+                "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
+                f"Got n_samples = {len(y)}."
+            )
+        return data
 
     def _judge(self, likelihood: Any) -> ValuesJudge:
         return ValuesJudge(likelihood)
 
 
-def _on_scale(g: BoxCox, y: Array) -> Array:
+def _on_scale(g: BoxCox, data: TrainingData) -> TrainingData:
     """Return targets as the members take them."""
+    y = data.y
     bad = y[~(y > 0.0)]
     if bad.size:
         raise ValueError(
@@ -342,19 +353,4 @@ def _on_scale(g: BoxCox, y: Array) -> Array:
             f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
             "them out, or fit again, with all rows or with `candidates` that have no power."
         )
-    return g.forward(y)
-
-
-def _check_rows(y: Array) -> None:
-    """Refuse several targets, and a single row, which cannot be held out."""
-    if y.ndim > 1:
-        raise ValueError(
-            f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one estimator "
-            "per target, for example with sklearn.multioutput.MultiOutputRegressor, or use "
-            "PBPRegressor, which takes several."
-        )
-    if len(y) < 2:
-        raise ValueError(
-            "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
-            f"Got n_samples = {len(y)}."
-        )
+    return replace(data, y=g.forward(y))

@@ -34,7 +34,7 @@ from joblib.parallel import BACKENDS, get_active_backend
 from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
-from probprop.distributions.power import BoxCox, box_cox_of
+from probprop.distributions.power import box_cox_of
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
@@ -159,13 +159,11 @@ def with_rows_of(run: Run, before: Run) -> Run:
 class Timer:
     """How much work there is time for, by the last work that was measured."""
 
-    seconds: float | None  # None has no bound
+    budget: Budget
     clock: Callable[[], float]
-    after: float = 0.0  # work that follows, within these seconds, if there is time for it
-    most_after: float = np.inf  # seconds that it may take
+    after: float = 0.0  # work that follows, within the seconds of the budget, if there is time
     rate: float = 0.0  # seconds per unit of work, as far as it is known
     done: float = 0.0  # work that was done
-    chunk: int = 10  # epochs between two looks at the clock
     held: float = 0.0  # seconds to leave
     start: float = field(init=False)
 
@@ -175,7 +173,7 @@ class Timer:
     @property
     def has_time_after(self) -> bool:
         """Whether there is time for what follows."""
-        return self.rate * self.after <= self.most_after
+        return self.rate * self.after <= self.budget.most_after
 
     @property
     def _seconds_after(self) -> float:
@@ -183,9 +181,9 @@ class Timer:
 
     def over(self, work: float) -> float:
         """Return the seconds above those given, or below, after so much work and what follows."""
-        if self.seconds is None:
+        if (seconds := self.budget.seconds) is None:
             return -np.inf
-        return self.clock() + self.rate * work + self._seconds_after - self.start - self.seconds
+        return self.clock() + self.rate * work + self._seconds_after - self.start - seconds
 
     @contextmanager
     def measuring(self, work: float) -> Iterator[None]:
@@ -197,10 +195,10 @@ class Timer:
 
     def affords(self, work: float) -> bool:
         """Return whether there is time for so much work."""
-        if self.seconds is None:
+        if (seconds := self.budget.seconds) is None:
             return True
-        after = max(SHARE_AFTER * self.seconds, self._seconds_after)
-        return self.clock() + self.rate * work <= self.start + self.seconds - self.held - after
+        after = max(SHARE_AFTER * seconds, self._seconds_after)
+        return self.clock() + self.rate * work <= self.start + seconds - self.held - after
 
     def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
         """Return how many epochs to make next, 0 if none; the very first has to be made.
@@ -208,7 +206,7 @@ class Timer:
         An epoch takes the work, of `end` epochs some are reached, and each that is made has the
         work `later` to follow.
         """
-        most = min(self.chunk, end - reached) if work else 0
+        most = min(self.budget.chunk, end - reached) if work else 0
         works = ((n, work * n + later * (reached + n)) for n in range(most, 0, -1))
         affordable = next((n for n, needed in works if self.affords(needed)), 0)
         return affordable or min(most, 1 if reached == 0 else 0)
@@ -266,15 +264,8 @@ class Contest:
     ) -> Timer:
         """Return what measures the seconds of a budget, and leaves those of the calibration."""
         n_held = sum(len(fold.test) for fold in self.folds)
-        return Timer(
-            budget.seconds,
-            clock,
-            after=self.judge.work_after(self.encodings, n_held, len(self.folds)),
-            most_after=budget.most_after,
-            rate=rate,
-            done=done,
-            chunk=budget.chunk,
-        )
+        after = self.judge.work_after(self.encodings, n_held, len(self.folds))
+        return Timer(budget, clock, after, rate, done)
 
     def weights_of(self, rows: Array | slice) -> FloatArray | None:
         """Return how much these rows count."""
@@ -449,42 +440,35 @@ def line_up(
     candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
 ) -> list[Runner]:
     """Return the candidates before the first epoch. Those of one encoding share their rows."""
-    alike: dict[tuple[int | None, float | None], Sequence[Run | None]] = {}
+    alike: dict[tuple[int | None, float | None], Sequence[Run]] = {}
     runners = []
     for candidate in candidates:
-        scales = candidate.n_bins, candidate.power
+        scales, own = (candidate.n_bins, candidate.power), contest.seen_by(candidate)
         siblings = alike.get(scales, [None] * len(folds))
-        plan, own = contest.plan(candidate), contest.seen_by(candidate)
-        runs = [
-            _begin(plan, candidate, own, fold, sibling)
-            for fold, sibling in zip(folds, siblings, strict=True)
-        ]
+        pairs = zip(folds, siblings, strict=True)
+        runs = [_begin(candidate, own, fold, sibling) for fold, sibling in pairs]
         alike.setdefault(scales, runs)
         runners.append(Runner(CandidateCurve(candidate), tuple(runs), tuple([] for _ in runs)))
     return runners
 
 
-def _begin(
-    plan: Plan, candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None
-) -> Run:
-    train = side_by_side(fold.train)
+def _begin(candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | None) -> Run:
+    plan, encodings, n_bins = contest.plan(candidate), contest.encodings, candidate.n_bins
+    train, rng = side_by_side(fold.train), RandomState(fold.seed)
     y, weights = contest.y[train], contest.weights_of(train)
-    rng = RandomState(fold.seed)
-    if sibling is None:
-        rows = Inputs(contest.encodings.rows(candidate.n_bins)[train])
-        before = training.start(plan, rows, y, rng)
-        usual = contest.encodings.spreads(candidate.n_bins)
-        scales = with_usual_scales(before.standardizer, usual)
-        if plan.likelihood.standardises_target:
-            own, every = (measure(a.reshape(len(a), -1)) for a in (y, contest.y))
-            relative = candidate.power is not None
-            scales = with_usual_target_scale(scales, own, every, relative=relative)
-        before = replace(before, standardizer=scales)
-        X = contest.encodings.inputs(candidate.n_bins)[train]
-        return training.begin(plan, before, X, y, rng, weights=weights)
-    X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
-    before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
-    return training.begin(plan, before, X, y, rng, weights=weights)._replace(X_var=sibling.X_var)
+    if sibling is not None:
+        X = Inputs(sibling.X)  # without gaps: what was missing there is in X_var
+        before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
+        run = training.begin(plan, before, X, y, rng, weights=weights)
+        return run._replace(X_var=sibling.X_var)
+    before = training.start(plan, Inputs(encodings.rows(n_bins)[train]), y, rng)
+    scales = with_usual_scales(before.standardizer, encodings.spreads(n_bins))
+    if plan.likelihood.standardises_target:
+        own, every = (measure(a.reshape(len(a), -1)) for a in (y, contest.y))
+        relative = candidate.power is not None
+        scales = with_usual_target_scale(scales, own, every, relative=relative)
+    before = replace(before, standardizer=scales)
+    return training.begin(plan, before, encodings.inputs(n_bins)[train], y, rng, weights=weights)
 
 
 def advance_all(
@@ -574,7 +558,7 @@ def race(
     report(Share(0.0, COMPARING))
     n_later = len(contest.later) / len(contest.first)  # times the work of the race
     if budget.seconds is not None:
-        runners = _affordable(runners, timer, n_later, n_threads, budget)
+        runners = _affordable(runners, timer, n_later, n_threads)
     interrupted = False
     try:
         for start, end in pairwise((0, *budget.checks)):
@@ -638,20 +622,15 @@ def finished(so_far: Race, contest: Contest, timer: Timer, n_threads: int, repor
     if not finite[0]:
         raise FloatingPointError(_NOT_FINITE)
     n = 1 + sum(finite[1:])  # there are at most two
-    return replace(
-        so_far,
-        checks=tuple(checks[:n]),
-        partitions=tuple(partitions[:n]),
-        rate=timer.rate,
-        done=timer.done,
-    )
+    judged = tuple(checks[:n]), tuple(partitions[:n])
+    return Race(so_far.choice, *judged, so_far.interrupted, timer.rate, timer.done)
 
 
 def train(
     runner: Runner, n_epochs: int, contest: Contest, timer: Timer, n_threads: int, report: Report
 ) -> Runner:
     """Train a candidate alone for so many epochs."""
-    while n := min(timer.chunk, n_epochs - len(runner.history[0])):
+    while n := min(timer.budget.chunk, n_epochs - len(runner.history[0])):
         with timer.measuring(runner.work * n):
             [runner] = advance_all([runner], n, n_threads, contest.step)
         left = runner.work * (n_epochs - len(runner.history[0]))
@@ -676,7 +655,7 @@ def _judged(runner: Runner, contest: Contest) -> Runner:
 
 
 def _affordable(
-    runners: Sequence[Runner], timer: Timer, n_later: float, n_threads: int, budget: Budget
+    runners: Sequence[Runner], timer: Timer, n_later: float, n_threads: int
 ) -> list[Runner]:
     """End the candidates that cost most until the others can reach the first cut in time.
 
@@ -690,12 +669,12 @@ def _affordable(
     forgotten = tuple(
         run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
     )
-    for n in (1, budget.chunk):
+    for n in (1, timer.budget.chunk):
         if n == 1 or timer.affords(TIMING_COST * n * cheapest.work):
             with timer.measuring(n * cheapest.work):
                 advance_all([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
-    works = budget.first_cut * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
+    works = timer.budget.first_cut * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]
     return [
         runner if i in kept else runner.end("too costly for the budget")
@@ -722,17 +701,14 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     if len(y) < MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
     mean, weights = np.maximum(oof.mean, y.min()), oof.weights
+    log_p = []
     with np.errstate(divide="ignore", invalid="ignore"):  # without errors there is no scale
-        log_p = [_log_p(box_cox_of(y, power), y, mean, weights) for power in _POWERS]
+        for g in (box_cox_of(y, power) for power in _POWERS):
+            square = (g.forward(y) - g.forward(mean)) ** 2
+            variance = weighted_mean(square, weights)
+            log_p.append(-0.5 * (np.log(variance) + square / variance) + g.log_jacobian(y))
         best = int(np.argmax([weighted_mean(each, weights) for each in log_p]))
         return float(_POWERS[best]) if is_clear(log_p[best] - log_p[-1], weights) else None
-
-
-def _log_p(g: BoxCox, y: Array, mean: FloatArray, weights: FloatArray | None) -> FloatArray:
-    square = (g.forward(y) - g.forward(mean)) ** 2
-    variance = weighted_mean(square, weights)
-    log_p: FloatArray = -0.5 * (np.log(variance) + square / variance) + g.log_jacobian(y)
-    return log_p
 
 
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
@@ -807,7 +783,7 @@ class Search:
         tried = SHARE_OF_POWERS
         share = 1.0 - tried if self.powers else 1.0  # before a power is tried
         found, attempt = self._race(candidates, (0.0, share), self._reserve), None
-        y = self._held_out(found.partitions[0])
+        y = self.contest.y[HeldOut(found.partitions[0]).rows]
         power = power_of_residuals(y, found.oof) if self.powers else None
         if power is not None and not found.interrupted:
             # Where folds are left, most of the work is still to be done.
@@ -861,14 +837,10 @@ class Search:
         """Return the seconds to leave for a power, as far as that can be seen."""
         if not self.powers or self.budget.seconds is None:
             return 0.0
-        if leader is not None:
-            y = self._held_out(self.contest.first)
-            if power_of_residuals(y, leader.oof) is None:
-                return 0.0
+        y = self.contest.y[HeldOut(self.contest.first).rows]
+        if leader is not None and power_of_residuals(y, leader.oof) is None:
+            return 0.0
         return SHARE_OF_POWERS * self.budget.seconds
-
-    def _held_out(self, folds: Sequence[Fold]) -> Array:
-        return self.contest.y[HeldOut(folds).rows]
 
     def _calibrated(self, found: Race) -> Attempt:
         contest, candidate = self.contest, found.choice.candidate
@@ -940,7 +912,12 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     candidate = found.choice.candidate
     contest, plan = contest.seen_by(candidate), contest.plan(candidate)
     encode = contest.encodings.encode(candidate.n_bins)
-    held_out = HeldOut(_about(_N_MASKED, found.partitions[0]))
+    # Some of the test samples of each fold, or all several times.
+    n_held = sum(len(fold.test) for fold in found.partitions[0])
+    step, times = -(-n_held // _N_MASKED), max(1, _N_MASKED // n_held)
+    held_out = HeldOut(
+        [replace(f, test=np.tile(f.test[::step], times)) for f in found.partitions[0]]
+    )
     outputs, between, noise, group = list[FoldOutputs](), list[Any](), list[Array](), list[Array]()
     for fold, fitted in zip(held_out.folds, found.checks[0].fitted, strict=True):
         X, what = masked(contest.encodings.X[fold.test])
@@ -975,15 +952,3 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     total = np.where(np.isfinite(total), total, -np.inf)
     good = total >= total.max(axis=0) - _BELOW_BEST
     return replace(joint, factor=np.array([factors[own].max() for own in good.T]))
-
-
-def _about(n: int, folds: Sequence[Fold]) -> list[Fold]:
-    """Return the folds with about n test samples in all: some of them, or all several times.
-
-    >>> folds = [Fold(np.arange(3), np.arange(3, 6), seed=0)]
-    >>> [_about(n, folds)[0].test.tolist() for n in (2, 7)]
-    [[3, 5], [3, 4, 5, 3, 4, 5]]
-    """
-    n_held = sum(len(fold.test) for fold in folds)
-    step, times = -(-n_held // n), max(1, n // n_held)
-    return [replace(fold, test=np.tile(fold.test[::step], times)) for fold in folds]
