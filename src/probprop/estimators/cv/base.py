@@ -42,7 +42,6 @@ from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import (
     MANY_CLASSES,
-    Budget,
     Candidate,
     for_many_classes,
     is_large,
@@ -155,26 +154,25 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            At least 2 rows.
+            At least 2 samples.
         y : array-like of shape (n_samples,)
-            Values, or labels; of a classifier a matrix of 0 and 1 has a column per label.
+            Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: all networks divide them by
-            the mean over all samples, `mean_sample_weight_`, and take them as `PBPRegressor` or
-            `PBPClassifier` does. Means over out-of-fold samples, by which candidates are compared
-            and calibrated, are weighted. Samples of weight 0 are left out, before anything else is
-            done.
+            Weights of 0 or more, of which only the ratios matter: they are divided by their mean
+            over all samples, `mean_sample_weight_`, and used as in `PBPRegressor` or
+            `PBPClassifier`. Means over out-of-fold samples, by which candidates are compared and
+            calibrated, are weighted. Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are never parted into different folds, if `cv` is an int or a
-            splitter that knows groups.
+            Samples of one group are always in the same fold, if `cv` is an int or a splitter that
+            knows groups.
         callback : callable, default=None
             Called now and then with the share of the work that is done, 0 to 1: a float whose
             attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
-            A file for what the networks of all candidates and folds have reached, written after
-            some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
-            the same bits as without the break; other data, other parameters or another version of
-            probprop are refused. `random_state` has to be an int and `budget` a name.
+            A file for the state of all networks, up to tens of MB, written after some epochs and on
+            Ctrl-C. The same call continues from it, to the same bits as without the break; other
+            data, other parameters or another version of probprop are refused. `random_state` has
+            to be an int and `budget` a name.
         y_std : None
             Known errors of the targets are not supported: any other value raises an error.
             `PBPRegressor` and `PBPEnsemble` take them.
@@ -190,29 +188,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         as it was.
         """
         given = Given(X, y, sample_weight, y_std=y_std)
-        epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
+        epochs = self._start_afresh(given, groups=groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
-    def _start_afresh(
-        self,
-        given: Given,
-        groups: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        callback: Callable[[Share], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> list[Epoch]:
+    def _start_afresh(self, given: Given, **options: Any) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
-        budget = read_budget(self.budget)
-        if budget.seconds is not None and is_elsewhere():
-            raise ValueError(
-                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
-                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
-            )
         with as_it_was_on_failure(self):
-            data = self._read(given, stream=False, classes=classes)
-            found = self._searched(given, data, groups, budget, callback, checkpoint)
+            found = self._searched(given, **options)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -225,13 +209,19 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def _searched(
         self,
         given: Given,
-        data: TrainingData,
-        groups: ArrayLike | None,
-        budget: Budget,
-        callback: Callable[[Share], object] | None,
-        checkpoint: str | os.PathLike[str] | None,
+        groups: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        callback: Callable[[Share], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Race:
         """Choose, train and calibrate the members."""
+        budget, journal = read_budget(self.budget), None
+        if budget.seconds is not None and is_elsewhere():
+            raise ValueError(
+                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
+                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
+            )
+        data = self._read(given, stream=False, classes=classes)
         judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
         n, n_classes = len(data.y), data.likelihood.n_classes
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
@@ -255,7 +245,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
         if large:
             budget = shown_as_often(budget, len(folds[0].train))
-        budget, journal = for_many_classes(budget, n_classes), None
+        budget = for_many_classes(budget, n_classes)
         if checkpoint is not None:
             arrays = (data.X.X, data.y, data.weights)
             journal = journal_of(checkpoint, self, arrays, [*folds, *again], budget)

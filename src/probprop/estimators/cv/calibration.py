@@ -46,6 +46,7 @@ from probprop.distributions.base import Moments, short_repr
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
+from probprop.encoding.bounds import feature_ends
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
 from probprop.estimators.cv.missing import Completed
@@ -286,7 +287,7 @@ class Range:
 
     def grown(self, X: Array) -> Range:
         """Return the range that holds the rows of X too."""
-        low, high = _ends(X)
+        low, high = feature_ends(X)
         return replace(self, low=np.fmin(self.low, low), high=np.fmax(self.high, high))
 
     def nearest(self, X: Array) -> Array:
@@ -307,16 +308,10 @@ class Range:
         return std
 
 
-def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest value of each feature that is there."""
-    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
-    return low, high
-
-
 def range_of(X: Array, unit: float) -> Range:
     """Measure the range of rows; `unit` is the standard deviation of their targets."""
     spreads = fit_standardizer(X, None).spreads
-    return Range(*_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)
+    return Range(*feature_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)
 
 
 # ---- Regression: heteroscedastic noise

@@ -30,14 +30,11 @@ from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
 from probprop.inference.inputs import Inputs, normal_nodes
 
-N_NODES = 32
-"""Number of completed samples that stand for a sample with missing values."""
+N_NODES = 32  # completed samples that stand for a sample with missing values
+# Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
+# than this, they are taken as independent.
 MOST_INPUTS = 512
-"""Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
-than this, they are taken as independent."""
-LARGEST_FACTOR = 100.0
-"""The largest variance scaling factor that is tried."""
-
+LARGEST_FACTOR = 100.0  # the largest variance scaling factor that is tried
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
 _N_QUANTILES = 32  # intervals between which a score is interpolated
 _N_BINS = 32
@@ -124,7 +121,9 @@ class Joint:
         inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
         given = inputs - np.tile(mean, (N_NODES, 1))
         # Of the features alone all nodes are as likely as the Gaussian of the scores says.
-        ratio = _surprise(given, root, len(j)) - _surprise(inputs, self._root(pattern), len(j))
+        m = np.flatnonzero(pattern[self._column_of_input])
+        own_root = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
+        ratio = _surprise(given, root, len(j)) - _surprise(inputs, own_root, len(j))
         surprise = ratio.reshape(u.shape[:2])
         likely = np.exp(surprise.min(axis=0) - surprise)
         weights = (1.0 - _UNIFORM) * likely / likely.sum(axis=0) + _UNIFORM / N_NODES
@@ -136,12 +135,6 @@ class Joint:
         # In terms of the precision: then a few missing features take little time. A is 0 at m.
         covariance = np.linalg.inv(P[np.ix_(m, m)])
         return -A @ P[:, m] @ covariance, np.linalg.cholesky(covariance)
-
-    def _root(self, pattern: Array) -> FloatArray:
-        """Return a root of the covariance of the inputs of some features, (k, k)."""
-        m = np.flatnonzero(pattern[self._column_of_input])
-        root: FloatArray = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
-        return root
 
     @cached_property
     def _precision(self) -> FloatArray:
@@ -191,15 +184,10 @@ def _nearest(
 def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     """Return the encoding of some of the columns, ascending."""
     ramps = np.isin(state.column, columns)
-    return PiecewiseLinear(
-        state.mean[columns],
-        state.scale[columns],
-        np.searchsorted(columns, state.column[ramps]),
-        state.start[ramps],
-        state.end[ramps],
-        state.ramp_mean[ramps],
-        state.ramp_scale[ramps],
-    )
+    of_ramps = (state.start, state.end, state.ramp_mean, state.ramp_scale)
+    column = np.searchsorted(columns, state.column[ramps])
+    own = state.mean[columns], state.scale[columns], column
+    return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
 
 
 def learn_joint(X: Array) -> Joint:

@@ -46,25 +46,23 @@ Noise = Literal["auto", "constant", "input"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of a network that are worth a try.
+    """Hyperparameters of a network that are worth a try.
 
     Parameters
     ----------
     n_bins : int or None, default=None
-        Ramps per column that stand beside it, as of `PiecewiseLinearEncoder`; None: the columns
-        alone.
+        Ramps per column, appended as by `PiecewiseLinearEncoder`. None is the columns alone.
     hidden : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     memory : float or None, default=None
-        The most evidence the posterior holds, in passes over the data, at least 1; None has no
-        bound.
+        Evidence cap of the posterior, in passes over the data, at least 1. None has no bound.
     power : float or None, default=None
-        Of the targets of a regression, all above 0, that the networks predict: the power of
-        `BoxCox`, between 0, the logarithm, and 1; None: targets as they are.
+        Regression only: power of `BoxCox`, between 0, the logarithm, and 1, applied to the targets,
+        which must be above 0. None uses the targets as they are.
     noise : {"auto", "constant", "input"}, default="auto"
-        Of a regression, after calibration: the same everywhere, or larger and smaller with the
-        inputs, as a noise network says that learns from the rows held out. "auto" takes that
-        network where it gains anything on rows that it has not seen.
+        Regression only: whether the calibrated noise is the same everywhere, or heteroscedastic, by
+        a noise network trained on out-of-fold residuals. "auto" uses that network if it gains
+        anything on samples that it has not seen.
 
     Examples
     --------

@@ -33,90 +33,88 @@ from probprop.inference.likelihoods import Gaussian
 
 
 class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
-    """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
+    """Regression by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side
-    by side on the folds, and are compared again and again by the log-likelihood of the rows held
-    out; those that fall behind are dropped. The networks of the winner's folds are the ensemble:
-    nothing is trained again. Their variances are calibrated on the rows held out, by one factor,
-    and a small network learns there where the noise is larger, if that helps.
+    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
+    side on the folds. They are compared by the log-likelihood of out-of-fold samples, and those
+    that fall behind are dropped. The networks of the winner's folds are the ensemble: nothing is
+    trained again. Their variances are calibrated by one factor on out-of-fold samples, and a small
+    network learns heteroscedastic noise there, if that helps.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is that many folds of shuffled rows, or of groups where `fit` is given some; fewer
-        where there are not as many. Else a splitter of scikit-learn, or what one yields.
+        An int is the number of folds of shuffled samples, or of the groups passed to `fit`; fewer
+        if there are fewer of them. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 rows on), one
-        or two layers of 50, memory 10, 30 or none. Where there are 100 rows or more, all targets
-        are above 0 and their errors grow with them, the best candidate is tried once more with a
-        power of the targets, and that is taken where it gains two standard errors on the rows
-        held out.
+        What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
+        one or two layers of 50, memory 10, 30 or none. If there are 100 samples or more, all
+        targets are above 0 and their errors grow with them, the best candidate is also tried with
+        a power of the targets, which is used if it gains two standard errors on out-of-fold
+        samples.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
-        two layers of 100 too. A number is seconds of processor time, all threads together, of the
-        whole process, and the result depends on the speed of the machine: candidates that cost too
-        much are left out, and where the race leaves time the best one learns further partitions
-        of the rows, up to six. ``choice_.ended`` says why it ended.
+        two layers of 100 too.
+        A number is seconds of processor time of the whole process, all threads together. The
+        result then depends on the speed of the machine: candidates that cost too much are left out,
+        and if time is left, the best one is trained on further partitions, up to six in all.
+        ``choice_.ended`` says why the search ended.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from the values that it has, by a joint distribution of the features
-        that `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
+        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
+        completed in 32 ways from its other values, by a joint distribution of the features that
+        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
         calibrate how much less certain it is.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Threads to train with; None is 1 outside of a ``joblib.parallel_config``, -1 all
-        processors. Under ``joblib.parallel_config("dask")`` all workers of the cluster train. It
-        does not change the results.
+        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
+        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
+        not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the rows into folds, and draws the seeds of the networks.
+        Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
     Attributes
     ----------
     estimators_ : list of PBPRegressor
-        The network of every fold, those of the first partition of the rows first. They take rows
-        as `encoding_` gives them, predict targets as ``calibration_.transformation`` gives them,
-        and are not calibrated.
+        The network of every fold, partition after partition, not calibrated. They take samples as
+        encoded by `encoding_`, and predict targets as given by ``calibration_.transformation``.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows, or
-        100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
-        well where Ctrl-C left no time for the second, or its networks did not make finite
-        predictions.
+        Number of K-fold partitions: 2 with an int `cv` and fewer than 5,000 samples, or 100,000 and
+        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
+        left no time for the second, or its networks did not make finite predictions.
     bounds_ : InputBounds
         Range of each feature. Values inside it are used as they are; values beyond it grow ever
         more slowly, by at most one more range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
-        How the features are encoded for them; None: not at all.
+        Encoder applied to the features before the members, or None if they are used as is.
     choice_ : CVChoice
         The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     joint_ : Joint or None
-        The joint distribution of the features, which completes missing values, with their variance
-        scaling factors. None if ``missing="error"``.
+        Joint distribution of the features, which completes missing values, with variance scaling
+        factors. None if ``missing="error"``.
     oof_predictive_ : Mixture or TransformedMixture
-        The calibrated predictive distribution of the rows of `fit` held out, each by the
-        network of each partition that had not seen it, with the noise that a row of its weight has.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
+        all partitions that had not seen them, with the noise of a sample of its weight.
     oof_rows_ : ndarray of int
-        The rows that these are; with an int `cv` and fewer than 100,000 rows all that count,
-        ascending.
+        Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
+        weight above 0, ascending.
     n_outputs_ : int
         Number of targets, 1.
     n_iter_ : int
-        Passes that a member made, at most.
+        Maximum number of epochs of a member.
     n_samples_seen_ : int
-        Rows given, each counted once.
+        Number of samples passed to `fit` and `partial_fit`.
     mean_sample_weight_ : float
-        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
-        were none.
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided, or 1.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names. The members take arrays.
+        Names of the features, if X had string column names. The members take arrays.
 
     Notes
     -----
