@@ -303,8 +303,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             X, encode = self.bounds_.apply(data.X.X), self._encode
             rows = complete(X, self.joint_)
             seen = replace(data, X=rows.inputs(encode(X), encode))
-            judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
-            oof = self._predicted_before(seen, rows, a2, folds, judge)
+            oof = self._predicted_before(seen, rows, folds)
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
             self.calibration_ = self.calibration_.after(oof, rows)
@@ -312,15 +311,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
-    def _predicted_before(
-        self, data: TrainingData, rows: Completed, a2: float, folds: Sequence[Fold], judge: Judge
-    ) -> Any:
-        """Return out-of-fold predictions of new rows, pooled over the partitions.
-
-        `data` has the rows encoded, `rows` not; calibration will multiply variances by a2.
-        """
+    def _predicted_before(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
+        """Return out-of-fold predictions of new rows, encoded in `data`, pooled over partitions."""
         held_out, members = HeldOut([fold for fold in folds if len(fold.test)]), self.estimators_
-        parts = []
+        judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
+        parts = list[Any]()
         for start in range(0, len(members), len(folds)):
             outputs = []
             for member, fold in zip(members[start : start + len(folds)], folds, strict=True):
@@ -331,7 +326,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                     outputs.append(FoldOutputs(fitted, *own))
             parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
         first, *others = parts
-        return first.pooled(others)  # type: ignore[arg-type]
+        return first.pooled(others)
 
     # ---- Prediction
 

@@ -281,15 +281,13 @@ def usual_candidates(
     layers: dict[int | None, tuple[tuple[int, ...], ...]] = {None: forms.plain}
     layers |= dict.fromkeys(fitting, forms.ramped)
     deeper = ((100, 100),) if budget == "best" else ()
-    found = [
+    fast = budget == "fast"
+    return [
         Candidate(n_bins, hidden, memory)
         for n_bins, sizes in layers.items()
-        for hidden in (*sizes, *deeper)
-        for memory in forms.memories[: 1 if one_memory else None]
+        for hidden in (*sizes, *deeper)[: 1 if fast else None]
+        for memory in forms.memories[: 1 if fast or one_memory else None]
     ]
-    if budget != "fast":
-        return found
-    return [Candidate(n_bins, sizes[0], forms.memories[0]) for n_bins, sizes in layers.items()]
 
 
 def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:

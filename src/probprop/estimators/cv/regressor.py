@@ -20,11 +20,7 @@ from probprop.distributions.power import BoxCox, TransformedMixture
 from probprop.estimators.base import DistributionMixin
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
-from probprop.estimators.cv.sensitivity import (
-    SampledFunction,
-    draw_function,
-    sensitivity_of_mixture,
-)
+from probprop.estimators.cv.sensitivity import SampledFunction, sensitivity_of_mixture
 from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_int
@@ -283,7 +279,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledFunction]:
-        """Draw functions: a member by lot, then its weights, as uncertain as calibration says.
+        """Sample functions from the calibrated posterior of a randomly chosen member.
 
         Parameters
         ----------
@@ -298,9 +294,14 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """
         check_is_fitted(self)
         check_int("n", n, 1)
-        rng = check_random_state(random_state)
-        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
-        return [draw_function(*parts, rng) for _ in range(n)]
+        rng, box, drawn = check_random_state(random_state), self.calibration_.range, []
+        for _ in range(n):
+            member = self.estimators_[rng.randint(len(self.estimators_))]
+            [network] = member.sample_functions(1, rng)
+            slopes = box.slope * rng.standard_normal(len(box.low))
+            parts = (network, member, self.bounds_, self.encoding_, self.calibration_)
+            drawn.append(SampledFunction(*parts, slopes))
+        return drawn
 
     # ---- Fitted attributes that follow from others
 

@@ -89,8 +89,6 @@ _N_BEFORE = 16.0  # samples that the mean over all masked samples counts as, for
 _WIDTH = 0.7  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
 _BELOW_BEST = 0.5
 
-_OF_THIS_MACHINE = ("loky", "multiprocessing", "sequential", "threading")
-
 Report = Callable[[Share], None]
 Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
 """Makes so many epochs of every training, with so many threads, and says what ended them early."""
@@ -109,7 +107,8 @@ def is_elsewhere() -> bool:
     Those of this machine are left to the threads of the kernel, which copy no rows.
     """
     backend, _ = get_active_backend()
-    kinds = [BACKENDS[name] for name in _OF_THIS_MACHINE if name in BACKENDS]
+    own = ("loky", "multiprocessing", "sequential", "threading")
+    kinds = [BACKENDS[name] for name in own if name in BACKENDS]
     return type(backend) not in kinds
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
@@ -318,18 +317,3 @@ class SampledFunction:
 
     def _encoded(self, rows: Array) -> Array:
         return encoded(rows, self.encoding, np.dtype(self.member.dtype))
-
-
-def draw_function(
-    estimators: Sequence[PBPRegressor],
-    bounds: InputBounds,
-    encoding: PiecewiseLinear | None,
-    calibration: Calibration,
-    random_state: RandomState,
-) -> SampledFunction:
-    """Draw a member by lot, then its weights, then the slopes beyond the range."""
-    member = estimators[random_state.randint(len(estimators))]
-    [network] = member.sample_functions(1, random_state)
-    box = calibration.range
-    slopes = box.slope * random_state.standard_normal(len(box.low))
-    return SampledFunction(network, member, bounds, encoding, calibration, slopes)
