@@ -374,11 +374,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. It holds all but the rows held out, `oof_predictive_` and `oof_rows_`, and has
-        candidates as `Candidate` in a list. A `random_state` that is a RandomState instance comes
-        back as None. A `cv` that is no int must be a splitter of scikit-learn; any other is
-        refused, since a model that came back without it would be fitted again on other folds.
+        The file is written beside `path` and renamed, so that a crash never leaves half a model. It
+        has all but `oof_predictive_` and `oof_rows_`, and candidates as `Candidate` in a list. A
+        `random_state` that is a RandomState instance becomes None. A `cv` that is not an int must
+        be a splitter of scikit-learn; any other is refused, since the loaded model would be fitted
+        again on other folds.
         """
         from probprop.files import save  # the one import upwards: files know all models
 

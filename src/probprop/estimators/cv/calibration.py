@@ -444,25 +444,24 @@ def _plan(dtype: np.dtype[np.floating]) -> Plan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """How the variances of the networks were corrected on rows held out.
+    """How the variances of the networks were corrected on out-of-fold samples.
 
     Parameters
     ----------
     squares : Squares
-        Of the errors on rows held out. `factor`, a^2, follows: by it the variances of model and
-        noise of every network are multiplied.
+        Of the out-of-fold errors. `factor`, a^2, follows, which scales the variances of model and
+        noise of every network.
     range : Range
-        Of the training rows; beyond it the model is less certain, and the noise that of the
-        nearest row inside.
+        Of the training samples. Beyond it the model is less certain, and the noise level of the
+        nearest point inside is used.
     noise : NoiseNetwork or None
-        Says where the noise is larger and where smaller; None: the same everywhere.
+        Heteroscedastic noise, or None if the noise is the same everywhere.
     gain, gain_error : float
-        What the noise network gains in log density per row, on rows that it had not seen, and
-        the standard error; NaN where none was tried. It is kept where the gain is above 0, or
-        the candidate asked for it. `partial_fit` leaves them as they were.
+        Gain of the noise network in log density per sample that it had not seen, and its standard
+        error; NaN if none was tried. The network is kept if the gain is above 0, or the candidate
+        asked for it. `partial_fit` leaves them as they were.
     transformation : BoxCox or None
-        Of the targets, before the networks see them; None: as they are. Factor, range and noise
-        are those of transformed targets.
+        Of the targets, before the networks see them, and of factor, range and noise.
     """
 
     squares: Squares

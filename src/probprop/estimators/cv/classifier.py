@@ -146,19 +146,18 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Go on with new rows; the first call is a `fit`.
+        """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each row belongs to one fold, in turn. The network of that fold predicts it before any
-        network learns from it; what was known about the temperature is updated by these
-        predictions. All other networks make one pass over the row, in the order given. Encoding
-        and choice stay as `fit` left them, and so do `oof_predictive_` and `oof_rows_`.
+        Each sample belongs to one fold, in turn. The network of that fold predicts it, which
+        updates the temperature, before the others make one pass over it, in the order given.
+        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be, for the first call; None: those of its rows.
+            All classes there will be, for the first call. None is the classes of its samples.
         sample_weight : array-like of shape (n_samples,), default=None
             In the units of `fit`, and divided by its mean weight; None is that mean weight.
 

@@ -114,12 +114,12 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     Notes
     -----
-    From 100,000 rows on, a fit hardly takes longer with more rows. A network is shown as many rows
-    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 rows with "good". One network
-    of each candidate, of memory 10 in "auto", decides on 20,000 rows held out. With an int `cv` and
-    without groups there are four networks, whatever `cv` is: two for each of two times 20,000 rows
-    held out, drawn by `random_state`, and all others learned. ``cv`` of another kind, and groups,
-    keep their folds.
+    From 100,000 samples on, a fit hardly takes longer with more samples. A network is shown as many
+    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 samples with "good". One
+    network of each candidate, of memory 10 in "auto", decides on 20,000 validation samples. With an
+    int `cv` and without groups there are four networks, whatever `cv` is: two for each of two
+    validation sets of 20,000 samples, drawn by `random_state`, trained on all others. Another kind
+    of `cv`, and groups, keep their folds.
 
     Examples
     --------
@@ -151,14 +151,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         *,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with new rows; the first call is a `fit`.
+        """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each row belongs to one fold, in turn. The network of that fold predicts it before any
-        network learns from it. The factor of the variances is the mean over these rows too, the
-        noise network, if there is one, makes a pass over their residuals, and the range beyond
-        which error bars grow holds them. All other networks make one pass over the row, in the
-        order given. Encoding and choice stay as `fit` left them, and so do `oof_predictive_` and
-        `oof_rows_`.
+        Each sample belongs to one fold, in turn. The network of that fold predicts it before the
+        others make one pass over it, in the order given. The factor of the variances is the mean
+        over these predictions too, the noise network, if there is one, makes a pass over their
+        residuals, and the range beyond which error bars grow includes the samples. Encoding,
+        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
 
         Parameters
         ----------
@@ -217,11 +216,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Mixture | TransformedMixture:
-        """Return the predictive distribution of the target for every row.
+        """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
-        It is the mixture of the members, with calibrated variances. With a noise network h(x),
-        the noise variance of a sample is log-normal; the moments of its logarithm stay within the
-        levels that the network gives to out-of-fold training samples, whatever the features are.
+        With a noise network h(x), the noise variance of a sample is log-normal; the moments of its
+        logarithm stay within the levels that the network gives to out-of-fold training samples.
 
         Parameters
         ----------
@@ -235,8 +233,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         Mixture or TransformedMixture
             In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
-            not None. The second if the members predict a Box-Cox transformation of the target:
-            ``calibration_.transformation`` is not None.
+            not None. The second if ``calibration_.transformation``, a Box-Cox transformation of the
+            target, is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale, noise = self._target_units
@@ -257,7 +255,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return np.stack([y_mean, y_scale, np.sqrt(variance)])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with gradients in the features.
+        """Return mean and standard deviation for every row, with gradients by the features.
 
         Parameters
         ----------
@@ -267,8 +265,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         Sensitivity
             ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
-            (n_samples, n_features), in target units per unit of the feature. Encoded features
-            have kinks, at quantiles of the training rows; there the gradient is that above. Where
+            (n_samples, n_features), in target units per unit of the feature. Encoded features have
+            kinks at quantiles of the training samples, where the gradient is the one above. If
             ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
         """
         check_is_fitted(self)
@@ -290,7 +288,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         list of SampledFunction
             Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-            Where the members predict a power of the target it is the median, given the network.
+            If the members predict a power of the target, it is the median, given the network.
         """
         check_is_fitted(self)
         check_int("n", n, 1)

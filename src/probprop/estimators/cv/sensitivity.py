@@ -111,12 +111,8 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
 
     # A capped part is `most` times its share of the std, a / hypot(a, b).
     finite = np.isfinite(std)
-    parts = exact.values[1:], exact[2:], mixture_z.values[1:], mixture_z[2:]
-    a, b = (np.where(finite, of_y, of_z) for of_y, of_z in zip(parts[0], parts[2], strict=True))
-    da, db = (
-        np.where(finite[:, np.newaxis], of_y, of_z)
-        for of_y, of_z in zip(parts[1], parts[3], strict=True)
-    )
+    a, b = np.where(finite, exact.values[1:], mixture_z.values[1:])
+    da, db = np.where(finite[:, np.newaxis], exact[2:], mixture_z[2:])
     total = np.hypot(a, b)
     total = np.where(total > 0.0, total, 1.0)
     share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
@@ -126,8 +122,7 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
         share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
         for share, dpart in ((share_a, da), (share_b, db))
     ]
-    over = (std > most)[:, np.newaxis]
-    dstds = [np.where(over, new, old) for new, old in zip(of_parts, exact[2:], strict=True)]
+    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact[2:])
     above = (exact.values.mean > high)[:, np.newaxis]
     return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
 
@@ -155,11 +150,10 @@ def _of_root_mean_square(
 ) -> FloatArray:
     """Return the gradient of the root of the mean over members of the sum of squares of parts."""
     # A part over the root, because squares of targets may be no floats.
-    shares = [
-        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis]
-        for part in parts
+    d_each = [
+        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis] * dpart_dX
+        for part, dpart_dX in zip(parts, dparts_dX, strict=True)
     ]
-    d_each = [share * dpart_dX for share, dpart_dX in zip(shares, dparts_dX, strict=True)]
     gradient: FloatArray = np.sum(d_each, axis=0).mean(axis=0)
     return gradient
 
