@@ -708,11 +708,9 @@ class LabelsOutOfFold:
 
     def predictive(self, temperature: float = 1.0) -> ClassMixture:
         """Return the probabilities of the labels of every row at that temperature."""
-        own, *others = (
-            tempered(self.likelihood, part.mean, part.variance, temperature)
-            for part in (self, *self.beside)
-        )
-        return self.likelihood.mixture([own, *others]) if others else own
+        outputs = ((part.mean, part.variance) for part in (self, *self.beside))
+        parts = [tempered(self.likelihood, *each, temperature) for each in outputs]
+        return self.likelihood.mixture(parts) if self.beside else parts[0]
 
     def log_p(self, factor: float = 1.0) -> FloatArray:
         """Return the log probability of the labels of every row at that temperature, (n,)."""

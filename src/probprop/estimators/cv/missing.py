@@ -63,12 +63,10 @@ class Joint:
     # Of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if the features
     # are taken as independent.
     covariance: Array | None
-    # Factor of the standard deviations of the scores of missing features. It is above 1: the
-    # covariance was learned from few samples, and explains these better than new ones.
+    # Factor of the standard deviations of missing scores, above 1: the covariance explains the few
+    # samples that it was learned from better than new ones.
     spread: float
-    # Variance scaling factor of what a prediction varies by between the nodes, (n_features + 1,):
-    # for each feature if only that is missing, and the last if several are missing.
-    factor: FloatArray
+    factor: FloatArray  # (n_features + 1,): scales the variance between nodes; the last if several
 
     def scores(self, X: Array) -> FloatArray:
         """Return the normal scores of samples, (n, n_features); NaN where a value is missing."""

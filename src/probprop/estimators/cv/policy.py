@@ -122,10 +122,10 @@ class Budget:
     first_cut: int = FIRST_CUT  # epochs after which one memory of each form is left
     chunk: int = 10  # epochs between two looks at the clock
 
-    def with_epochs(self, epochs: Callable[[int], int]) -> Budget:
-        """Return the budget with other numbers of epochs: `epochs` of those there were."""
-        checks = tuple(sorted(set(map(epochs, self.checks))))
-        return replace(self, checks=checks, first_cut=epochs(self.first_cut))
+    def with_epochs(self, epochs: Callable[[int], float]) -> Budget:
+        """Return the budget with other numbers of epochs, rounded up, as a function of each."""
+        *checks, first_cut = (int(np.ceil(epochs(n))) for n in (*self.checks, self.first_cut))
+        return replace(self, checks=tuple(sorted(set(checks))), first_cut=first_cut)
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
@@ -167,12 +167,9 @@ def for_many_classes(budget: Budget, n_classes: int) -> Budget:
     if n_classes <= MANY_CLASSES:
         return budget
     share = max(LEAST_SHARE_OF_EPOCHS, MANY_CLASSES / n_classes)
-
-    def epochs(n: int) -> int:
-        return int(np.ceil(n * share))
-
-    fewer = replace(budget, checks=budget.checks[:-1], chunk=epochs(budget.chunk))
-    return fewer.with_epochs(epochs)
+    chunk = int(np.ceil(budget.chunk * share))
+    fewer = replace(budget, checks=budget.checks[:-1], chunk=chunk)
+    return fewer.with_epochs(lambda n: n * share)
 
 
 def work_of_a_row(sizes: Sequence[int]) -> float:
@@ -206,11 +203,7 @@ def shown_as_often(budget: Budget, n_rows: int) -> Budget:
     >>> shown_as_often(Budget(), 600_000).checks, shown_as_often(Budget(), 80_000).checks
     ((1, 2, 4, 7, 14), (7, 13, 25, 50, 100))
     """
-
-    def epochs(n: int) -> int:
-        return int(np.ceil(n * AS_IF / n_rows))
-
-    return replace(budget.with_epochs(epochs), chunk=1)
+    return replace(budget.with_epochs(lambda n: n * AS_IF / n_rows), chunk=1)
 
 
 @dataclass(frozen=True)
