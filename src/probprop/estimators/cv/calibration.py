@@ -125,11 +125,7 @@ def total_weight(values: FloatArray, weights: Weights) -> float:
 
 
 def standard_error(values: FloatArray, weights: Weights = None) -> float:
-    """Return the standard error of the mean over rows.
-
-    >>> standard_error(np.array([1.0, 3.0, 1.0, 3.0]))
-    0.5
-    """
+    """Return the standard error of the mean over rows."""
     share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
     return float(np.sqrt(np.sum((share * (values - np.sum(share * values))) ** 2)))
 
@@ -228,12 +224,7 @@ class OutOfFold:
 
 @dataclass(frozen=True)
 class Squares:
-    """Mean squares over rows held out, in units of the variances that the networks expected.
-
-    >>> squares = Squares(error=1.0, between=0.2, n_rows=100, n_pooled=2, n_members=10)
-    >>> round(squares.total, 3), round(squares.factor, 3)
-    (0.92, 0.74)
-    """
+    """Mean squares over rows held out, in units of the variances that the networks expected."""
 
     error: float  # of the residuals of the mean of `n_pooled` networks
     between: float  # variance between single networks; 0 where each row has one prediction only
@@ -330,12 +321,7 @@ class Levels(NamedTuple):
 
 
 def levels_of(h: LogScale) -> Levels:
-    """Return the levels of rows; single ones do not count where there are hundreds.
-
-    >>> rows = LogScale(np.array([0.0, 3.0, 1.0]), np.array([0.1, 0.2, 0.3]))
-    >>> levels_of(rows)
-    Levels(low=0.0, high=3.0, variance=0.3)
-    """
+    """Return the levels of rows; single ones do not count where there are hundreds."""
     within = h.bounded()
     k = min(_N_SEEN, 1 + len(within.mean) // 100)
     mean, variance = np.sort(within.mean), np.sort(within.variance)
@@ -628,12 +614,7 @@ class ValuesJudge:
 
 @dataclass(frozen=True)
 class LogTemperature:
-    """What is known about log T: a Gaussian.
-
-    >>> belief = LogTemperature().after(lambda log_T: 50.0 * (log_T - 0.7) ** 2)
-    >>> round(belief.mean, 3), round(belief.precision, 3)  # (0.7 * 100 + 0 * 4) / (100 + 4)
-    (0.673, 104.0)
-    """
+    """What is known about log T: a Gaussian."""
 
     mean: float = 0.0
     precision: float = 1.0 / _WIDTH**2  # one over its variance
@@ -661,15 +642,7 @@ class LogTemperature:
 
 @dataclass(frozen=True, eq=False)
 class LabelsOutOfFold:
-    """Outputs for rows by networks that had not seen them, and the labels of these rows.
-
-    >>> from probprop.inference.likelihoods import of_classes
-    >>> two = of_classes(np.array(["no", "yes"]), multilabel=False)
-    >>> too_sure = np.full(100, 2.0)  # right in 8 rows of 10, where Phi(2) is 0.98
-    >>> rows = LabelsOutOfFold(two, too_sure, np.zeros(100), np.where(np.arange(100) < 80, 1, -1))
-    >>> round(rows.factor, 1), round(float(np.exp(rows.predictive(rows.factor).log_proba[0, 1])), 2)
-    (3.6, 0.85)
-    """
+    """Outputs for rows by networks that had not seen them, and the labels of these rows."""
 
     likelihood: LabelLikelihood
     mean: FloatArray  # of the outputs in units of their noise, not calibrated, (n,) or (n, K)

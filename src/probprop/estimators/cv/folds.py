@@ -128,9 +128,6 @@ def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
 
     No network then needs a copy of its rows. Every call holds the same rows out, and draws other
     seeds of the networks.
-
-    >>> [len(fold.train) for fold in two_ends(100_000, RandomState(0))]
-    [80000, 80000]
     """
     n_held, rows = min(policy.HELD_OUT, n_rows // 5), np.arange(n_rows)
     first, last = rng.randint(2**31 - 1, size=2).tolist()
@@ -144,9 +141,6 @@ def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
     """Return the folds of n new rows, of which the first belongs to the fold start mod n_folds.
 
     The network of a single fold learns all rows, after it has predicted them.
-
-    >>> [(fold.train, fold.test) for fold in dealt_in_turn(3, 2, start=5)]
-    [(array([0, 2]), array([1])), (array([1]), array([0, 2]))]
     """
     of = (start + np.arange(n)) % n_folds
     learned = [np.flatnonzero((of != i) | (n_folds == 1)) for i in range(n_folds)]

@@ -198,11 +198,7 @@ def is_large(n_rows: int) -> bool:
 
 
 def shown_as_often(budget: Budget, n_rows: int) -> Budget:
-    """Return the budget that shows as many samples, n_rows an epoch, as it has with `AS_IF`.
-
-    >>> shown_as_often(Budget(), 600_000).checks, shown_as_often(Budget(), 80_000).checks
-    ((1, 2, 4, 7, 14), (7, 13, 25, 50, 100))
-    """
+    """Return the budget that shows as many samples, n_rows an epoch, as it has with `AS_IF`."""
     return replace(budget.with_epochs(lambda n: n * AS_IF / n_rows), chunk=1)
 
 
@@ -262,11 +258,6 @@ def usual_candidates(
 
     `bins_that_fit` takes a number of bins and returns one that is not too costly, or 1 for none.
     With `one_memory` only the first memory is compared: few epochs do not tell them apart.
-
-    >>> [c.n_bins for c in usual_candidates("fast", n_rows=500)]
-    [None, 32]
-    >>> len(usual_candidates("good", n_rows=500))
-    12
     """
     forms = usual.few if n_rows < usual.rows[0] else usual.many
     ramps = [forms.n_bins, *([usual.most_bins] if budget == "best" else [])]

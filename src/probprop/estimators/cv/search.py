@@ -690,12 +690,6 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     The targets y, (n,), are held out, and `oof` has predictions of them, which count as the
     smallest of the targets where they are below it. None if targets are not all above 0, or all
     equal, or no power is clearly better than none.
-
-    >>> rng = np.random.RandomState(0)
-    >>> m, e, std = rng.uniform(1.0, 50.0, 300), 0.1 * rng.standard_normal(300), np.ones(300)
-    >>> oof = OutOfFold(m, e, std, std, unit=1.0)
-    >>> power_of_residuals(m * np.exp(e), oof), power_of_residuals(m + e, oof)
-    (0.05, None)
     """
     if len(y) < MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
@@ -787,11 +781,12 @@ class Search:
         if power is not None and not found.interrupted:
             # Where folds are left, most of the work is still to be done.
             shares = (tried, 2.0 * tried) if self.contest.alone else (share, 1.0)
-
-            def once_more(candidate: Candidate) -> Attempt:
-                return self._calibrated(self._race([candidate], shares))
-
-            attempt = with_a_power(self._calibrated(found), power, y, once_more)
+            attempt = with_a_power(
+                self._calibrated(found),
+                power,
+                y,
+                lambda c: self._calibrated(self._race([c], shares)),
+            )
             found = attempt.race
         if self.contest.alone and not found.interrupted:
             report = self._between(0.0 if attempt is None else tried, 1.0)

@@ -273,7 +273,7 @@ class SampledFunction:
         X : array-like of shape (n, n_features)
         """
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
-        A = self._encoded(rows)
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
         f += self.calibration.range.outside(rows) @ self.slopes
@@ -288,7 +288,8 @@ class SampledFunction:
         """
         given = self._rows(X)
         rows = self.bounds.apply(given)
-        A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
+        a, box = np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
         outside = box.outside(rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
@@ -308,6 +309,3 @@ class SampledFunction:
                 f"{len(self.slopes)} features as input."
             )
         return rows
-
-    def _encoded(self, rows: Array) -> Array:
-        return encoded(rows, self.encoding, np.dtype(self.member.dtype))
