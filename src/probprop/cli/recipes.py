@@ -222,7 +222,7 @@ class Choosing:
 
     def refits(self, n_rows: int) -> bool:
         """Return whether a tenth more rows may teach anything."""
-        from probprop.estimators.cv.large import is_large
+        from probprop.estimators.cv.policy import is_large
 
         return not is_large(n_rows)
 

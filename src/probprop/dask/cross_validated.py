@@ -35,7 +35,11 @@ from probprop.dask.tasks import Trainings, itself, on_cluster
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv.calibration import standard_error, weighted_mean
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
+from probprop.estimators.cv.missing import learn_joint
+from probprop.estimators.cv.policy import (
     MANY_CLASSES,
     Budget,
     Candidate,
@@ -44,15 +48,18 @@ from probprop.estimators.cv.candidates import (
     read_budget,
     read_candidates,
 )
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.joint import learn_joint
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
-from probprop.estimators.cv.judge import standard_error, weighted_mean
-from probprop.estimators.cv.progress import Share, progress
-from probprop.estimators.cv.race import TRAINING, Race
-from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice, Runner
-from probprop.estimators.cv.search import Search
-from probprop.estimators.cv.trainings import Contest, check_of
+from probprop.estimators.cv.search import (
+    TRAINING,
+    CandidateCurve,
+    Check,
+    Contest,
+    CVChoice,
+    Race,
+    Runner,
+    Search,
+    check_of,
+)
+from probprop.estimators.progress import Share, progress
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked

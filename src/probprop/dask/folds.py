@@ -18,7 +18,7 @@ from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import encoded
-from probprop.estimators.cv.joint import Completed, Joint, complete
+from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import features
 from probprop.inference.shards import Part, Rows, shard_order

@@ -11,7 +11,7 @@ import dask
 from distributed import Client
 
 from probprop._types import Array
-from probprop.estimators.cv.sharing import advanced, with_rows_of, without_rows
+from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.inference.shards import HasParts, MapShards, Work
 from probprop.inference.training import Run
 
@@ -48,7 +48,7 @@ class Trainings:
     def advance(
         self, runs: Sequence[Run], n_epochs: int, n_threads: int
     ) -> tuple[list[Run], BaseException | None]:
-        """Make more epochs of every training, as `sharing.advance` does, to the same bits."""
+        """Make more epochs of every training, as `search.advance` does, to the same bits."""
         # Rows are part of a task, which is made again where a worker dies, so tasks are large.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             futures = [

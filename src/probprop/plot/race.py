@@ -13,8 +13,8 @@ from matplotlib.ticker import NullLocator
 from probprop.plot.parts import LAYERS, SKY, axes, legend_above
 
 if TYPE_CHECKING:
-    from probprop.estimators.cv.candidates import Candidate
-    from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+    from probprop.estimators.cv.policy import Candidate
+    from probprop.estimators.cv.search import CandidateCurve, CVChoice
 
 _COLOURS = [*LAYERS, (SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")

@@ -6,10 +6,9 @@ import math
 from functools import singledispatch
 from typing import Any
 
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.runners import CVChoice
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration
+from probprop.estimators.cv.policy import Candidate
+from probprop.estimators.cv.search import CVChoice
 
 
 def choice_in_words(model: Any) -> str:

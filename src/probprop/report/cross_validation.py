@@ -7,11 +7,9 @@ from functools import singledispatch
 from typing import Any, NamedTuple
 
 from probprop import plot
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.out_of_fold import Squares
-from probprop.estimators.cv.runners import RACE_WAS_OVER, CandidateCurve, CVChoice
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration, Squares
+from probprop.estimators.cv.policy import Candidate
+from probprop.estimators.cv.search import RACE_WAS_OVER, CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members, transformation_of
 from probprop.plot.race import candidate_in_words
 from probprop.report.choice_words import (

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.joint import N_NODES
+from probprop.estimators.cv.missing import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (

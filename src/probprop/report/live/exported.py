@@ -11,9 +11,8 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import normal_draws
 from probprop.encoding import bounds
 from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.joint import N_NODES, Joint, nodes_of
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration
+from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import classes_of, first_network, is_cross_validated, members
 from probprop.inference.posterior import Posterior, flat
 from probprop.inference.standardize import LARGEST, Standardizer

@@ -1,4 +1,4 @@
-// Missing values, completed from those that are present: probprop/estimators/cv/joint.py.
+// Missing values, completed from those that are present: probprop/estimators/cv/missing.py.
 
 import { encodeRamps } from "./piecewise.js";
 
