@@ -18,10 +18,9 @@ from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
-from probprop.report import Section, figure, write_report
+from probprop.report import Section, figure, table_model_sections, write_report
 from probprop.report.facts import number
-from probprop.report.live.page import live_page
-from probprop.report.of_table import table_model_sections
+from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic
 

@@ -19,7 +19,7 @@ from probprop.plot.parts import some_rows
 from probprop.report import Section, classification_sections, regression_sections, render
 from probprop.report.columns import columns_of_table
 from probprop.report.dependence import panel_of, rows_to_average
-from probprop.report.words import cell
+from probprop.report.facts import cell
 from probprop.table import TableModel, fit_table_model
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}

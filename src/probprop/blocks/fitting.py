@@ -29,8 +29,8 @@ from probprop.inference.plan import Plan
 from probprop.inference.rounds.loop import State, Step
 
 if TYPE_CHECKING:
+    from probprop.table.encoding import Columns
     from probprop.table.model import TableModel
-    from probprop.table.survey import Columns
 
 Network = PBPRegressor | PBPClassifier
 Progress = Callable[[float], object]

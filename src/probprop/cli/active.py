@@ -35,7 +35,7 @@ from probprop.cli.recipes import (
 )
 from probprop.cli.scores import show
 from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
-from probprop.table.seed import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import FloatArray
-    from probprop.active.picking import IntArray
+    from probprop.active.strategies import IntArray
     from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
@@ -133,12 +133,12 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
-    from probprop.active.variance_reduction import MOST_ROWS
+    from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
+    from probprop.table.names import choose_features
     from probprop.table.read import text_format
-    from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)

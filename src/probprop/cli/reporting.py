@@ -10,9 +10,7 @@ import typer
 
 from probprop.cli.arguments import Data, Model, NoRows
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.destinations import check_destinations
-from probprop.cli.models import load_table_model
-from probprop.cli.output import naming
+from probprop.cli.output import check_destinations, load_table_model, naming
 from probprop.cli.tables import known_rows
 from probprop.table.names import in_words
 
@@ -93,7 +91,7 @@ class PlannedReport:
     def write(self, path: str, model: TableModel) -> None:
         """Write it, with this model in the what-if page."""
         from probprop.report import Section, write_report
-        from probprop.report.live.page import live_page, refusal
+        from probprop.report.live import live_page, refusal
 
         sections, page = list(self.sections), None
         if self.live and (words := refusal(model)) is not None:
@@ -127,7 +125,7 @@ def plan_report(
     train : DataFrame, default=None
         The rows that it was fitted on, where they are there.
     """
-    from probprop.report.of_table import table_model_sections
+    from probprop.report import table_model_sections
 
     sections = table_model_sections(model, frame, held_out=held_out)
     if no_rows:

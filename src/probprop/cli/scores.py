@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import Array, FloatArray
-    from probprop.metrics.class_verdict import ClassVerdict
     from probprop.metrics.regression import Scores
-    from probprop.metrics.verdict import Verdict
+    from probprop.metrics.verdict import ClassVerdict, Verdict
     from probprop.table import TableModel
 
 _NAMED = 10  # rows that are named in JSON
@@ -81,9 +80,8 @@ def judge_rows(
     (n,); None is the mean weight.
     """
     from probprop.metrics.baseline import class_baseline
-    from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.classes import class_summary
-    from probprop.metrics.verdict import verdict
+    from probprop.metrics.verdict import class_verdict, verdict
 
     predictive = _predictive(model, X, weights)
     if model.classes is not None:

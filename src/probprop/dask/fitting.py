@@ -30,9 +30,9 @@ from probprop.inference.plan import Plan
 from probprop.inference.rounds.loop import Setting, State, Step, first_state, rounds
 from probprop.inference.rounds.schedule import Schedule, usual_rounds
 from probprop.inference.standardize import check_target_scale
-from probprop.table.counting import Counting
 from probprop.table.model import TableModel
 from probprop.table.names import target_names
+from probprop.table.target import Counting
 
 _Path = str | os.PathLike[str]
 

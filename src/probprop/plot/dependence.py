@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.validation import check_inputs, check_int
-from probprop.metrics.dependence import Dependence, average_prediction
-from probprop.metrics.importance import Importance
+from probprop.metrics.importance import Dependence, Importance, average_prediction
 from probprop.plot.parts import BLUE, LAYERS, NARROW, WIDE, axes, finish, plain_numbers, some_rows
 
 if TYPE_CHECKING:

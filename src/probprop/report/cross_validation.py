@@ -13,15 +13,15 @@ from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.out_of_fold import Squares
 from probprop.estimators.cv.runners import RACE_WAS_OVER, CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members, transformation_of
-from probprop.plot.race import candidate_in_words
-from probprop.report.choice_words import (
+from probprop.plot.model import candidate_in_words
+from probprop.report.document import Section
+from probprop.report.facts import (
     candidate_in_full,
     epochs_in_words,
     gain_in_words,
+    number,
     power_in_words,
 )
-from probprop.report.document import Section
-from probprop.report.facts import number
 from probprop.report.parts import SCORE_HEADER, picture
 
 _USED = {

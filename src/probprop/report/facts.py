@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from scipy.special import gammaincinv
 from sklearn.base import is_classifier
 
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.joint import N_NODES
 from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.cv.runners import CVChoice
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (
     classes_of,
@@ -24,7 +30,6 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.report.choice_words import calibration_in_words, choice_in_words, power_in_words
 from probprop.table.names import target_names
 
 _MAX_NAMES = 40  # features named
@@ -195,3 +200,152 @@ def number(value: float, scale: float = math.inf) -> str:
         else:
             text = f"{value:.{digits}e}"
     return text.replace("-", "−")
+
+
+# ---- What a cross-validated estimator chose and how it was calibrated, in a line each
+
+
+def choice_in_words(model: Any) -> str:
+    """Say in one line what a cross-validated estimator chose.
+
+    Parameters
+    ----------
+    model : PBPRegressorCV or PBPClassifierCV
+        Fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressorCV
+    >>> x = np.linspace(-1.0, 1.0, 40)
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x)
+    >>> choice_in_words(model)
+    'features as they are, a layer of 50 units, memory of 10, 80 epochs; best of 2 settings'
+    """
+    choice: CVChoice = model.choice_
+    n = len(choice.curves)
+    scores = [max(curve.calibrated, default=-math.inf) for curve in choice.curves]
+    word = "best" if scores[choice.best] == max(scores) else "chosen"  # it costs less
+    of = f"{word} of {n:,} settings" if n > 1 else "the only setting"
+    scale, power = "", choice.candidate.power
+    if power is not None:
+        scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
+    settings = candidate_in_full(choice.candidate)
+    return f"{settings}, {epochs_in_words(choice.n_epochs)}; {of}{scale}"
+
+
+def candidate_in_full(candidate: Candidate) -> str:
+    """Say what a candidate is, in full, but for the power of the targets."""
+    encoding = "features as they are"
+    if candidate.n_bins is not None:
+        encoding = f"{candidate.n_bins} ramps beside each feature"
+    sizes = candidate.layers
+    layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
+    if len(sizes) > 1:
+        layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
+    memory = candidate.memory
+    bound = "no bound on the memory" if memory is None else f"memory of {memory:g}"
+    return f"{encoding}, {layers}, {bound}"
+
+
+def power_in_words(power: float) -> str:
+    """Name a power of targets.
+
+    Examples
+    --------
+    >>> [power_in_words(power) for power in (0.0, 0.5, 0.35)]
+    ['the logarithm', 'the square root', 'the power 0.35']
+    """
+    return {0.0: "the logarithm", 0.5: "the square root"}.get(power, f"the power {power:.3g}")
+
+
+def epochs_in_words(n: int) -> str:
+    """Say how many epochs these are."""
+    return f"{n:,} epoch{'' if n == 1 else 's'}"
+
+
+def calibration_in_words(model: Any) -> str:
+    """Say in one line how a cross-validated estimator was calibrated.
+
+    Parameters
+    ----------
+    model : PBPRegressorCV or PBPClassifierCV
+        Fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressorCV
+    >>> x = np.random.RandomState(0).standard_normal((15, 1))
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
+    >>> calibration_in_words(model)
+    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
+    """
+    return _in_words(model.calibration_, model.choice_.candidate)
+
+
+@singledispatch
+def _in_words(calibration: Any, candidate: Candidate) -> str:
+    raise TypeError(f"{type(calibration).__name__} has no words")
+
+
+@_in_words.register
+def _(calibration: Calibration, candidate: Candidate) -> str:
+    noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
+    if calibration.noise is None:
+        g = calibration.transformation
+        of = "" if g is None else f" of {power_in_words(g.power)}"
+        noise = f"the noise{of} is the same everywhere"
+        if math.isnan(calibration.gain) and candidate.noise == "auto":
+            noise = "too few rows or seconds to learn where the noise is larger"
+    return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
+
+
+@_in_words.register
+def _(calibration: ClassCalibration, candidate: Candidate) -> str:
+    losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
+    return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
+
+
+def gain_in_words(calibration: Calibration) -> str:
+    """Say what the noise network gains, with the standard error."""
+    return f"{calibration.gain:+.3f} ± {calibration.gain_error:.3f}".replace("-", "−")
+
+
+# ---- Cells and names as a reader expects them
+
+
+_LONGEST = 40  # letters of a text
+
+
+def cell(value: Any) -> str:
+    """Write a cell of a table.
+
+    Examples
+    --------
+    >>> [cell(v) for v in (True, 3.0, 0.123456789, 1234567.0, None, "Mitte")]
+    ['true', '3', '0.123457', '1,234,567', '–', 'Mitte']
+    >>> cell(pd.Timestamp("2024-05-31")), cell(pd.Timestamp("2024-05-31 12:30"))
+    ('2024-05-31', '2024-05-31 12:30')
+    """
+    if not isinstance(value, str) and pd.isna(value):
+        return "–"
+    if isinstance(value, pd.Timestamp):
+        at_midnight = value == value.normalize()
+        return f"{value:%Y-%m-%d}" if at_midnight else f"{value:%Y-%m-%d %H:%M}"
+    if str(value) in ("True", "False"):
+        return str(value).lower()
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
+    if isinstance(number := _float(value), float):
+        large = 1e6 <= abs(number) < 1e15
+        return (f"{number:,.0f}" if large else f"{number:.6g}").replace("-", "−")
+    return str(value)
+
+
+def _float(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

@@ -26,9 +26,8 @@ from probprop.estimators.kind import (
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.posterior import Epoch
 from probprop.plot.parts import counted_in, plain_numbers
-from probprop.report.choice_words import power_in_words
 from probprop.report.document import Picture, Section, figure
-from probprop.report.facts import number
+from probprop.report.facts import number, power_in_words
 from probprop.table.names import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV

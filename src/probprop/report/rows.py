@@ -13,9 +13,8 @@ from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.report.columns import Rows
 from probprop.report.document import Section
-from probprop.report.facts import number
+from probprop.report.facts import cell, number
 from probprop.report.parts import percent
-from probprop.report.words import cell
 
 _SHOWN = 10  # rows
 _CELLS = 6  # columns of the table beside them
