@@ -33,15 +33,7 @@ _RACE_HEADER = ["Setting", "Epochs", "Log-likelihood", "Not calibrated", "Why it
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
-    """Return what was chosen and why, and the calibration; nothing for other estimators.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    target : str
-        Name of the target.
-    """
+    """Return what was chosen and why, and the calibration; nothing for other estimators."""
     if not is_cross_validated(model):
         return []
     return [_choice_section(model, target), _calibration_section(model, target)]

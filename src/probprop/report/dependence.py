@@ -36,20 +36,11 @@ _LONGEST = 18  # letters of a category
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What is predicted along one column.
-
-    Parameters
-    ----------
-    column : Column
-    at : list
-        Its values: numbers, dates, true and false, or categories.
-    found : Dependence
-        Predictions there, of all targets or classes.
-    """
+    """What is predicted along one column."""
 
     column: Column
-    at: list[Any]
-    found: Dependence
+    at: list[Any]  # its values: numbers, dates, true and false, or categories
+    found: Dependence  # predictions there, of all targets or classes
 
 
 def rows_to_average(X: Array) -> Array:
@@ -59,16 +50,7 @@ def rows_to_average(X: Array) -> Array:
 
 
 def panel_of(model: Any, X: Array, column: Column) -> Panel:
-    """Move one column of the table, as a whole, and average the predictions over rows.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X : ndarray of shape (n, n_features)
-        Rows to average over.
-    column : Column
-    """
+    """Set one column of the rows X, (n, n_features), to its values, and average the predictions."""
     if column.is_curve:
         at, values = column.steps(len(X))
     else:
@@ -85,19 +67,10 @@ def panels_section(
     target: str,
     of_classes: bool,
 ) -> Section:
-    """One panel for each of some columns, all on one scale.
+    """Draw one panel for each column, the most important first, all on one scale.
 
-    Parameters
-    ----------
-    panels : sequence of Panel
-        The most important first.
-    rows : Rows
-        Those of the report.
-    outputs : mapping of int to str
-        Which targets or classes are drawn, by their place, with their words.
-    target : str
-        What the vertical axis says.
-    of_classes : bool
+    `outputs` are the targets or classes that are drawn, by their place, with their words; `target`
+    labels the vertical axis.
     """
     ends = [end for panel in panels for end in _ends(panel.found, list(outputs))]
     margin = 0.05 * (max(ends) - min(ends)) or 1.0
@@ -241,18 +214,10 @@ def _words(
 
 @dataclass(frozen=True, eq=False)
 class Depends:
-    """Which columns the predictions of a target depend on.
+    """Which columns the predictions of a target depend on."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Columns, the most important first.
-    sections : list of Section
-        The ranking, and the panels.
-    """
-
-    names: tuple[str, ...]
-    sections: list[Section]
+    names: tuple[str, ...]  # columns, the most important first
+    sections: list[Section]  # the ranking, and the panels
 
 
 def depending(
@@ -260,17 +225,8 @@ def depending(
 ) -> list[Depends]:
     """Rank the columns on the rows of a report, and draw how predictions depend on each.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    rows : Rows
-    y : ndarray of shape (n,), or (n, K) for several targets
-        What was observed.
-    targets : sequence of str
-        One name for classes.
-    held_out : bool or None
-        Whether the model had not seen the rows.
+    `y` has shape (n,), or (n, K) for several targets; classes have one target. `held_out` says
+    whether the model had not seen the rows.
     """
     if not rows.places:  # nothing but gaps
         return [Depends((), []) for _ in targets]
@@ -305,16 +261,7 @@ _MOST = 15  # columns shown
 
 
 def importance_section(found: Importance, held_out: bool | None, *, of_classes: bool) -> Section:
-    """Which columns matter most, as a chart and a table.
-
-    Parameters
-    ----------
-    found : Importance
-        On the rows of the report.
-    held_out : bool or None
-        Whether the model had not seen them.
-    of_classes : bool
-    """
+    """Show which columns matter most on the rows of the report, as a chart and a table."""
     n_repeats = found.loss.shape[1]
     rows = {True: "rows that the model had not seen", False: "training rows", None: "rows"}[
         held_out

@@ -112,11 +112,7 @@ def _range_of(model: TableModel, rows: pd.DataFrame | None, train: pd.DataFrame 
 def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
     """Return where the values of each target lie, as [low, high]; [0, 1] for probabilities.
 
-    Parameters
-    ----------
-    model : TableModel
-    rows : Encoded or None
-        None: mean and standard deviation of the training rows say it.
+    Without rows, the mean and the standard deviation of the training targets say it.
     """
     if model.classes is not None:
         return [[0.0, 1.0]]
@@ -151,13 +147,7 @@ Tree = dict[str, Any]
 
 
 def exported(model: TableModel) -> Tree:
-    """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it.
-
-    Parameters
-    ----------
-    model : TableModel
-        Of any estimator.
-    """
+    """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it."""
     estimator: Any = model.estimator
     classes = classes_of(estimator)
     networks = members(estimator) or [estimator]
@@ -283,20 +273,11 @@ _DAY = np.timedelta64(1, "D")
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows of a table, with what the estimator sees of them.
+    """Rows of a table, with what the estimator sees of them."""
 
-    Parameters
-    ----------
-    frame : DataFrame of shape (n, n_columns)
-    X : ndarray of shape (n, n_encoded)
-        NaN where a cell is missing.
-    y : ndarray of shape (n, K)
-        Targets; or classes, (n, 1).
-    """
-
-    frame: pd.DataFrame
-    X: FloatArray
-    y: Array
+    frame: pd.DataFrame  # (n, n_columns)
+    X: FloatArray  # (n, n_encoded), NaN where a cell is missing
+    y: Array  # targets, (n, K), or classes, (n, 1)
 
 
 def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -325,11 +306,8 @@ def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
 def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
     """Describe each column of the table: what it holds, where its rows lie, a typical cell.
 
-    Parameters
-    ----------
-    model : TableModel
-    rows : Encoded or None
-        Whose ranges and counts the page shows; None: only what the model holds.
+    Without rows, what the model itself holds has to do: the mean and the standard deviation of
+    every encoded column, and the range of the training rows if the model is cross-validated.
     """
     describe = {"number": _number, "boolean": _boolean, "date": _date, "text": _text}
     return [
@@ -466,16 +444,9 @@ def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
 def rows_to_begin_with(
     model: TableModel, rows: Encoded, observed: Array, predicted: FloatArray
 ) -> Tree:
-    """Return rows with their cells, what was observed and what was predicted.
+    """Return rows with their cells, what was observed and what was predicted, (n, K) each.
 
-    Parameters
-    ----------
-    model : TableModel
-    rows : Encoded
-    observed : ndarray of shape (n, K)
-        Targets; or the places of the classes, (n, 1).
-    predicted : ndarray of shape (n, K)
-        Means; or the probabilities of the classes observed, (n, 1).
+    For classes, (n, 1), these are the places of the classes observed, and their probabilities.
     """
     index = rows.frame.index
     numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
@@ -513,21 +484,10 @@ def packed(tree: Any) -> tuple[str, str]:
     r"""Return a tree of dicts, lists, texts, numbers and arrays as JSON, and its arrays as base64.
 
     In the JSON an array is ``{"array": [kind, start, length]}``, which says where its bytes begin
-    in the block. There the first bytes of all its numbers come first, then the second ones: so
-    they compress better.
+    in the block. There the first bytes of all its numbers come first, then the second ones: so they
+    compress better. Other numbers that are not finite become null. In neither text is a ``<``: both
+    may stand in a script element.
 
-    Parameters
-    ----------
-    tree : dict, list, str, float, int, bool, None or ndarray
-        Arrays are flattened. Other numbers that are not finite become null.
-
-    Returns
-    -------
-    text, block : str
-        In neither is a ``<``: both may stand in a script element.
-
-    Examples
-    --------
     >>> text, block = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
     >>> print(text)
     {"name":"\u003c/script>","weights":{"array":["f8",0,6]},"gain":null}
