@@ -209,12 +209,8 @@ def check_destinations(
 ) -> None:
     """Refuse outputs that cannot be written, and those that are an input or one another.
 
-    Parameters
-    ----------
-    outputs : mapping of str to str or None
-        Path by option; None where there is no such output.
-    inputs : mapping of str to str or sequence of str
-        Path, or paths, by the name of the argument; ``-`` is standard input.
+    `outputs` has the path by option, None where there is no such output; `inputs` has the path, or
+    paths, by the name of the argument, where ``-`` is standard input.
     """
     for option, path in outputs.items():
         check_destination(path, option)

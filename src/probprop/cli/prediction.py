@@ -24,11 +24,11 @@ from probprop.cli.tables import (
     added_columns,
     check_not_there,
     chosen_columns,
-    listed_names,
     note_file,
     predictions,
     rounded,
 )
+from probprop.table.names import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -115,7 +115,7 @@ def predict(
     ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
         terminal.note(
-            f"columns the model does not use are kept as they are: {listed_names(ignored)}"
+            f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
         )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)

@@ -113,15 +113,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class OneNetwork:
-    """The paper's protocol, or what the options say: nothing is compared.
-
-    Parameters
-    ----------
-    options : NetworkOptions
-    of_classes : bool
-    seed : int
-    missing : str, default="error"
-    """
+    """The paper's protocol, or what the options say: nothing is compared."""
 
     options: NetworkOptions
     of_classes: bool
@@ -187,15 +179,7 @@ class OneNetwork:
 
 @dataclass(frozen=True)
 class Choosing:
-    """`PBPRegressorCV` or `PBPClassifierCV`; on all rows it takes the best settings alone.
-
-    Parameters
-    ----------
-    budget : str or float
-    of_classes : bool
-    seed : int
-    missing : str, default="error"
-    """
+    """`PBPRegressorCV` or `PBPClassifierCV`; on all rows it takes the best settings alone."""
 
     budget: str | float
     of_classes: bool
@@ -295,14 +279,8 @@ def takes_one_network(
 ) -> bool:
     """Whether one network is fitted: with --fast, or for reasons, which are then told.
 
-    Parameters
-    ----------
-    terminal : Terminal
-    reasons : sequence of str
-        What one network alone can do, such as options, as the user knows it.
-    fast : bool
-    budget : str or None
-        As it was given; it is refused with one network.
+    `reasons` are what one network alone can do, such as options, as the user knows it. A `budget`
+    that was given is refused with one network.
     """
     check_no_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:

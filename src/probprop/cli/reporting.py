@@ -69,24 +69,13 @@ def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> No
 
 @dataclass(frozen=True, eq=False)
 class PlannedReport:
-    """What a report says, and what its what-if page knows of the rows.
+    """What a report says, and what its what-if page knows of the rows."""
 
-    Parameters
-    ----------
-    judged : TableModel
-        What the sections are about.
-    sections : sequence of Section
-    live : bool
-        Whether there is a what-if page.
-    rows, train : DataFrame or None
-        As for `live_page`.
-    """
-
-    judged: TableModel
+    judged: TableModel  # what the sections are about
     sections: Sequence[Section]
-    live: bool
-    rows: DataFrame | None
-    train: DataFrame | None
+    live: bool  # whether there is a what-if page
+    rows: DataFrame | None  # as for `live_page`
+    train: DataFrame | None  # as for `live_page`
 
     def write(self, path: str, model: TableModel) -> None:
         """Write it, with this model in the what-if page."""

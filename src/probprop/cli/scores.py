@@ -43,23 +43,15 @@ LABELS = {
 class Judged:
     """How good the predictions of one target are.
 
-    Parameters
-    ----------
-    scores : dict
-        Every metric.
-    baseline : dict or None
-        The same metrics of predictions without features: the marginal mean and standard deviation
-        of the training target, or the class shares of these rows. None if that is not known.
-    verdict : Verdict or ClassVerdict
-        Whether the error bars, or the probabilities, are honest.
-    left_out : tuple of int, default=()
-        Numbers of the rows that the log-likelihood leaves out, because their target has density 0.
+    The baseline predicts without features: the marginal mean and standard deviation of the training
+    target, or the class shares of these rows; None if that is not known. The log-likelihood leaves
+    out the rows whose target has density 0.
     """
 
-    scores: dict[str, float]
+    scores: dict[str, float]  # every metric
     baseline: dict[str, float] | None
-    verdict: Verdict | ClassVerdict
-    left_out: tuple[int, ...] = ()
+    verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
+    left_out: tuple[int, ...] = ()  # row numbers
 
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:

@@ -10,6 +10,7 @@ import typer
 
 from probprop.cli.arguments import column_names
 from probprop.cli.console import Terminal, plural
+from probprop.table.names import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -150,9 +151,7 @@ def _left(
     """Return the columns that are left, and name the others, unless none would be left."""
     if not gone or len(gone) == len(chosen):
         return chosen
-    names = ", ".join(repr(name) for name in gone[:6])
-    more = f" and {len(gone) - 6:,} more" if len(gone) > 6 else ""
-    terminal.note(f"{what}: {names}{more}")
+    terminal.note(f"{what}: {listed(gone, 6)}")
     left_out = {*gone}
     return [name for name in chosen if name not in left_out]
 
@@ -222,7 +221,7 @@ def chosen_columns(asked: list[str] | None, there: Sequence[str]) -> list[str]:
     if absent := [name for name in names if name not in there]:
         raise typer.BadParameter(
             f"there is no column {absent[0]!r} in the table or among the predictions: they have "
-            f"{listed_names(list(there), 20)}",
+            f"{listed(there, 20, str)}",
             param_hint="--columns",
         )
     return names
@@ -288,9 +287,3 @@ def _to_place(values: FloatArray, scale: FloatArray) -> FloatArray:
         down = np.round(values / power) * power
         result = np.where(decimals >= 0.0, up, down)
     return np.where(np.isfinite(result) & np.isfinite(decimals), result, values)
-
-
-def listed_names(names: list[str], most: int = 6) -> str:
-    """Return the first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

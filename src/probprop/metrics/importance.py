@@ -1,4 +1,4 @@
-"""How much worse predictions get where the cells of a column are shuffled among the rows."""
+"""What predictions depend on: columns shuffled among the rows, or set to given values."""
 
 from __future__ import annotations
 
@@ -133,9 +133,7 @@ def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) 
 
 def _scores(model: Any, X: Array, y: Array) -> FloatArray:
     """Return mean negative log-likelihood and error of each target, (2, K)."""
-    with warnings.catch_warnings():  # a model fitted on a frame expects names
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = model.predict_distribution(X)
+    predictive = _predictive(model, X)
     if (classes := classes_of(model)) is not None:
         label = cast(ClassMixture, predictive)
         index = np.searchsorted(classes, y)
@@ -145,6 +143,12 @@ def _scores(model: Any, X: Array, y: Array) -> FloatArray:
     targets = cast(TargetDistribution, predictive).targets()
     each = zip(y.reshape(len(y), -1).T, targets, strict=True)
     return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
+
+
+def _predictive(model: Any, X: Array) -> Any:
+    with warnings.catch_warnings():  # a model fitted on a frame expects names
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return model.predict_distribution(X)
 
 
 def _mean_density(log_p: FloatArray) -> float:
@@ -226,9 +230,7 @@ def average_prediction(model: Any, X: Array, place: ArrayLike, values: ArrayLike
     each = given if given.ndim == 3 else given[:, np.newaxis]
     moved = np.tile(X, (n_values, 1))
     moved[:, at] = np.broadcast_to(each, (n_values, n, len(at))).reshape(-1, len(at))
-    with warnings.catch_warnings():  # a model fitted on a frame expects names
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = model.predict_distribution(moved)
+    predictive = _predictive(model, moved)
 
     def averaged(per_row: FloatArray) -> FloatArray:
         mean: FloatArray = per_row.reshape(n_values, n, -1).mean(axis=1)

@@ -246,11 +246,12 @@ def candidate_in_words(candidate: Candidate) -> str:
 def _form_in_words(candidate: Candidate) -> str:
     encoding = "raw" if candidate.n_bins is None else f"{candidate.n_bins} ramps"
     layers = " + ".join(map(str, candidate.layers)) or "linear"
-    power = "" if candidate.power is None else f", {_power_in_words(candidate.power)}"
+    power = "" if candidate.power is None else f", {power_name(candidate.power)}"
     return f"{encoding}, {layers}{power}{_NOISE[candidate.noise]}"
 
 
-def _power_in_words(power: float) -> str:
+def power_name(power: float) -> str:
+    """Name a power of targets: "logarithm", "square root" or "power 0.35"."""
     return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 

@@ -31,6 +31,7 @@ from probprop.plot.parts import (
     axes,
     bands,
     finish,
+    label_of,
     one_feature,
     some_rows,
 )
@@ -350,7 +351,7 @@ def confusion_matrix(
             colour = "white" if share[i, j] > 0.5 else "black"
             ax.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
     if n <= _MAX_NAMES:
-        names = [_short(str(name)) for name in classes]
+        names = [label_of(str(name), _LONGEST) for name in classes]
         ax.set_xticks(range(n), names)
         if max(map(len, names)) * n > 40:  # they would touch
             ax.tick_params(axis="x", labelrotation=90)
@@ -398,12 +399,7 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
     ax.set(xlim=(-0.01, 1), ylim=(0, 1.02))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0))
-    ax.set(xlabel=f"other rows taken for {_short(name)}", ylabel=f"rows of {_short(name)} found")
+    label = label_of(name, _LONGEST)
+    ax.set(xlabel=f"other rows taken for {label}", ylabel=f"rows of {label} found")
     ax.legend(loc="lower right", fontsize=9, handlelength=1.5, frameon=False)
     return ax
-
-
-def _short(name: str) -> str:
-    """Shorten a class for an axis, to one line, and escape dollars, which begin a formula."""
-    line = " ".join(name.split())
-    return (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…").replace("$", r"\$")

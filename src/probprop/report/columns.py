@@ -25,10 +25,10 @@ class Column:
     >>> frame = pd.DataFrame({"size": ["S", "L", "S"], "weight": [1.0, 2.5, None]})
     >>> encoder = Encoder({"size": "text", "weight": "number"}, {"size": ["L", "S"]})
     >>> size, weight = columns_of_table(encoder, frame)
-    >>> size.kind, size.place, size.typical, size.values
-    ('text', (1, 2), 'S', ['S', 'L'])
-    >>> weight.low, weight.high, weight.typical, weight.n_missing
-    (1.0, 2.5, 1.75, 1)
+    >>> size.kind, size.place, size.values
+    ('text', (1, 2), ['S', 'L'])
+    >>> weight.low, weight.high
+    (1.0, 2.5)
     >>> size.encode(["L", "S"])
     array([[1., 0.],
            [0., 1.]])
@@ -38,7 +38,6 @@ class Column:
     place: tuple[int, ...]  # columns of X: one, or one per category or part of a date
     encoder: Encoder  # of this column alone
     cells: pd.Series  # present cells as values of its kind, in the order of X
-    n_missing: int  # rows without a cell
 
     @property
     def kind(self) -> Kind:
@@ -61,13 +60,6 @@ class Column:
     def high(self) -> Any:
         """The largest number, or the last date."""
         return self._value(self.cells.max())
-
-    @property
-    def typical(self) -> Any:
-        """The median of numbers and dates; the most frequent category, true or false."""
-        if self.kind in ("number", "date"):
-            return self._value(self.cells.median())
-        return self.values[0]
 
     def _value(self, found: Any) -> Any:
         """Return a number as a float of Python; a date stays."""
@@ -167,8 +159,7 @@ def columns_of_array(X: Array, names: Sequence[str]) -> list[Column]:
     made = []
     for i, (name, column) in enumerate(zip(names, np.asarray(X, float).T, strict=True)):
         cells = pd.Series(column[~np.isnan(column)])
-        encoder = Encoder({name: "number"}, {})
-        made.append(Column(name, (i,), encoder, cells, len(column) - len(cells)))
+        made.append(Column(name, (i,), Encoder({name: "number"}, {}), cells))
     return made
 
 
@@ -177,12 +168,7 @@ def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
 
     Missing cells are NA. A category that the encoder does not know counts as a missing cell.
     """
-    place: dict[str, tuple[int, ...]] = {}
-    end = 0
-    for name, encoded in encoder.encoded.items():
-        start, end = end, end + len(encoded)
-        place[name] = tuple(range(start, end))
-    made = []
+    places, made = encoder.places, []
     for name in (str(name) for name in table.columns if name in encoder.kinds):
         alone = Encoder(
             {name: encoder.kinds[name]},
@@ -191,7 +177,7 @@ def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
             {k: v for k, v in encoder.orders.items() if k == name},
         )
         cells = _values(alone, name, table[name].dropna())
-        made.append(Column(name, place[name], alone, cells, len(table) - len(cells)))
+        made.append(Column(name, tuple(places[name]), alone, cells))
     return made
 
 

@@ -22,7 +22,7 @@ from probprop.metrics.importance import (
     average_prediction,
     permutation_importance,
 )
-from probprop.plot.parts import some_rows
+from probprop.plot.parts import cut, rows_to_average
 from probprop.report.columns import Column, Rows
 from probprop.report.document import Picture, Section
 from probprop.report.facts import cell, number
@@ -41,12 +41,6 @@ class Panel:
     column: Column
     at: list[Any]  # its values: numbers, dates, true and false, or categories
     found: Dependence  # predictions there, of all targets or classes
-
-
-def rows_to_average(X: Array) -> Array:
-    """Return the rows that all panels average over: a random 200, fewer for wide tables."""
-    most = max(20, _AVERAGED * 100 // max(100, X.shape[1]))
-    return X[some_rows(len(X), most)]
 
 
 def panel_of(model: Any, X: Array, column: Column) -> Panel:
@@ -166,15 +160,14 @@ def _drawn(
 def _category(column: Column, value: object) -> str:
     """Name a category, with the number of its rows."""
     n = int((column.cells == value).sum())
-    name = " ".join(cell(value).split())
-    return f"{name if len(name) <= _LONGEST else name[: _LONGEST - 1] + '…'} ({n:,})"
+    return f"{cut(' '.join(cell(value).split()), _LONGEST)} ({n:,})"
 
 
 def _words(
     panels: Sequence[Panel], rows: Rows, outputs: Mapping[int, str], of_classes: bool
 ) -> str:
     """Say what the panels show, and what was left out."""
-    n_averaged, n_columns = len(rows_to_average(rows.X)), len(rows.columns)
+    n_averaged, n_columns = len(rows_to_average(rows.X, _AVERAGED)), len(rows.columns)
     what = "probability" if of_classes else "prediction"
     band = "the band, or the bar, is two standard deviations of what the model does not know, "
     band += "without the noise"
@@ -233,7 +226,7 @@ def depending(
     classes = classes_of(model)
     ranked = permutation_importance(model, rows.X, y, rows.places)
     drawn = {name for found in ranked for name in found.names[:MOST_PANELS]}
-    some = rows_to_average(rows.X)
+    some = rows_to_average(rows.X, _AVERAGED)
     panels = {c.name: panel_of(model, some, c) for c in rows.columns if c.name in drawn}
     made = []
     for k, (target, found) in enumerate(zip(targets, ranked, strict=True)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +29,9 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.table.names import target_names
+from probprop.plot.model import power_name
+from probprop.plot.parts import cut
+from probprop.table.names import listed, target_names
 
 _MAX_NAMES = 40  # features named
 
@@ -77,7 +78,7 @@ def model_facts(
     bound = "" if memory is None else f", memory of {memory:g}"
     names = target_names(target)
     facts = [
-        ["Target" if len(names) == 1 else "Targets", _some(names)],
+        ["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)],
         *_classes(network),
         *_members(model),
         *_cross_validation(model),
@@ -130,7 +131,7 @@ def model_facts(
         ["Prior of the weights", f"standard deviation {prior}"],
         ["Log evidence", f"{number(network.log_evidence_)} ({'; '.join(of_evidence)})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
-        [f"Feature{plural}", _some(feature_names)],
+        [f"Feature{plural}", listed(feature_names, _MAX_NAMES, str)],
         ["Version", f"probprop {__version__}"],
     ]
 
@@ -141,7 +142,8 @@ def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
         return []
     names = [str(name) for name in classes.tolist()]
     multilabel = cast(PBPClassifier, network).multilabel_
-    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {_some(names)}"]]
+    shown = listed(names, _MAX_NAMES, str)
+    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {shown}"]]
 
 
 def _members(model: Any) -> list[list[str]]:
@@ -158,11 +160,6 @@ def _cross_validation(model: Any) -> list[list[str]]:
     if not is_cross_validated(model):
         return []
     return [["Choice", choice_in_words(model)], ["Calibration", calibration_in_words(model)]]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
@@ -249,14 +246,8 @@ def candidate_in_full(candidate: Candidate) -> str:
 
 
 def power_in_words(power: float) -> str:
-    """Name a power of targets.
-
-    Examples
-    --------
-    >>> [power_in_words(power) for power in (0.0, 0.5, 0.35)]
-    ['the logarithm', 'the square root', 'the power 0.35']
-    """
-    return {0.0: "the logarithm", 0.5: "the square root"}.get(power, f"the power {power:.3g}")
+    """Name a power of targets, such as "the logarithm"."""
+    return f"the {power_name(power)}"
 
 
 def epochs_in_words(n: int) -> str:
@@ -281,30 +272,18 @@ def calibration_in_words(model: Any) -> str:
     >>> calibration_in_words(model)
     'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
     """
-    return _in_words(model.calibration_, model.choice_.candidate)
-
-
-@singledispatch
-def _in_words(calibration: Any, candidate: Candidate) -> str:
-    raise TypeError(f"{type(calibration).__name__} has no words")
-
-
-@_in_words.register
-def _(calibration: Calibration, candidate: Candidate) -> str:
+    calibration: Calibration | ClassCalibration = model.calibration_
+    if isinstance(calibration, ClassCalibration):
+        losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
+        return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
     noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
     if calibration.noise is None:
         g = calibration.transformation
         of = "" if g is None else f" of {power_in_words(g.power)}"
         noise = f"the noise{of} is the same everywhere"
-        if math.isnan(calibration.gain) and candidate.noise == "auto":
+        if math.isnan(calibration.gain) and model.choice_.candidate.noise == "auto":
             noise = "too few rows or seconds to learn where the noise is larger"
     return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
-
-
-@_in_words.register
-def _(calibration: ClassCalibration, candidate: Candidate) -> str:
-    losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
-    return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
 
 
 def gain_in_words(calibration: Calibration) -> str:
@@ -336,16 +315,12 @@ def cell(value: Any) -> str:
     if str(value) in ("True", "False"):
         return str(value).lower()
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
-    if isinstance(number := _float(value), float):
-        large = 1e6 <= abs(number) < 1e15
-        return (f"{number:,.0f}" if large else f"{number:.6g}").replace("-", "−")
-    return str(value)
-
-
-def _float(value: Any) -> float | None:
+        return cut(value, _LONGEST)
     try:
-        number = float(value)
+        plain = float(value)
     except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+        return str(value)
+    if not math.isfinite(plain):
+        return str(value)
+    large = 1e6 <= abs(plain) < 1e15
+    return (f"{plain:,.0f}" if large else f"{plain:.6g}").replace("-", "−")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -33,7 +31,7 @@ from probprop.inference.posterior import Posterior, flat
 from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
 from probprop.report.document import Live
 from probprop.table.model import TableModel, UnknownCategoryWarning, takes_gaps
-from probprop.web import bundle, packed_kernel, text_of
+from probprop.web import bundle, compressed, packed_kernel, text_of
 
 MOST_NUMBERS = 6_000_000
 """Weights, their means and variances, that a page may hold: some 20 MB of text."""
@@ -319,9 +317,8 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
 
 def _place(model: TableModel, name: str) -> slice:
     """Return where the numbers of a column of the table lie in X."""
-    encoded = model.encoder.encoded[name]
-    first = model.encoded_names.index(encoded[0])
-    return slice(first, first + len(encoded))
+    place = model.encoder.places[name]
+    return slice(place.start, place.stop)
 
 
 @dataclass(frozen=True)
@@ -491,6 +488,7 @@ def packed(tree: Any) -> tuple[str, str]:
     >>> text, block = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
     >>> print(text)
     {"name":"\u003c/script>","weights":{"array":["f8",0,6]},"gain":null}
+    >>> import base64, gzip
     >>> np.frombuffer(gzip.decompress(base64.b64decode(block))).shape
     (6,)
     """
@@ -516,11 +514,6 @@ def packed(tree: Any) -> tuple[str, str]:
 
     text = json.dumps(plain(tree), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c"), compressed(b"".join(blocks))
-
-
-def compressed(data: bytes) -> str:
-    """Return bytes as base64 of their gzip stream, which a browser can inflate."""
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
 def _kind(array: Array) -> str:

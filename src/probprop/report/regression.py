@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
@@ -24,7 +25,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.regression import Scores, scores, without_density_in_words
-from probprop.metrics.verdict import Verdict, verdict
+from probprop.metrics.verdict import verdict
 from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.dependence import depending
@@ -124,16 +125,16 @@ def regression_sections(
         )
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         depends = depending(model, rows, np.asarray(y), targets, held_out)
+        pairs = baseline or marginal(measure(observed.T))
         judged = [
             _Judged(column, one, scores(column, one), baseline_summary(column, *pair))
-            for (_, column, one), pair in zip(each, _pairs(baseline, observed), strict=True)
+            for (_, column, one), pair in zip(each, pairs, strict=True)
         ]
         of_training, calibrated = len(baseline) > 0, is_cross_validated(model)
         own = [
             [
                 _quality(found, name, rows.numbers, held_out, calibrated, of_training),
-                *_fit_pictures(column, one, name),
-                _residuals(column, one, name),
+                *_pictures(column, one, name),
                 worst_section(column, one, rows, columns.names),
                 *columns.sections,
             ]
@@ -143,7 +144,7 @@ def regression_sections(
             training_section(model, targets),
             *cross_validation_sections(model, targets[0]),
             weights_section(model),
-            _more_scores(judged, targets),
+            Section("More measures", table=_score_rows(judged, targets, _MORE)),
             Section("The model", table=([], model_facts(model, names, targets))),
         ]
     if len(targets) > 1:
@@ -166,13 +167,6 @@ class _Judged(NamedTuple):
     baseline: dict[str, float] | None
 
 
-def _pairs(
-    baseline: Sequence[tuple[float, float]], observed: FloatArray
-) -> Sequence[tuple[float, float]]:
-    """Return the baseline of each target, or the moments of the observed values, (K, n)."""
-    return baseline or marginal(measure(observed.T))
-
-
 def _quality(
     judged: _Judged,
     target: str,
@@ -185,7 +179,12 @@ def _quality(
     y, predictive, (values, without_density), baseline = judged
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
     text = _coverage_sentence(values["coverage_95"], len(y), kind) + "\n\n"
-    text += _verdict_sentences(verdict(y, predictive), calibrated) + "\n\n"
+    found = verdict(y, predictive)
+    text += str(found)
+    if any(each.narrow for each in (found.all_rows, *found.doubtful)):
+        advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
+        text += f" More rows usually help{advice}."
+    text += "\n\n"
     text += f"The typical error (RMSE) is {number(values['rmse'])}, in units of {target}"
     if baseline is not None and baseline["rmse"] > 0.0:
         change = values["rmse"] / baseline["rmse"] - 1.0
@@ -216,13 +215,6 @@ def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
         f"Of the observed values in {rows}, {round(coverage * n):,} ({percent(coverage)}) lie "
         f"inside their 95 % interval. Give or take chance, honest intervals hold {expected}."
     )
-
-
-def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
-    """Say whether the error bars are honest, where they are not, and what helps."""
-    narrow = any(each.narrow for each in (found.all_rows, *found.doubtful))
-    advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
-    return str(found) + (f" More rows usually help{advice}." if narrow else "")
 
 
 _Row = tuple[str, str, Callable[[float], str], str]
@@ -310,54 +302,39 @@ def _score_rows(
     return [measure, *columns, words], rows
 
 
-def _more_scores(judged: Sequence[_Judged], targets: Sequence[str]) -> Section:
-    """The other measures, with columns per target."""
-    return Section("More measures", table=_score_rows(judged, targets, _MORE))
-
-
 # ---- Pictures
 
 
-def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
+def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
+    label = axis_label(target)
+
+    def section(title: str, text: str, draw: Callable[..., Axes], alt: str) -> Section:
+        drawn = picture(lambda ax: draw(y, predictive, target=label, ax=ax), alt)
+        return Section(title, text, figures=[drawn])
+
     return [
-        Section(
+        section(
             "Predicted against observed",
             "Each mark is a row with its 95 % interval; a random selection if there are many. On "
             "the dashed line the prediction is right. Crosses are rows whose interval misses what "
             "was observed: one in twenty is to be expected.",
-            figures=[
-                picture(
-                    lambda ax: plot.predicted_against_observed(
-                        y, predictive, target=axis_label(target), ax=ax
-                    ),
-                    f"Predicted against observed {target}, with 95 % intervals",
-                )
-            ],
+            plot.predicted_against_observed,
+            f"Predicted against observed {target}, with 95 % intervals",
         ),
-        Section(
+        section(
             "Calibration",
             "How many observed values lie inside their interval, for every level of confidence. "
             "On the diagonal the error bars are honest; below it they are too narrow, above it "
             "too wide. The shade is where chance leaves 19 of 20 curves of honest error bars: the "
             "verdict above doubts those that leave it.",
-            figures=[
-                picture(
-                    lambda ax: plot.calibration(y, predictive, target=axis_label(target), ax=ax),
-                    "Observed against expected coverage of the predictive intervals",
-                )
-            ],
+            plot.calibration,
+            "Observed against expected coverage of the predictive intervals",
+        ),
+        section(
+            "Residuals against error bars",
+            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
+            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+            plot.residuals_against_std,
+            f"Residuals of {target} against the predicted standard deviation",
         ),
     ]
-
-
-def _residuals(y: FloatArray, predictive: TargetDistribution, target: str) -> Section:
-    drawn = picture(
-        lambda ax: plot.residuals_against_std(y, predictive, target=axis_label(target), ax=ax),
-        f"Residuals of {target} against the predicted standard deviation",
-    )
-    return Section(
-        "Residuals against error bars",
-        "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
-        "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
-        figures=[drawn],
-    )

@@ -15,7 +15,7 @@ from pandas.api import types
 
 from probprop._types import Array, FloatArray
 from probprop.table.cells import Order, floats, is_text, moments, order_of, unit_of
-from probprop.table.names import TableError
+from probprop.table.names import TableError, listed
 
 Kind = Literal["number", "boolean", "date", "text"]
 
@@ -176,10 +176,10 @@ def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
     counts = {name: int(n) for name, n in missing.sum().items() if n}
     rows = missing.any(axis=1)
     each = [f"{k!r} ({n} row{'s' * (n > 1)})" for k, n in counts.items()]
-    shown = ", ".join(each[:10]) + (f" and {len(each) - 10} more" if len(each) > 10 else "")
+    first = _rows(frame, rows.to_numpy(), 1)
     raise TableError(
-        f"Missing values in column{'s' * (len(each) > 1)} {shown}, in {int(rows.sum())} of "
-        f"{len(frame)} rows, first in {_rows(frame, rows.to_numpy(), 1)}: {advice}."
+        f"Missing values in column{'s' * (len(each) > 1)} {listed(each, write=str)}, in "
+        f"{int(rows.sum())} of {len(frame)} rows, first in {first}: {advice}."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -36,19 +37,6 @@ class Encoder:
     Numbers come first, then true and false as 1 and 0, then the parts of dates, then for each
     category of a text a column that is 1 where the row has it.
 
-    Parameters
-    ----------
-    kinds : mapping of str to str
-        ``"number"``, ``"boolean"``, ``"date"`` or ``"text"`` for each column.
-    categories : mapping of str to sequence of str
-        The known categories of each text.
-    parts : mapping of str to sequence of str, default={}
-        The parts of each date: ``"year"``, ``"month"`` and so on.
-    orders : mapping of str to str, default={}
-        ``"month"`` for each date that has it first, as in 3/14/2024.
-
-    Examples
-    --------
     >>> encoder = Encoder({"b": "text", "a": "number"}, {"b": ["x", "y"]})
     >>> encoder.names
     ['a', 'b=x', 'b=y']
@@ -56,10 +44,10 @@ class Encoder:
     array([[0.5, 0. , 1. ]])
     """
 
-    kinds: Mapping[str, Kind]
-    categories: Mapping[str, Sequence[str]]
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
-    orders: Mapping[str, Order] = field(default_factory=dict)
+    kinds: Mapping[str, Kind]  # of each column
+    categories: Mapping[str, Sequence[str]]  # the known ones of each text
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)  # of each date
+    orders: Mapping[str, Order] = field(default_factory=dict)  # "month" for dates that begin so
 
     def of(self, kind: Kind) -> list[str]:
         """Return the columns of a kind."""
@@ -74,6 +62,13 @@ class Encoder:
     def names(self) -> list[str]:
         """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
         return [name for names in self.encoded.values() for name in names]
+
+    @property
+    def places(self) -> dict[str, range]:
+        """The columns of X that each column of the table becomes."""
+        sizes = {name: len(names) for name, names in self.encoded.items()}
+        ends = accumulate(sizes.values())
+        return {k: range(end - sizes[k], end) for k, end in zip(sizes, ends, strict=True)}
 
     def _encoded_of(self, name: str) -> list[str]:
         match self.kinds[name]:
@@ -159,21 +154,8 @@ def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
-    """Return the encoder of all columns of a table, and the encoded rows.
+    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN for missing cells.
 
-    Parameters
-    ----------
-    given : DataFrame of shape (n, n_columns)
-
-    Returns
-    -------
-    encoder : Encoder
-    X : ndarray of shape (n, n_encoded)
-        NaN where a cell is missing.
-
-    Examples
-    --------
-    >>> import pandas as pd
     >>> _, X = fit_encoder(pd.DataFrame({"kind": ["apple", "pear"], "length": [7.0, 9.5]}))
     >>> X
     array([[7. , 1. , 0. ],
@@ -181,12 +163,21 @@ def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
     """
     kinds = kinds_of(given)
     present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
-    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds[k] == "text"}
-    of_dates = {k: c for k, c in present.items() if kinds[k] == "date"}
-    orders = month_first(of_dates)
-    parts = {k: parts_that_vary(dates(k, c, orders.get(k, "day"))) for k, c in of_dates.items()}
+    categories, orders, when = _texts_and_dates(kinds, present)
+    parts = {k: parts_that_vary(moments) for k, moments in when.items()}
     encoder = Encoder(kinds, categories, parts, orders)
     return encoder, encoder.encode(given)
+
+
+def _texts_and_dates(
+    kinds: Mapping[str, Kind], present: Mapping[str, pd.Series]
+) -> tuple[dict[str, list[str]], dict[str, Order], dict[str, pd.DatetimeIndex]]:
+    """Return the categories of texts, and which dates have the month first, and all moments."""
+    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds.get(k) == "text"}
+    of_dates = {k: c for k, c in present.items() if kinds.get(k) == "date"}
+    orders = month_first(of_dates)
+    when = {k: dates(k, c, orders.get(k, "day")) for k, c in of_dates.items()}
+    return categories, orders, when
 
 
 # ---- The columns of a table that comes in pieces: what each piece holds, and one answer for all
@@ -197,79 +188,38 @@ _IN_WORDS = {"number": "numbers", "boolean": "true and false", "date": "dates", 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a model takes of the columns of a table.
-
-    Parameters
-    ----------
-    targets : tuple of str
-    features : tuple of str or None
-        None: all other columns.
-    drop : tuple of str
-    classes : bool
-        Whether the target is a class.
-    gaps : bool
-        Whether cells of features may be missing.
-    """
+    """What a model takes of the columns of a table."""
 
     targets: tuple[str, ...]
-    features: tuple[str, ...] | None
+    features: tuple[str, ...] | None  # None: all other columns
     drop: tuple[str, ...]
-    classes: bool
-    gaps: bool
+    classes: bool  # whether the target is a class
+    gaps: bool  # whether cells of features may be missing
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found in one piece.
-
-    Parameters
-    ----------
-    label : str
-    names : list of str
-        All columns.
-    chosen : list of str
-        The features.
-    kinds : dict of str
-        Of features and of a target of classes; those without any cell are left out.
-    categories : dict of list
-        Of each feature of text.
-    parts : dict of dict
-        Of each date the least and the largest value of each part.
-    orders : dict of str
-        ``"month"`` for each date that has it first.
-    labels : list
-        The different classes.
-    """
+    """What was found in one piece."""
 
     label: str
-    names: list[str]
-    chosen: list[str]
-    kinds: dict[str, Kind]
-    categories: dict[str, list[str]]
-    parts: dict[str, dict[Part, tuple[float, float]]]
-    orders: dict[str, Order]
-    labels: list[object]
+    names: list[str]  # all columns
+    chosen: list[str]  # the features
+    kinds: dict[str, Kind]  # of features and a target of classes that have cells
+    categories: dict[str, list[str]]  # of each feature of text
+    parts: dict[str, dict[Part, tuple[float, float]]]  # lowest, highest
+    orders: dict[str, Order]  # "month" for dates that have it first
+    labels: list[object]  # the different classes
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of all pieces are.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    features : list of str
-    wanted : Wanted
-    target_kind : str
-    classes : ndarray or None
-        Sorted; None: the targets are numbers.
-    """
+    """What the columns of all pieces are."""
 
     encoder: Encoder
     features: list[str]
     wanted: Wanted
     target_kind: Kind
-    classes: Array | None
+    classes: Array | None  # sorted; None if the targets are numbers
 
     def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
         """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
@@ -288,10 +238,8 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
         chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
         present = {name: frame[name].dropna() for name in chosen}
         kinds = {name: kind_of(name, c) for name, c in present.items() if len(c)}
-        categories = {k: sorted({*texts(present[k])}) for k in kinds if kinds[k] == "text"}
-        of_dates = {k: present[k] for k in kinds if kinds[k] == "date"}
-        orders = month_first(of_dates)
-        parts = {k: _ranges(dates(k, c, orders.get(k, "day"))) for k, c in of_dates.items()}
+        categories, orders, when = _texts_and_dates(kinds, present)
+        parts = {k: _ranges(moments) for k, moments in when.items()}
         found: list[object] = []
         if wanted.classes:
             [target] = wanted.targets

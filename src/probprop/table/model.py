@@ -26,7 +26,7 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
-from probprop.table.cells import is_text, missing_texts, without_texts
+from probprop.table.cells import missing_texts, with_gaps
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts
 from probprop.table.encoding import Encoder, fit_encoder
 from probprop.table.names import (
@@ -37,7 +37,6 @@ from probprop.table.names import (
     select,
     target_names,
 )
-from probprop.table.read import replaced
 from probprop.table.target import (
     NOTHING,
     Counting,
@@ -176,17 +175,12 @@ class TableModel:
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a table, missing where a text says so and is no known category."""
-        given = select(frame, self.features)
-        cells = {str(k): given[k] for k, dtype in given.dtypes.items() if is_text(dtype)}
-        left = {
-            name: without_texts(
-                column,
-                missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number"),
-                self.encoder.categories.get(name, ()),
-            )
-            for name, column in cells.items()
-        }
-        return replaced(given, {k: v for k, v in left.items() if v is not cells[k]})
+
+        def gaps(name: str) -> tuple[Sequence[str], Sequence[str]]:
+            texts = missing_texts(self.na, among_numbers=self.encoder.kinds[name] == "number")
+            return texts, self.encoder.categories.get(name, ())
+
+        return with_gaps(select(frame, self.features), gaps)
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
         """Return the features of a table as the estimator takes them.

@@ -6,7 +6,7 @@ Nothing here needs pandas to be imported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -82,14 +82,14 @@ def check_names(source: str, names: Collection[Any]) -> None:
         )
 
 
-def listed(names: Collection[Any], most: int = 10) -> str:
+def listed(names: Collection[Any], most: int = 10, write: Callable[[Any], str] = repr) -> str:
     """Return the names as a message shows them.
 
     >>> listed(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
-    shown = ", ".join(repr(name) for name in islice(names, most))
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    shown = ", ".join(write(name) for name in islice(names, most))
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 # ---- Which columns of a table a model takes

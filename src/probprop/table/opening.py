@@ -46,26 +46,13 @@ _MARKS = {
 
 @dataclass
 class Opened:
-    """A file that is being read, and what was found out about its bytes.
+    """A file that is being read, and what was found out about its bytes."""
 
-    Parameters
-    ----------
-    label : str
-        The file as messages name it.
-    start : bytes
-        The first bytes, at most `START`, decompressed.
-    rest : file
-        What follows them.
-    compression : str, default=None
-    encoding : str, default="UTF-8"
-        May change while the file is read, if the first letter beyond ASCII comes late.
-    """
-
-    label: str
-    start: bytes
-    rest: Any
+    label: str  # the file as messages name it
+    start: bytes  # the first bytes, at most `START`, decompressed
+    rest: Any  # the file after them
     compression: str | None = None
-    encoding: str = "UTF-8"
+    encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
 
     @property
     def words(self) -> list[str]:

@@ -28,6 +28,8 @@ from probprop.table.cells import (
     amounts,
     is_text,
     missing_texts,
+    replaced,
+    with_gaps,
     without_numbers,
     without_texts,
 )
@@ -305,6 +307,7 @@ def _parquet_frames(
             _check_present(label, columns, names)
         check_names(label, names)
     tables = _parquet_tables(parquet, chunk_rows, columns)
+    texts = missing_texts(na, among_numbers=False)
     while True:
         with reading_parquet(label):
             if (table := next(tables, None)) is None:
@@ -312,7 +315,7 @@ def _parquet_frames(
             frame = _without_index(table.to_pandas())
             if columns is not None:  # the names that pandas stored beside them may be damaged
                 _check_present(label, columns, frame.columns)
-        yield _with_gaps(frame, na) if chunk_rows is None else frame
+        yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
 
 
 def _parquet_tables(
@@ -337,14 +340,6 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
     """Make columns of the named levels of the index, which pandas may have stored."""
     named = [name for name in frame.index.names if name is not None]
     return frame.reset_index(level=named) if named else frame
-
-
-def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Make gaps of "NA" and the like in columns of text."""
-    texts = missing_texts(na, among_numbers=False)
-    cells = {str(k): frame[k] for k, dtype in frame.dtypes.items() if is_text(dtype)}
-    left = {name: without_texts(column, texts) for name, column in cells.items()}
-    return replaced(frame, {k: v for k, v in left.items() if v is not cells[k]})
 
 
 # ---- CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows
@@ -376,12 +371,8 @@ class Layout:
 def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
     """Find the delimiter: the first to cut all first records into as many cells, or the most.
 
-    Parameters
-    ----------
-    source : callable
-        Names the file in messages, given its layout.
-    start : bytes
-        The first bytes of the file as UTF-8, at most `START` and perhaps a few more.
+    `source` names the file in messages, given its layout; `start` is the first bytes as UTF-8, at
+    most `START` and perhaps a few more.
     """
     text = start.decode(errors="ignore")  # the last letter may be cut
     cut = len(start) >= START
@@ -493,15 +484,6 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
         f"{source} has {n_fields} fields in {line} where its header has {n_names}: {title}put "
         "quotes around cells that contain the delimiter, or name every column."
     )
-
-
-def replaced(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
-    """Return the frame with these columns in place of its own, in time linear in their number."""
-    if not columns:
-        return frame
-    new = pd.DataFrame({name: columns.get(str(name), frame[name]) for name in frame}, copy=False)
-    new.attrs = dict(frame.attrs)
-    return new
 
 
 def with_numbers(

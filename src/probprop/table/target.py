@@ -30,24 +30,11 @@ _MANY = 20  # more different classes than this, in more than half the rows, are 
 
 
 def guess_task(column: pd.Series) -> tuple[Task, str]:
-    """Decide whether a target is a number or a class, and say so.
+    """Decide whether a target without missing values is a number or a class, and say so in words.
 
-    Text, true and false, and two different whole numbers are classes; other numbers are
-    numbers. A column of text most of whose cells are numbers holds numbers, with mistakes.
+    Text, true and false, and two different whole numbers are classes; other numbers are numbers. A
+    column of text most of whose cells are numbers holds numbers, with mistakes.
 
-    Parameters
-    ----------
-    column : Series of shape (n,)
-        Without missing values.
-
-    Returns
-    -------
-    task : {"regression", "classification"}
-    words : str
-        What the column holds and what it is taken for; where that may be wrong, what to do.
-
-    Examples
-    --------
     >>> guess_task(pd.Series(["setosa", "virginica"]))
     ('classification', 'text: classification')
     >>> guess_task(pd.Series([0, 1, 1]))[1]
@@ -125,16 +112,9 @@ def _mostly_text(column: pd.Series) -> bool:
 def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Array:
     """Return the target as classes, (n,): bools, int64 or str; refuse what is no class.
 
-    Parameters
-    ----------
-    given : DataFrame
-    target : str
-    kind : {"number", "boolean", "text"}, default=None
-        What the known classes of a model are. None finds out from the column, and refuses a
-        single class or too many.
+    `kind` is what the known classes of a model are. None finds out from the column, and refuses a
+    single class or too many.
 
-    Examples
-    --------
     >>> labels_of(pd.DataFrame({"grade": [1.0, 2.0]}), "grade")
     array([1, 2])
     """
@@ -200,26 +180,16 @@ def check_known(labels: Array, classes: Array, target: str) -> None:
 
 @dataclass(frozen=True)
 class Counting:
-    """The names of those columns, which are neither features nor targets.
+    """Names of the columns of weights and known errors, which are neither features nor targets.
 
-    Parameters
-    ----------
-    weight : str, default=None
-        Column of the weights: `sample_weight` of the estimators.
-    error : tuple of str, default=()
-        Columns of the known standard deviations, one for each target: `y_std`.
-
-    Examples
-    --------
-    >>> import pandas as pd
     >>> counting = Counting("n", ("price_error",))
     >>> frame = pd.DataFrame({"n": [1, 4], "price_error": [0.5, 0.0]})
     >>> counting.options(frame)
     {'sample_weight': array([1., 4.]), 'y_std': array([0.5, 0. ])}
     """
 
-    weight: str | None = None
-    error: tuple[str, ...] = ()
+    weight: str | None = None  # `sample_weight` of the estimators
+    error: tuple[str, ...] = ()  # `y_std`: standard deviations, a column per target
 
     @property
     def names(self) -> list[str]:
@@ -231,12 +201,7 @@ class Counting:
     ) -> None:
         """Refuse columns that the table lacks, that are something else too, or hold no such number.
 
-        Parameters
-        ----------
-        frame : DataFrame
-        targets : sequence of str
-        taken : collection of str, default=()
-            Columns that are features, or left out.
+        `taken` are columns that are features, or left out.
         """
         if absent := [name for name in self.names if name not in frame]:
             raise columns_absent(source_of(frame), absent, list(frame))

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-__all__ = ["content_security_policy", "kernel_module", "packed_kernel", "text_of"]
-
 
 def text_of(name: str) -> str:
     """Return the text of a file of this package, such as ``kernel.js``."""
@@ -42,34 +40,33 @@ def packed_kernel() -> str:
     >>> gzip.decompress(base64.b64decode(packed_kernel())) == kernel_module()
     True
     """
-    return base64.b64encode(gzip.compress(kernel_module(), 9, mtime=0)).decode()
+    return compressed(kernel_module())
+
+
+def compressed(data: bytes) -> str:
+    """Return bytes as base64 of their gzip stream, which a browser can inflate."""
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
 def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Return the policy of a page that runs these texts, and the kernel, and asks for nothing.
+    """Return the policy of a page that runs only these scripts and styles, and the kernel.
 
-    Parameters
-    ----------
-    scripts, styles : sequence of str
-        What stands between the tags, to the letter.
-
-    Examples
-    --------
     >>> "script-src 'wasm-unsafe-eval' 'sha256-" in content_security_policy(["run()"], [])
     True
     """
     sources = {
         "default-src": ["'none'"],
         "img-src": ["data:"],
-        "script-src": ["'wasm-unsafe-eval'", *map(_hash, scripts)],
-        "style-src": [_hash(style) for style in styles] or ["'none'"],
+        "script-src": ["'wasm-unsafe-eval'", *map(source_hash, scripts)],
+        "style-src": [source_hash(style) for style in styles] or ["'none'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
     }
     return "; ".join(" ".join([name, *allowed]) for name, allowed in sources.items())
 
 
-def _hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """Return how a policy names a script or a style, to the letter."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -82,17 +79,12 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const|let)) (\w+)",
 
 
 def bundle(folder: str, entry: str) -> str:
-    """Return a script that runs a module, after those that it imports.
+    """Return a script that runs the module `entry` of a folder of this package, and its imports.
 
-    Parameters
-    ----------
-    folder : str
-        Of this package, in which all modules lie.
-    entry : str
-        The name of the module.
+    A module begins with its imports, each ``import { a, b } from "./other.js";``, and exports
+    functions, classes and constants where it defines them. No more of the module system is
+    understood.
 
-    Examples
-    --------
     >>> script = bundle("whatif", "table.js")
     >>> script.startswith('"use strict";'), "export" in script
     (True, False)
