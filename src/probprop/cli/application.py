@@ -182,8 +182,6 @@ _ADVICE = {
 def _explain_os_error(error: OSError) -> str:
     """Return the system's reason with the file's name and what to do.
 
-    Examples
-    --------
     >>> _explain_os_error(FileNotFoundError(2, "No such file or directory", "houses.csv"))
     'houses.csv: no such file or directory; check the path'
     """

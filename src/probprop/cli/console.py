@@ -237,8 +237,6 @@ def terminal_of(context: typer.Context) -> Terminal:
 def plural(n: int, noun: str) -> str:
     """Return a count with its noun.
 
-    Examples
-    --------
     >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
     ('1 row', '1,200 rows', '2 categories')
     """

@@ -249,8 +249,6 @@ def check_replaces_model(path: str, option: str = "-o") -> None:
 def same_file(path: str, other: str) -> bool:
     """Whether two paths lead to one file, through links too; it need not exist yet.
 
-    Examples
-    --------
     >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv")
     (True, False)
     """

@@ -100,19 +100,10 @@ def plan_report(
     no_rows: bool = False,
     train: DataFrame | None = None,
 ) -> PlannedReport:
-    """Judge a model on the rows of a frame.
+    """Evaluate a model on the rows of a frame, which have their targets.
 
-    Parameters
-    ----------
-    model : TableModel
-    frame : DataFrame
-        Rows with their targets.
-    held_out : bool or None
-        Whether the model has not seen them; None: nobody knows.
-    live, no_rows : bool
-        As the command has them.
-    train : DataFrame, default=None
-        The rows that it was fitted on, where they are there.
+    `held_out` says whether the model has not seen them; None if that is not known. `train` are the
+    rows that it was fitted on, where they are there.
     """
     from probprop.report import table_model_sections
 

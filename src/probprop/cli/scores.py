@@ -157,8 +157,6 @@ def score_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the scores: for each target the score and the baseline.
 
-    Examples
-    --------
     >>> from probprop.metrics.verdict import Honesty, Verdict
     >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
     >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)])
@@ -196,8 +194,6 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
 def show(name: str, value: float) -> str:
     """Write a score as a reader expects it.
 
-    Examples
-    --------
     >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
     ('53.42', '21,988', '95.5 %')
     >>> show("r2", 0.98765), show("r2", -1e-9), show("r2", float("nan"))

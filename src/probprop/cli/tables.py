@@ -35,8 +35,6 @@ Na = Annotated[
 def na_texts(text: str | None) -> tuple[str, ...] | None:
     """Return the texts of ``--na``; None where it was not given, nothing where it is empty.
 
-    Examples
-    --------
     >>> na_texts("NA, -999"), na_texts(""), na_texts(None)
     (('NA', '-999'), (), None)
     """

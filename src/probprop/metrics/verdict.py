@@ -320,8 +320,6 @@ def largest_by_chance(n: int, share: float = SIGNIFICANCE) -> float:
 
     In standard deviations of `coverage_std`, for n rows.
 
-    Examples
-    --------
     >>> 2.5 < largest_by_chance(1000) < 3.0  # two would do for one level alone
     True
     """

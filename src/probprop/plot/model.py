@@ -230,8 +230,6 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
 def candidate_in_words(candidate: Candidate) -> str:
     """Return a candidate in a few words: encoding, units of its layers, power, noise, memory.
 
-    Examples
-    --------
     >>> from probprop import Candidate
     >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate())
     ('32 ramps, 50 + 50, memory 10', 'raw, 50, no bound')

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import PercentFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
@@ -32,8 +32,6 @@ class PlainNumbers(ScalarFormatter):
 
     From a million on, and below a thousandth, the corner has a word such as "millions".
 
-    Examples
-    --------
     >>> formatter = PlainNumbers()
     >>> formatter.format_ticks([0.0, 150_000.0, 300_000.0])
     ['0', '150,000', '300,000']
@@ -109,6 +107,12 @@ def bands(
             zorder=1 - 0.1 * share,
             label=f"±{k:g} std{of}",
         )
+
+
+def in_percent(ax: Axes) -> None:
+    """Write the shares on both axes as percentages."""
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
 
 
 def finish(ax: Axes, x_label: str, y_label: str) -> Axes:

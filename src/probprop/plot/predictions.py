@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
@@ -31,6 +30,7 @@ from probprop.plot.parts import (
     axes,
     bands,
     finish,
+    in_percent,
     label_of,
     one_feature,
     some_rows,
@@ -200,8 +200,7 @@ def calibration(
     error = np.abs(expected - observed).mean()
     ax.plot(expected, observed, "o-", color=BLUE, ms=4, label=f"observed, error {error:.3f}")
     ax.set(xlim=(0, 1), ylim=(0, 1))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(ax)
     ax.set(xlabel="expected coverage", ylabel=f"observed coverage of {target}")
     # The larger corner: below the diagonal of a model that is too cautious, above of the others.
     corner: Any = "lower right" if (observed - expected).mean() >= 0.0 else "upper left"
@@ -301,8 +300,7 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
     ax.scatter(confidence, right, s=sizes, color=BLUE, ec="white", zorder=3, label=label)
     finish(ax, "probability of the predicted class", "share that is right")
     ax.set(xlim=(np.floor(9.99 * confidence.min()) / 10.0, 1.02), yticks=np.linspace(0, 1, 6))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(ax)
     return ax
 
 
@@ -397,8 +395,7 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
     ax.plot(false_alarms, found, color=BLUE, lw=2, label=f"area {area:.3f}")
     ax.plot([0, 1], [0, 1], color="black", lw=1, ls="--", label="chance")
     ax.set(xlim=(-0.01, 1), ylim=(0, 1.02))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
+    in_percent(ax)
     label = label_of(name, _LONGEST)
     ax.set(xlabel=f"other rows taken for {label}", ylabel=f"rows of {label} found")
     ax.legend(loc="lower right", fontsize=9, handlelength=1.5, frameon=False)

@@ -98,9 +98,7 @@ class Section:
     @property
     def classes(self) -> list[str]:
         """How the cells of each column are set: as numbers, on one line, or neither."""
-        if self.table is None:
-            return []
-        columns = zip(*self.table[1], strict=True)
+        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
         return [
             "number" if numeric else "short" if max(map(len, column)) <= _SHORT else ""
             for numeric, column in zip(self.numeric, columns, strict=True)

@@ -172,15 +172,9 @@ def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
 def number(value: float, scale: float = math.inf) -> str:
     """Write a number with four significant digits, as a reader expects it.
 
-    Parameters
-    ----------
-    value : float
-    scale : float, default=inf
-        Standard deviation of the value. If it is smaller than the value, the number has four
-        significant digits of it.
+    If `scale`, the standard deviation of the value, is smaller than the value, the number has four
+    significant digits of it.
 
-    Examples
-    --------
     >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
     ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
     >>> number(53.4159265, 0.025), number(1.7e9 + 0.25, 1.5), number(53.4, 1e22)
@@ -300,8 +294,6 @@ _LONGEST = 40  # letters of a text
 def cell(value: Any) -> str:
     """Write a cell of a table.
 
-    Examples
-    --------
     >>> [cell(v) for v in (True, 3.0, 0.123456789, 1234567.0, None, "Mitte")]
     ['true', '3', '0.123457', '1,234,567', '–', 'Mitte']
     >>> cell(pd.Timestamp("2024-05-31")), cell(pd.Timestamp("2024-05-31 12:30"))

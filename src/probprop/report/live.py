@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -283,8 +283,6 @@ def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
 
     The frame of some keeps the index: rows are called by it.
 
-    Examples
-    --------
     >>> some_rows(pd.DataFrame({"a": range(9)}), 3)["a"].tolist()
     [0, 4, 8]
     """
@@ -308,49 +306,28 @@ def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
     every encoded column, and the range of the training rows if the model is cross-validated.
     """
     describe = {"number": _number, "boolean": _boolean, "date": _date, "text": _text}
-    return [
-        {"name": name, "kind": kind, "at": _place(model, name).start}
-        | describe[kind](_Column(model, name, rows))
-        for name, kind in model.kinds.items()
-    ]
+    mean, scale = moments_of_columns(model)
+    box = getattr(model.estimator, "bounds_", None)
+    places, columns = model.encoder.places, []
+    for name, kind in model.kinds.items():
+        at = list(places[name])
+        x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
+        ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
+        column = _Column(model, name, rows, x, mean[at], scale[at], ends)
+        columns.append({"name": name, "kind": kind, "at": at[0]} | describe[kind](column))
+    return columns
 
 
-def _place(model: TableModel, name: str) -> slice:
-    """Return where the numbers of a column of the table lie in X."""
-    place = model.encoder.places[name]
-    return slice(place.start, place.stop)
-
-
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     """A column of the table, and the rows of which something may be said."""
 
     model: TableModel
     name: str
     rows: Encoded | None
-
-    @property
-    def x(self) -> FloatArray:
-        """The numbers of the rows, (n, n_encoded)."""
-        at = _place(self.model, self.name)
-        return np.empty((0, at.stop - at.start)) if self.rows is None else self.rows.X[:, at]
-
-    @property
-    def mean(self) -> FloatArray:
-        return moments_of_columns(self.model)[0][_place(self.model, self.name)]
-
-    @property
-    def scale(self) -> FloatArray:
-        return moments_of_columns(self.model)[1][_place(self.model, self.name)]
-
-    @property
-    def range(self) -> tuple[float, float] | None:
-        """That of the training rows, where the model knows it."""
-        bounds = getattr(self.model.estimator, "bounds_", None)
-        if bounds is None:
-            return None
-        at = _place(self.model, self.name).start
-        return float(bounds.low[at]), float(bounds.high[at])
+    x: FloatArray  # numbers of the rows, (n, n_encoded)
+    mean: FloatArray  # of the training rows, (n_encoded,)
+    scale: FloatArray  # standard deviation, (n_encoded,)
+    range: tuple[float, float] | None  # of the training rows, where the model knows it
 
 
 def _number(column: _Column) -> Tree:
@@ -447,16 +424,17 @@ def rows_to_begin_with(
     """
     index = rows.frame.index
     numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
+    places = model.encoder.places
     return {
-        "cells": [_cells(model, name, rows) for name in model.features],  # column by column
+        "cells": [_cells(model, k, rows, list(places[k])) for k in model.features],  # by column
         "numbers": (numbers + 1).tolist(),
         "observed": observed,
         "predicted": predicted,
     }
 
 
-def _cells(model: TableModel, name: str, rows: Encoded) -> list[Any]:
-    x = rows.X[:, _place(model, name)]
+def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[Any]:
+    x = rows.X[:, at]
     match model.kinds[name]:
         case "number":
             return [None if np.isnan(v) else v for v in x[:, 0].tolist()]

@@ -6,7 +6,7 @@ Nothing here needs pandas to be imported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,6 @@ FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 def target_names(target: str | Sequence[str]) -> list[str]:
     """Return the names of the targets as a list; a single target may be given as a str.
 
-    Examples
-    --------
     >>> target_names("price"), target_names(("heating", "cooling"))
     (['price'], ['heating', 'cooling'])
     """
@@ -35,8 +33,6 @@ def target_names(target: str | Sequence[str]) -> list[str]:
 def in_words(names: Sequence[str]) -> str:
     """Join names as a sentence does.
 
-    Examples
-    --------
     >>> in_words(["a"]), in_words(["a", "b"]), in_words(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')
     """
@@ -67,10 +63,12 @@ def reading_parquet(label: str) -> Iterator[None]:
         ) from error
 
 
-def columns_absent(source: str, absent: Collection[str], names: Collection[Any]) -> TableError:
-    """Say which columns a table does not have, and which it has."""
-    which = f"columns {listed(absent)}" if len(absent) > 1 else f"column {listed(absent)}"
-    return TableError(f"{source} has no {which}: it has {listed(names)}.")
+def check_present(source: str, wanted: Iterable[str], names: Collection[Any]) -> None:
+    """Refuse a table that lacks columns: say which, and which it has."""
+    known = {*names}
+    if absent := [name for name in wanted if name not in known]:
+        which = f"columns {listed(absent)}" if len(absent) > 1 else f"column {listed(absent)}"
+        raise TableError(f"{source} has no {which}: it has {listed(names)}.")
 
 
 def check_names(source: str, names: Collection[Any]) -> None:
@@ -102,8 +100,7 @@ def source_of(frame: pd.DataFrame) -> str:
 
 def select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return these columns of a table; refuse one that lacks any, has two alike, or no rows."""
-    if absent := [name for name in names if name not in frame]:
-        raise columns_absent(source_of(frame), absent, list(frame))
+    check_present(source_of(frame), names, list(frame))
     check_names(source_of(frame), list(frame))
     if len(frame) == 0:
         raise TableError(f"{source_of(frame)} has no rows: give one with data in it.")
@@ -118,8 +115,7 @@ def choose_features(
 ) -> list[str]:
     """Return the columns to use, in the order of the table."""
     wanted = [*targets, *(features or ()), *drop]
-    if absent := [name for name in dict.fromkeys(wanted) if name not in frame]:
-        raise columns_absent(source_of(frame), absent, list(frame))
+    check_present(source_of(frame), dict.fromkeys(wanted), list(frame))
     if taken := [name for name in targets if name in drop or name in (features or ())]:
         raise TableError(
             f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."

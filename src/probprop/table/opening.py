@@ -66,7 +66,7 @@ class Opened:
 
     def text(self) -> io.BufferedReader:
         """Return the file as UTF-8 without a byte-order mark."""
-        return io.BufferedReader(_Utf8(self), _PIECE)
+        return io.BufferedReader(Pieces(_as_utf8(self)), _PIECE)
 
 
 @contextmanager
@@ -135,11 +135,6 @@ def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
         yield piece
 
 
-class _Utf8(Pieces):
-    def __init__(self, source: Opened) -> None:
-        super().__init__(_as_utf8(source))
-
-
 def _as_utf8(source: Opened) -> Iterator[bytes]:
     """Yield the text as UTF-8, from UTF-8, UTF-16 or UTF-32 with a mark, or Windows-1252.
 
@@ -152,7 +147,7 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
             yield from _decoded(source.label, name, codec, pieces)
             return
     decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
-    for piece in _and_the_end(pieces):
+    for piece in chain(pieces, [b""]):
         held = decoder.getstate()[0]
         try:
             text = decoder.decode(piece, final=not piece)
@@ -169,11 +164,6 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
         yield text.encode()
 
 
-def _and_the_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield from pieces
-    yield b""
-
-
 def _from_windows(piece: bytes) -> bytes:
     """Recode; the five bytes that Windows-1252 lacks are taken as Latin-1."""
     try:
@@ -185,7 +175,7 @@ def _from_windows(piece: bytes) -> bytes:
 def _decoded(label: str, name: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(codec)()
     try:
-        for piece in _and_the_end(pieces):
+        for piece in chain(pieces, [b""]):
             yield decoder.decode(piece, final=not piece).encode()
     except UnicodeError as error:
         raise TableError(

@@ -13,7 +13,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -39,7 +39,7 @@ from probprop.table.names import (
     FORMATS,
     TableError,
     check_names,
-    columns_absent,
+    check_present,
     reading_parquet,
 )
 from probprop.table.opening import (
@@ -178,7 +178,7 @@ def _frames(
         else:
             found, layout, text = _as_text(file)
             if columns is not None:
-                _check_present(found.source, columns, layout.names)
+                check_present(found.source, columns, layout.names)
             frames = text_frames(found.source, text, layout, chunk_rows, kinds, na)
         for frame in frames:
             if columns is not None:
@@ -279,11 +279,6 @@ def _check_format(label: str, start: bytes) -> None:
         raise TableError(f"{label} is not a table but binary data: {FORMATS}.")
 
 
-def _check_present(source: str, columns: Sequence[str], names: Collection[str]) -> None:
-    if absent := [name for name in columns if name not in names]:
-        raise columns_absent(source, absent, names)
-
-
 # ---- Parquet
 
 
@@ -304,7 +299,7 @@ def _parquet_frames(
         parquet = pq.ParquetFile(content, pre_buffer=False, buffer_size=buffer)
         names = parquet.schema_arrow.names
         if columns is not None:
-            _check_present(label, columns, names)
+            check_present(label, columns, names)
         check_names(label, names)
     tables = _parquet_tables(parquet, chunk_rows, columns)
     texts = missing_texts(na, among_numbers=False)
@@ -314,7 +309,7 @@ def _parquet_frames(
                 return
             frame = _without_index(table.to_pandas())
             if columns is not None:  # the names that pandas stored beside them may be damaged
-                _check_present(label, columns, frame.columns)
+                check_present(label, columns, frame.columns)
         yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
 
 
@@ -633,8 +628,7 @@ def read_tables(paths: Sequence[str], *, na: Sequence[str] | None = None) -> pd.
         return frames[0]
     names = list(dict.fromkeys(str(k) for frame in frames for k in frame))
     for path, frame in zip(paths, frames, strict=True):
-        if absent := [name for name in names if name not in frame]:
-            raise columns_absent(path, absent, list(frame))
+        check_present(path, names, list(frame))
     for name in names:
         found = ((path, _kind(f[name])) for path, f in zip(paths, frames, strict=True))
         one_kind(name, {path: kind for path, kind in found if kind is not None})

@@ -21,7 +21,7 @@ from probprop.table.columns import (
     numbers,
     texts,
 )
-from probprop.table.names import TableError, columns_absent, listed, select, source_of
+from probprop.table.names import TableError, check_present, listed, select, source_of
 
 Task = Literal["regression", "classification"]
 
@@ -203,8 +203,7 @@ class Counting:
 
         `taken` are columns that are features, or left out.
         """
-        if absent := [name for name in self.names if name not in frame]:
-            raise columns_absent(source_of(frame), absent, list(frame))
+        check_present(source_of(frame), self.names, list(frame))
         twice = [k for i, k in enumerate(self.names) if k in (*targets, *taken, *self.names[:i])]
         if twice:
             raise TableError(

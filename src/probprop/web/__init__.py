@@ -23,8 +23,6 @@ def text_of(name: str) -> str:
 def kernel_module() -> bytes:
     """Return the WebAssembly module.
 
-    Examples
-    --------
     >>> kernel_module()[1:4]
     b'asm'
     """
@@ -35,8 +33,6 @@ def kernel_module() -> bytes:
 def packed_kernel() -> str:
     """Return the module compressed (gzip) in base64, as ``ProbpropKernel.loadPacked`` takes it.
 
-    Examples
-    --------
     >>> gzip.decompress(base64.b64decode(packed_kernel())) == kernel_module()
     True
     """

@@ -22,13 +22,8 @@ _SCRIPTS = ("plot.js", "points.js", "curve.js", "plane.js", "controls.js", "play
 def play_page(*, embedded: bool = False) -> str:
     """Return the page, an HTML document that asks for nothing else.
 
-    Parameters
-    ----------
-    embedded : bool, default=False
-        Whether it is part of another page, which has a title and an introduction.
+    If it is `embedded`, another page has the title and the introduction.
 
-    Examples
-    --------
     >>> page = play_page()
     >>> page.startswith("<!DOCTYPE html>"), "<script src" in page
     (True, False)
