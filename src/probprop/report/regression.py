@@ -25,7 +25,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.regression import Scores, scores, without_density_in_words
-from probprop.metrics.verdict import verdict
+from probprop.metrics.verdict import Verdict, verdict
 from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.dependence import depending
@@ -179,12 +179,7 @@ def _quality(
     y, predictive, (values, without_density), baseline = judged
     kind = {True: "held-out ", False: "training ", None: ""}[held_out]
     text = _coverage_sentence(values["coverage_95"], len(y), kind) + "\n\n"
-    found = verdict(y, predictive)
-    text += str(found)
-    if any(each.narrow for each in (found.all_rows, *found.doubtful)):
-        advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
-        text += f" More rows usually help{advice}."
-    text += "\n\n"
+    text += _verdict_sentences(verdict(y, predictive), calibrated) + "\n\n"
     text += f"The typical error (RMSE) is {number(values['rmse'])}, in units of {target}"
     if baseline is not None and baseline["rmse"] > 0.0:
         change = values["rmse"] / baseline["rmse"] - 1.0
@@ -215,6 +210,13 @@ def _coverage_sentence(coverage: float, n: int, kind: str) -> str:
         f"Of the observed values in {rows}, {round(coverage * n):,} ({percent(coverage)}) lie "
         f"inside their 95 % interval. Give or take chance, honest intervals hold {expected}."
     )
+
+
+def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
+    """Say whether the error bars are honest, where they are not, and what helps."""
+    narrow = any(each.narrow for each in (found.all_rows, *found.doubtful))
+    advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
+    return str(found) + (f" More rows usually help{advice}." if narrow else "")
 
 
 _Row = tuple[str, str, Callable[[float], str], str]
