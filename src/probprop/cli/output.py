@@ -1,4 +1,4 @@
-"""Tables and reports written so that a failure leaves what was there before."""
+"""Files that the commands write, so that a failure leaves what was there before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands say about a table, and which of its rows and columns they use."""
+"""What the commands say about a table, which rows and columns they use, and predictions in it."""
 
 from __future__ import annotations
 

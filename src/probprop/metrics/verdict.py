@@ -3,7 +3,8 @@
 The share of the targets inside their interval is compared with every level at once: the largest
 distance, in its standard deviations, is set against those of honest error bars on as many rows.
 The same test then judges parts of the rows, by size of the prediction and of its standard
-deviation, since error bars can be right on average and wrong everywhere.
+deviation, since error bars can be right on average and wrong everywhere. Probabilities of classes
+are judged by the share of the predicted classes that is right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model has learned, and how."""
+"""What a model has learned, and how: its epochs, its weights, and the candidates compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions, and how far to trust them."""
+"""Predictions of numbers and of classes, and how far to trust them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the predictions depend on: one panel for each column of the table."""
+"""What the predictions depend on: a ranking of the columns, and one panel for each."""
 
 from __future__ import annotations
 

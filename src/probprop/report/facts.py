@@ -1,4 +1,4 @@
-"""What a fitted model is and how it was made, in words."""
+"""Numbers, cells and fitted models in words: what a model is, how it was made and calibrated."""
 
 from __future__ import annotations
 

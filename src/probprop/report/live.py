@@ -1,4 +1,4 @@
-"""The what-if section of a report: the model, the kernel, the script and what it shows."""
+"""The what-if section of a report: the model, the rows, the kernel and the script."""
 
 from __future__ import annotations
 

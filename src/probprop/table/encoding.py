@@ -1,4 +1,4 @@
-"""From the columns of a table to the numbers that a network takes."""
+"""From the columns of a table, whole or in pieces, to the numbers that a network takes."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class Survey:
     chosen: list[str]  # the features
     kinds: dict[str, Kind]  # of features and a target of classes that have cells
     categories: dict[str, list[str]]  # of each feature of text
-    parts: dict[str, dict[Part, tuple[float, float]]]  # lowest, highest
+    parts: dict[str, dict[Part, tuple[float, float]]]  # lowest and highest of each date
     orders: dict[str, Order]  # "month" for dates that have it first
     labels: list[object]  # the different classes
 

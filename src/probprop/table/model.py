@@ -1,4 +1,4 @@
-"""A fitted network with the columns of its table and their encoder."""
+"""A fitted network with the columns of its table and their encoder, and how it is fitted."""
 
 from __future__ import annotations
 

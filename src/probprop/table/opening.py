@@ -1,5 +1,7 @@
 """The bytes of a table: opened, decompressed, and as UTF-8 whatever their encoding.
 
+JSON and spreadsheets become comma-separated text, which is then read like any other.
+
 Nothing is rewound, so that pipes work as files do.
 """
 

@@ -1,4 +1,4 @@
-"""Text, Parquet, JSON lines and spreadsheets as data frames, whole or in chunks.
+"""Text, Parquet, JSON lines and spreadsheets as data frames: whole, in chunks, several as one.
 
 The first bytes of a file decide what it is; nothing is rewound, so that pipes work as files do.
 Empty cells are missing, and so are "NA" and the like.

@@ -1,4 +1,4 @@
-"""The column to predict: whether its values are numbers or classes, and what they are."""
+"""The columns that are not features: targets, their classes, weights and known errors."""
 
 from __future__ import annotations
 
