@@ -15,10 +15,9 @@ from probprop import PBPClassifier, PBPRegressor, blocks
 from probprop.blocks.dealing import dealt
 from probprop.blocks.files import FileBlocks
 from probprop.blocks.limits import LEAST
-from probprop.table import TableModel, chunks, fit_table_model, read_table
-from probprop.table.errors import TableError
-from probprop.table.paths import paths_of
-from probprop.table.several import memory_needed, read_tables
+from probprop.table import TableModel, fit_table_model, read, read_table
+from probprop.table.names import TableError
+from probprop.table.read import memory_needed, paths_of, read_tables
 
 
 def table(n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -49,7 +48,7 @@ def network(**options: Any) -> PBPRegressor:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 70)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])

@@ -18,7 +18,7 @@ from cli_tables import call, homes, write_homes
 from probprop.blocks import dealing, scratch
 from probprop.cli import in_chunks, large
 from probprop.inference.posterior import flat
-from probprop.table import chunks
+from probprop.table import read
 
 Captured = pytest.CaptureFixture[str]
 FIT = "fit homes.csv --target price --drop id --hidden 10 --epochs 3"
@@ -37,7 +37,7 @@ def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
     monkeypatch.setattr(dealing, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 90)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 90)
 
 
 def weights(path: str) -> np.ndarray:
@@ -188,7 +188,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
         return found
 
     whole = evaluated()
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 60)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 60)
     parts = evaluated()
     assert parts.pop("verdict") == whole.pop("verdict")
     assert parts.pop("baseline") == whole.pop("baseline")
@@ -220,7 +220,7 @@ def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.Mo
     capfd.readouterr()
     assert call("evaluate homes.pbp homes.csv --json") == 0
     whole = json.loads(capfd.readouterr().out)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 70)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
     assert call("evaluate homes.pbp homes.csv --json") == 0
     parts = json.loads(capfd.readouterr().out)
     for name in ("accuracy", "log_loss", "brier", "calibration_error"):
@@ -234,8 +234,8 @@ def test_update_learns_a_large_table_block_by_block(
     assert call(f"{FIT} -o homes.pbp --test-fraction 0") == 0
     before = probprop.load("homes.pbp")
     sold = homes()[550:]
-    monkeypatch.setattr("probprop.cli.updating.needed_beyond", lambda paths, limit: 1)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 20)
+    monkeypatch.setattr("probprop.cli.judging.needed_beyond", lambda paths, limit: 1)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 20)
     assert call("update homes.pbp sold.csv") == 0
     assert "learned block by block" in capfd.readouterr().err
     expected = before

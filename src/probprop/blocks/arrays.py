@@ -17,7 +17,7 @@ from probprop.estimators.validation import check_labelled_data, check_regression
 from probprop.inference.likelihoods import NOISE_TAILS, Likelihood, of_labels
 
 if TYPE_CHECKING:
-    from probprop.table.survey import Columns
+    from probprop.table.encoding import Columns
 
 _SHAPE = "each block must be a pair (X, y) of arrays or frames with rows"
 

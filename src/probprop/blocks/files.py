@@ -13,15 +13,12 @@ from sklearn.base import is_classifier
 
 from probprop.blocks.source import Block, Looked
 from probprop.inference.likelihoods import NOISE_TAILS, of_classes
-from probprop.table.cells import is_text, missing_texts, without_texts
-from probprop.table.chunks import plan_chunks
-from probprop.table.errors import TableError
+from probprop.table.cells import is_text, missing_texts, replaced, without_texts
+from probprop.table.encoding import Columns, Survey, Wanted, agreed, labelled, survey_frame
 from probprop.table.model import takes_gaps
-from probprop.table.paths import paths_of
-from probprop.table.read import iter_table
-from probprop.table.survey import Columns, Survey, Wanted, agreed, labelled, survey_frame
+from probprop.table.names import TableError
+from probprop.table.read import iter_table, paths_of, plan_chunks, with_numbers
 from probprop.table.target import check_one_target
-from probprop.table.text import replaced, with_numbers
 
 Advance = Callable[[int], None]
 """Is told how many more rows were read."""

@@ -28,8 +28,8 @@ from probprop.inference.plan import Plan
 from probprop.inference.shards import MapShards, in_threads
 
 if TYPE_CHECKING:
+    from probprop.table.encoding import Columns
     from probprop.table.model import TableModel
-    from probprop.table.survey import Columns
 
 Network = PBPRegressor | PBPClassifier
 Progress = Callable[[float], object]

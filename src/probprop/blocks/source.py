@@ -10,7 +10,7 @@ from probprop._types import Array
 from probprop.inference.likelihoods import Likelihood
 
 if TYPE_CHECKING:
-    from probprop.table.survey import Columns  # it needs pandas, which arrays do not
+    from probprop.table.encoding import Columns  # it needs pandas, which arrays do not
 
 
 class Block(NamedTuple):

@@ -11,15 +11,7 @@ import typer
 
 from probprop.cli.arguments import column_names
 from probprop.cli.console import Terminal, plural
-from probprop.cli.models import save_model
-from probprop.cli.output import holds_types, table_writer
-from probprop.cli.predicted import (
-    added_columns,
-    check_not_there,
-    chosen_columns,
-    predictions,
-    rounded,
-)
+from probprop.cli.output import holds_types, save_model, table_writer
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -30,6 +22,13 @@ from probprop.cli.recipes import (
 )
 from probprop.cli.reporting import plan_report
 from probprop.cli.scores import judge, show_scores
+from probprop.cli.tables import (
+    added_columns,
+    check_not_there,
+    chosen_columns,
+    predictions,
+    rounded,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -111,7 +110,7 @@ def fit_on_cluster(
         from probprop.dask.holding_out import hold_out
         from probprop.dask.preparing import prepare
         from probprop.dask.sources import frame_of, source_of
-        from probprop.table.counting import Counting
+        from probprop.table.target import Counting
 
         source, _ = source_of(asked.data, None, asked.target)
         first = frame_of(source.pieces[0], source.labels[0])
@@ -175,7 +174,7 @@ def holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], 
     if task != "auto":
         return task == "classification"
     from probprop.table.columns import check_no_missing
-    from probprop.table.select import select
+    from probprop.table.names import select
     from probprop.table.target import decide_task
 
     given = select(first, targets)

@@ -11,7 +11,7 @@ import typer
 from probprop.cli.arguments import column_names
 from probprop.cli.cluster import holds_classes
 from probprop.cli.console import Terminal, plural
-from probprop.cli.models import save_fitted
+from probprop.cli.output import save_fitted
 from probprop.cli.recipes import NetworkOptions, OneNetwork
 from probprop.cli.scores import judge_rows, show_scores
 from probprop.cli.tables import na_texts, nameless, note_file
@@ -19,7 +19,7 @@ from probprop.cli.tables import na_texts, nameless, note_file
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.table.survey import Columns
+    from probprop.table.encoding import Columns
 
 _MOST_TEST = 100_000  # rows held out: more would judge the model no better
 
@@ -53,7 +53,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
     """Return the files of what was given: paths, folders and patterns."""
     if [*data] == ["-"]:
         return ["-"]
-    from probprop.table.paths import paths_of
+    from probprop.table.read import paths_of
 
     paths = paths_of(data)
     if "-" in paths:
@@ -74,7 +74,7 @@ def limit_of(text: str | None) -> int:
 def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
     """Return what a fit in memory would take where that is more than the limit, else None."""
     from probprop.blocks.limits import RESERVED
-    from probprop.table.several import memory_needed
+    from probprop.table.read import memory_needed
 
     needed = RESERVED + memory_needed(paths)
     return needed if needed > limit else None
@@ -171,7 +171,7 @@ def fit_in_blocks(terminal: Terminal, job: Job) -> None:
 def _first_rows(path: str, na: Sequence[str] | None) -> DataFrame:
     from probprop.blocks.files import typed
     from probprop.table import iter_table
-    from probprop.table.chunks import plan_chunks
+    from probprop.table.read import plan_chunks
 
     _, chunk_rows = plan_chunks(path)
     return typed(next(iter_table(path, chunk_rows=chunk_rows, na=na)), na)
@@ -217,7 +217,7 @@ def _names_of_rows(terminal: Terminal, first: DataFrame, taken: set[str]) -> lis
 
 
 def _twice(paths: Sequence[str]) -> int | None:
-    from probprop.table.chunks import plan_chunks
+    from probprop.table.read import plan_chunks
 
     rows = [plan_chunks(path)[0] for path in paths]
     return None if None in rows else 2 * sum(n for n in rows if n is not None)

@@ -29,9 +29,9 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.plan import Plan
 from probprop.inference.shards import MapShards, usual_rounds
 from probprop.inference.standardize import check_target_scale
-from probprop.table.counting import Counting
 from probprop.table.model import TableModel
 from probprop.table.names import target_names
+from probprop.table.target import Counting
 
 _Path = str | os.PathLike[str]
 

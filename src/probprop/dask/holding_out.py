@@ -16,7 +16,7 @@ from probprop.dask.preparing import Prepared
 from probprop.dask.shards import Loaded, summarise
 from probprop.dask.sources import Source, frame_of
 from probprop.inference.shards import shard_order
-from probprop.table.counting import Counting
+from probprop.table.target import Counting
 
 MOST = 20_000
 """Rows that are held out at most: as many say how good a fit is to a hundredth."""

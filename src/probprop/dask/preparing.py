@@ -37,10 +37,9 @@ from probprop.inference.standardize import (
     merged,
     standardizer_of,
 )
-from probprop.table.counting import NOTHING, Counting
+from probprop.table.encoding import Columns, Wanted, agreed
 from probprop.table.model import takes_gaps
-from probprop.table.survey import Columns, Wanted, agreed
-from probprop.table.target import check_one_target
+from probprop.table.target import NOTHING, Counting, check_one_target
 
 Network = PBPRegressor | PBPClassifier
 Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV

@@ -20,8 +20,8 @@ from probprop.inference.prediction import features
 from probprop.inference.shards import Rows, Shard, shard_order
 from probprop.inference.standardize import Moments, Standardizer, measure, merged
 from probprop.inference.training import target_variance
-from probprop.table.counting import Counting
-from probprop.table.survey import Columns, labelled
+from probprop.table.encoding import Columns, labelled
+from probprop.table.target import Counting
 
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 

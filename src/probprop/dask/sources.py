@@ -16,7 +16,7 @@ from dask import array as da
 from dask import dataframe as dd
 
 from probprop._types import Array
-from probprop.table.errors import TableError, reading_parquet
+from probprop.table.names import TableError, reading_parquet
 from probprop.table.read import parquet_metadata
 
 

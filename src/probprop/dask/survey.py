@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from probprop.dask.sources import Block, ParquetPiece, frame_of, no_rows
-from probprop.table.survey import Survey, Wanted, survey_frame
+from probprop.table.encoding import Survey, Wanted, survey_frame
 
 
 def survey(

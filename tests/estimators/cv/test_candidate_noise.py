@@ -13,7 +13,7 @@ from cv_models import LABELS, X, Y, answers, assert_equal, small, small_classifi
 from model_files import header_of, refused
 from probprop import Candidate, load
 from probprop.estimators.cv.policy import read_candidates
-from probprop.plot.race import candidate_in_words
+from probprop.plot.model import candidate_in_words
 from probprop.report import calibration_in_words
 from probprop.report.cross_validation import cross_validation_sections
 

@@ -15,7 +15,7 @@ from live_models import FEATURES, table, write_page
 from probprop import PBPRegressor, PBPRegressorCV
 from probprop.estimators.cv.policy import Candidate
 from probprop.report import write_report
-from probprop.report.live.page import live_page
+from probprop.report.live import live_page
 from probprop.table import fit_table_model
 
 pytestmark = NEEDS_CHROMIUM
