@@ -54,7 +54,7 @@ from probprop import (
     load,
 )
 from probprop._types import Array, FloatArray
-from probprop.estimators.cv.progress import RaceBar, Share
+from probprop.estimators.progress import RaceBar, Share
 from probprop.inference.history import UpdateWarning
 
 RESULTS = Path(__file__).resolve().parents[1] / "build" / "fuzz.jsonl"

@@ -14,7 +14,7 @@ from PIL import Image
 
 from probprop import PBPRegressorCV
 from probprop.report import write_report
-from probprop.report.live.page import live_page
+from probprop.report.live import live_page
 from probprop.table import fit_table_model
 from probprop_lab import datasets
 

@@ -128,7 +128,7 @@ def fitted(name: str) -> TableModel:
 def write_page(path: Path, name: str, **options: Any) -> Path:
     """Write a report with the what-if page of a model, on rows that it has not seen."""
     from probprop.report import Section, write_report
-    from probprop.report.live.page import live_page
+    from probprop.report.live import live_page
 
     model = fitted(name)
     known = {"rows": new_rows(model)[13:], "train": rows_of(model)} | options

@@ -26,7 +26,7 @@ from probprop import (
 from probprop.cli import application, large
 from probprop.data import scratch, shards
 from probprop.data.scratch import LEAST
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import policy
 
 pytestmark = [
     pytest.mark.process,
@@ -62,7 +62,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((1, 2)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((1, 2)))
     monkeypatch.setattr(scratch, "PILE_BYTES", 2000)
     monkeypatch.chdir(tmp_path)
     frame = rows()

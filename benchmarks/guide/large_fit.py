@@ -25,7 +25,7 @@ from benchmarks.guide.pages import Figures
 from benchmarks.memory_fit import peak
 from probprop import PBPRegressorCV, load, metrics
 from probprop._types import Array
-from probprop.estimators.cv import large
+from probprop.estimators.cv import policy
 from probprop_lab import datasets
 
 N_TEST = 50_000
@@ -74,11 +74,11 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 def figures(table: str, rule: str, budget: str) -> Figures:
     """Fit with the rule of large tables, or as if no table were large."""
-    usual = LOWER if table == "protein" else large.LARGE
+    usual = LOWER if table == "protein" else policy.LARGE
     X, y, X_test, y_test = TABLES[table]()
     model = PBPRegressorCV(budget=budget, random_state=0)
     with (
-        mock.patch.object(large, "LARGE", sys.maxsize if rule == "before" else usual),
+        mock.patch.object(policy, "LARGE", sys.maxsize if rule == "before" else usual),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -16,7 +16,7 @@ from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPRegressorCV
 from probprop._types import Array
-from probprop.estimators.cv.candidates import usual_candidates
+from probprop.estimators.cv.policy import usual_candidates
 from probprop_lab import datasets
 from probprop_lab.experiments.beyond import acquisition_sets
 from probprop_lab.experiments.harness.benchmark import load_split

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from probprop.distributions.power import BoxCox, TransformedMixture
     from probprop.encoding.transformer import PiecewiseLinearEncoder
     from probprop.estimators.classifier import PBPClassifier
-    from probprop.estimators.cv.calibration import Calibration
-    from probprop.estimators.cv.candidates import Candidate
-    from probprop.estimators.cv.class_calibration import ClassCalibration
+    from probprop.estimators.cv.calibration import Calibration, ClassCalibration
     from probprop.estimators.cv.classifier import PBPClassifierCV
+    from probprop.estimators.cv.policy import Candidate
     from probprop.estimators.cv.regressor import PBPRegressorCV
-    from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+    from probprop.estimators.cv.search import CandidateCurve, CVChoice
     from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BoxCox": "distributions.power",
-    "CVChoice": "estimators.cv.runners",
+    "CVChoice": "estimators.cv.search",
     "Calibration": "estimators.cv.calibration",
-    "Candidate": "estimators.cv.candidates",
-    "CandidateCurve": "estimators.cv.runners",
-    "ClassCalibration": "estimators.cv.class_calibration",
+    "Candidate": "estimators.cv.policy",
+    "CandidateCurve": "estimators.cv.search",
+    "ClassCalibration": "estimators.cv.calibration",
     "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
     "Mixture": "distributions.mixture",

@@ -18,10 +18,9 @@ from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
-from probprop.report import Section, figure, write_report
+from probprop.report import Section, figure, table_model_sections, write_report
 from probprop.report.facts import number
-from probprop.report.live.page import live_page
-from probprop.report.of_table import table_model_sections
+from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic
 
@@ -34,28 +33,14 @@ TARGET = "body_mass_g"
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """How good a model is on rows that it has not seen.
+    """How good a model is on rows that it has not seen."""
 
-    Parameters
-    ----------
-    name : str
-        Of the data.
-    n_train, n_test : int
-        Rows that it was fitted and judged on.
-    seconds : float
-        Processor time of the fit.
-    scores : dict
-        `metrics.summary` on the rows to test.
-    baseline : dict
-        The same of one prediction for all of them: mean and standard deviation of the rows to fit.
-    """
-
-    name: str
-    n_train: int
-    n_test: int
-    seconds: float
-    scores: dict[str, float]
-    baseline: dict[str, float]
+    name: str  # of the data
+    n_train: int  # rows that it was fitted on
+    n_test: int  # rows that it was evaluated on
+    seconds: float  # processor time of the fit
+    scores: dict[str, float]  # `metrics.summary` on the test rows
+    baseline: dict[str, float]  # the same for mean and standard deviation of the training rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +79,7 @@ def read_penguins() -> pd.DataFrame:
 
 
 def fit_penguins(*, fast: bool = False) -> Penguins:
-    """Fit the weight of penguins and judge it on a tenth of them.
-
-    Parameters
-    ----------
-    fast : bool, default=False
-        One network by the paper's protocol; otherwise the settings are chosen.
-    """
+    """Fit the weight of penguins, with `fast` by one network, and evaluate it on a tenth."""
     frame = read_penguins().dropna(subset=[TARGET]).reset_index(drop=True)
     # A tenth to test, as in [PBP15] section 5.1.
     order = RandomState(0).permutation(len(frame))
@@ -136,14 +115,7 @@ def _result(name: str, y_train: Array, y: Array, predicted: Any, seconds: float)
 
 
 def write_demo_report(path: str | os.PathLike[str], penguins: Penguins, toy: Toy) -> None:
-    """Write one self-contained HTML report: what if, the penguins, and the toy problem.
-
-    Parameters
-    ----------
-    path : str or path-like
-    penguins : Penguins
-    toy : Toy
-    """
+    """Write one self-contained HTML report: what if, the penguins, and the toy problem."""
     page = live_page(penguins.model, rows=penguins.test, train=penguins.train)
     sections = table_model_sections(penguins.model, penguins.test, held_out=True)
     overview = _overview([penguins.result, toy.result])

@@ -18,12 +18,12 @@ from probprop._types import FloatArray
 from probprop.active.acquisition import (
     Acquisition,
     Goal,
+    best_in_box,
     best_in_pool,
     expected_improvement,
     thompson,
     upper_confidence_bound,
 )
-from probprop.active.box import best_in_box
 
 GOALS: list[Goal] = ["maximize", "minimize"]
 BRANIN_BOX = np.array([[-5.0, 10.0], [0.0, 15.0]])

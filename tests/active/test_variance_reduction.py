@@ -20,14 +20,14 @@ from cv_models import small
 from probprop import PBPRegressor
 from probprop._types import FloatArray
 from probprop.active import ActiveLearner
-from probprop.active.picking import unit_variance
-from probprop.active.variance_reduction import (
+from probprop.active.strategies import (
     MOST_ROWS,
     NOISE,
     by_variance_reduction,
     given_first,
     greedy_reduction,
     likeness,
+    unit_variance,
 )
 
 

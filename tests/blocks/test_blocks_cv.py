@@ -16,14 +16,14 @@ from probprop._types import Array
 from probprop.data import cross_validation
 from probprop.data.scratch import LEAST, Scratch, Shape, scratch
 from probprop.data.shards import Folds
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
 
 
 @pytest.fixture(autouse=True)
 def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((8, 16)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((8, 16)))
 
 
 def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:

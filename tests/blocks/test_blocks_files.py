@@ -16,10 +16,9 @@ from probprop.data.fitting import columnwise, rows_here, source_of
 from probprop.data.scratch import LEAST
 from probprop.data.shards import Kept
 from probprop.data.tables import TableReader
-from probprop.table import TableModel, chunks, fit_table_model, read_table
-from probprop.table.errors import TableError
-from probprop.table.paths import paths_of
-from probprop.table.several import memory_needed, read_tables
+from probprop.table import TableModel, fit_table_model, read, read_table
+from probprop.table.names import TableError
+from probprop.table.read import memory_needed, paths_of, read_tables
 
 
 def table(n: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -50,7 +49,7 @@ def network(**options: Any) -> PBPRegressor:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 70)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])

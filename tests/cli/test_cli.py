@@ -22,7 +22,7 @@ from probprop.cli import application, showing
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
 from probprop.metrics.verdict import verdict
-from probprop.table import TableModel, chunks
+from probprop.table import TableModel, read
 
 ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
 
@@ -236,10 +236,10 @@ def test_chunks_change_nothing(
 ) -> None:
     whole, parts = tmp_path / f"whole.{suffix}", tmp_path / f"parts.{suffix}"
     assert predict(folder, folder / "new.csv", "-o", whole) == 0
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     assert predict(folder, folder / "new.csv", "-o", parts) == 0
-    read = pd.read_csv if suffix == "csv" else pd.read_parquet
-    pd.testing.assert_frame_equal(read(parts), read(whole))
+    reader = pd.read_csv if suffix == "csv" else pd.read_parquet
+    pd.testing.assert_frame_equal(reader(parts), reader(whole))
 
 
 def test_unknown_categories_are_counted_over_all_chunks(
@@ -251,7 +251,7 @@ def test_unknown_categories_are_counted_over_all_chunks(
     frame = pd.read_csv(folder / "new.csv", dtype=str)
     frame.loc[[1, 20, 40], "city"] = "Atlantis"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1

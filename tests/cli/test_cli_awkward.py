@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import probprop
 from awkward_tables import flats, write_awkward
 from cli_tables import call
-from probprop.table import TableError, chunks, fit_table_model, iter_table, read_table
+from probprop.table import TableError, fit_table_model, iter_table, read, read_table
 
 Captured = pytest.CaptureFixture[str]
 
@@ -162,7 +162,7 @@ def test_predict_leaves_cells_as_they_were(
     Path("new.csv").write_text("\n".join(lines) + "\n")
     flats().to_csv("t.csv", index=False)
     assert call(f"fit t.csv {FIT} -o m.pbp -q") == 0
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 2)
     assert call("predict m.pbp new.csv -o out.csv -q") == 0
     written = Path("out.csv").read_text().splitlines()
     assert all(new.startswith(f"{old},") for new, old in zip(written, lines, strict=True))

@@ -24,8 +24,8 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
-from probprop.estimators.cv import candidates, large
-from probprop.estimators.cv.progress import Share
+from probprop.estimators.cv import policy
+from probprop.estimators.progress import Share
 from probprop.table import TableModel, fit_table_model
 
 Captured = pytest.CaptureFixture[str]
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table in the current folder; small networks are compared, so that it takes no time."""
     homes(60).to_csv(tmp_path / "homes.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(candidates, "usual_candidates", lambda *_, **__: list(FEW))
+    monkeypatch.setattr(policy, "usual_candidates", lambda *_, **__: list(FEW))
     return tmp_path
 
 
@@ -249,12 +249,12 @@ def test_the_share_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_table_is_fitted_once(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "AS_IF", 20)
-    monkeypatch.setattr(large, "LARGE", 54)  # nine tenths of the rows
+    monkeypatch.setattr(policy, "AS_IF", 20)
+    monkeypatch.setattr(policy, "LARGE", 54)  # nine tenths of the rows
     assert call(FIT) == 0
     assert "not fitted again on all" in capfd.readouterr().err
     assert saved().n_samples_seen_ == 54
-    monkeypatch.setattr(large, "LARGE", 55)
+    monkeypatch.setattr(policy, "LARGE", 55)
     assert call(FIT) == 0
     assert "not fitted again on all" not in capfd.readouterr().err
     assert saved().n_samples_seen_ == 60

@@ -21,7 +21,7 @@ from probprop.cli.holding_out import hold_out
 from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.baseline import class_baseline
-from probprop.metrics.class_verdict import class_verdict
+from probprop.metrics.verdict import class_verdict
 from probprop.table import read_table
 
 Captured = pytest.CaptureFixture[str]

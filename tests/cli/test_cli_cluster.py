@@ -12,7 +12,7 @@ from dask_clusters import in_files, processes, table
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
 from probprop.data import fit, predict
-from probprop.estimators.cv import candidates, sharing
+from probprop.estimators.cv import policy, search
 
 
 def run(*arguments: str) -> int:
@@ -57,7 +57,7 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
 def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
     tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
     frame = table(1000).assign(label=lambda f: np.where(f["y"] > 50.0, "high", "low"))
     pattern = in_files(frame.drop(columns="y"), tmp_path / "data", 2)
     model, page = tmp_path / "m.pbp", tmp_path / "r.html"
@@ -109,14 +109,14 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
 def test_a_comparison_goes_on_from_its_checkpoint(
     tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
     data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
     table(300).to_csv(data, index=False)
     command = ["fit", str(data), "--target", "y", "--checkpoint", str(kept), "-o", str(out)]
     assert run(*command, "--budget", "fast") == 0
     first = out.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
-    monkeypatch.setattr(sharing, "advance", None)  # nothing is trained again
+    monkeypatch.setattr(search, "advance", None)  # nothing is trained again
     assert run(*command, "--budget", "fast") == 0
     assert out.read_bytes() == first
     assert run(*command, "--budget", "fast", "--seed", "1") == 1

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, homes, write_homes
-from probprop.table import chunks
+from probprop.table import read
 
 pytestmark = [
     pytest.mark.process,
@@ -191,10 +191,10 @@ def test_wide_rows_are_taken_a_few_at_a_time(tmp_path: Path) -> None:
     narrow.write_text("1.25,1.25\n" * 200_000)
     parquet = tmp_path / "wide.parquet"
     pd.DataFrame(np.ones((10, 2_000))).rename(columns=str).to_parquet(parquet)
-    n_rows, at_a_time = chunks.plan_chunks(str(wide))
+    n_rows, at_a_time = read.plan_chunks(str(wide))
     assert n_rows == pytest.approx(1_000, rel=0.01)
     assert at_a_time < 2_000
-    assert chunks.plan_chunks(str(narrow))[1] == 100_000
-    n_rows, at_a_time = chunks.plan_chunks(str(parquet))
+    assert read.plan_chunks(str(narrow))[1] == 100_000
+    n_rows, at_a_time = read.plan_chunks(str(parquet))
     assert n_rows == 10
     assert 8 * 2_000 * at_a_time <= 16 << 20

@@ -19,9 +19,9 @@ import pytest
 
 from cli_tables import call, write_homes
 from probprop import PBPRegressor
-from probprop.cli import updating
+from probprop.cli import judging
 from probprop.cli.application import run
-from probprop.table import chunks
+from probprop.table import read
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
 
@@ -270,7 +270,7 @@ def test_a_prediction_that_fails_midway_leaves_the_old_file(
     frame = pd.read_csv("new.csv", dtype=str)
     frame.loc[40, "area"] = "large"
     frame.to_csv("late.csv", index=False)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     output = folder / f"out.{suffix}"
     fails(capfd, 1, f"predict homes.pbp late.csv -q -o {output.name}", "row 41")
     assert not output.exists()
@@ -289,7 +289,7 @@ def test_a_bug_is_one_line_too_unless_debugged(
     def broken(_: str) -> None:
         raise KeyError("surprise")
 
-    monkeypatch.setattr(updating, "load_table_model", broken)
+    monkeypatch.setattr(judging, "load_table_model", broken)
     update = "update homes.pbp sold.csv"
     fails(capfd, 1, update, "unexpected KeyError: 'surprise'", "--debug")
     with pytest.raises(KeyError, match="surprise"):

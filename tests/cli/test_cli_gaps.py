@@ -16,7 +16,7 @@ import probprop
 from cli_tables import call, homes
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
 from probprop.cli.holding_out import hold_out
-from probprop.table import TableError, chunks, fit_table_model, read_table
+from probprop.table import TableError, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]
 NAMES = ["rooms", "area", "new", "city=Lima, north", "city=Oslo", "city=Rome"]
@@ -111,7 +111,7 @@ def test_predict_in_chunks_takes_gaps_and_na(monkeypatch: pytest.MonkeyPatch) ->
     frame.loc[3:5, "area"] = np.nan  # a whole chunk
     frame.astype({"area": object}).fillna({"area": "NA"}).to_csv("na.csv", index=False)
     assert (pd.read_csv("na.csv", keep_default_na=False)["area"] == "NA").sum() >= 3
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 3)
     assert call("predict g.pbp na.csv -o out.pq -q") == 0
     written = pd.read_parquet("out.pq")
     expected = probprop.load("g.pbp").estimator.predict_distribution(by_hand(frame))

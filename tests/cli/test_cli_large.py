@@ -17,9 +17,9 @@ import probprop
 from cli_tables import call, homes, write_homes
 from probprop.cli import in_chunks, large
 from probprop.data import scratch, shards
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
-from probprop.table import chunks
+from probprop.table import read
 
 Captured = pytest.CaptureFixture[str]
 FIT = "fit homes.csv --target price --drop id --hidden 10 --epochs 3"
@@ -38,7 +38,7 @@ def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
     monkeypatch.setattr(shards, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 90)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 90)
 
 
 def weights(path: str) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
 def test_settings_are_chosen_with_weights_and_reported(
     capfd: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((4, 8)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
     frame = homes()[:500].assign(n=lambda f: np.arange(len(f)) % 4)
     frame.to_csv("homes.csv", index=False)
     plain = FIT.replace("--hidden 10 --epochs 3", "--budget fast --weight n")
@@ -215,7 +215,7 @@ def test_evaluate_in_chunks_says_what_it_says_of_all_rows(
         return found
 
     whole = evaluated()
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 60)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 60)
     parts = evaluated()
     assert parts.pop("verdict") == whole.pop("verdict")
     assert parts.pop("baseline") == whole.pop("baseline")
@@ -247,7 +247,7 @@ def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.Mo
     capfd.readouterr()
     assert call("evaluate homes.pbp homes.csv --json") == 0
     whole = json.loads(capfd.readouterr().out)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 70)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 70)
     assert call("evaluate homes.pbp homes.csv --json") == 0
     parts = json.loads(capfd.readouterr().out)
     for name in ("accuracy", "log_loss", "brier", "calibration_error"):
@@ -261,8 +261,8 @@ def test_update_learns_a_large_table_block_by_block(
     assert call(f"{FIT} -o homes.pbp --test-fraction 0") == 0
     before = probprop.load("homes.pbp")
     sold = homes()[550:]
-    monkeypatch.setattr("probprop.cli.updating.needed_beyond", lambda paths, limit: 1)
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 20)
+    monkeypatch.setattr("probprop.cli.judging.needed_beyond", lambda paths, limit: 1)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 20)
     assert call("update homes.pbp sold.csv") == 0
     assert "learned block by block" in capfd.readouterr().err
     expected = before

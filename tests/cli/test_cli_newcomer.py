@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 import probprop
 from cli_tables import call
 from probprop.table import read_table
-from probprop.table.amounts import amounts
-from probprop.table.dates import order_of
+from probprop.table.cells import amounts, order_of
 
 Captured = pytest.CaptureFixture[str]
 

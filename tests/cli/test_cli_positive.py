@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 
 from cli_tables import call
 from probprop import Candidate, PBPRegressorCV, load
-from probprop.table import chunks, fit_table_model
+from probprop.table import fit_table_model, read
 
 Captured = pytest.CaptureFixture[str]
 
@@ -77,7 +77,7 @@ def test_evaluate_gives_every_score_and_names_the_rows_left_out(
     page = Path("r.html").read_text()
     assert "density 0: 5, 11" in page
     assert all(f"<td>{name}" in page or f">{name}<" in page for name in ("MAE", "R²", "CRPS"))
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     parts = evaluated(capfd)
     assert parts.pop("left_out") == found.pop("left_out")
     assert parts.pop("verdict") == found.pop("verdict")

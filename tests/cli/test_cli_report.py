@@ -66,9 +66,9 @@ def test_report_writes_what_is_asked_for(capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_model_that_is_too_large_has_a_sentence_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    from probprop.report.live import page
+    from probprop.report import live
 
-    monkeypatch.setattr(page, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(live, "MOST_NUMBERS", 10)
     assert call(FIT) == 0
     assert call("report m.pbp sold.csv -o r.html") == 0
     text = Path("r.html").read_text()

@@ -26,7 +26,7 @@ from probprop.cli.application import run
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import interval_coverage
 from probprop.report import regression_sections
-from probprop.table import TableError, TableModel, chunks, fit_table_model, read_table
+from probprop.table import TableError, TableModel, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
@@ -141,7 +141,7 @@ def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
 
 
 def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
     assert call("predict two.pbp new.csv --level 0.8 -o out.pq -q") == 0
     written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]

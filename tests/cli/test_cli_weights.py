@@ -19,7 +19,7 @@ from cli_tables import call
 from model_files import header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.table import TableError, TableModel, fit_table_model, read_table
-from probprop.table.counting import Counting
+from probprop.table.target import Counting
 
 Captured = pytest.CaptureFixture[str]
 FIT = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,other,other_error"

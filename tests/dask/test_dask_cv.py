@@ -19,7 +19,7 @@ from dask_clusters import in_files, processes, table
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
 from probprop.data import cross_validation, fit
 from probprop.data.shards import Folds
-from probprop.estimators.cv import candidates
+from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
 from probprop.table import TableModel
@@ -38,7 +38,7 @@ def client() -> Iterator[Client]:
 @pytest.fixture(autouse=True)
 def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round is two tasks that take milliseconds: thousands of them are long."""
-    monkeypatch.setitem(candidates.BUDGETS, "fast", candidates.Budget((8, 16)))
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((8, 16)))
 
 
 def bits(model: Any) -> list[bytes]:

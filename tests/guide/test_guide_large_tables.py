@@ -11,16 +11,16 @@ import pytest
 from benchmarks.guide import large_fit, large_tables
 
 from probprop import PBPRegressorCV, load, metrics
-from probprop.estimators.cv import large
+from probprop.estimators.cv import policy
 
 TABLE = "Friedman, 1,000 × 5"
 
 
 @pytest.fixture(autouse=True)
 def _a_thousand_rows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "LARGE", 1_000)
-    monkeypatch.setattr(large, "HELD_OUT", 100)
-    monkeypatch.setattr(large, "AS_IF", 500)
+    monkeypatch.setattr(policy, "LARGE", 1_000)
+    monkeypatch.setattr(policy, "HELD_OUT", 100)
+    monkeypatch.setattr(policy, "AS_IF", 500)
     monkeypatch.setattr(large_fit, "N_TEST", 500)
 
 

@@ -19,8 +19,7 @@ from sklearn.exceptions import NotFittedError
 from probprop import Candidate, CandidateCurve, CVChoice, PBPRegressor, plot
 from probprop.distributions.mixture import Mixture
 from probprop.metrics import predictive_coverage
-from probprop.metrics.dependence import Dependence
-from probprop.metrics.importance import Importance
+from probprop.metrics.importance import Dependence, Importance
 from probprop.metrics.verdict import largest_by_chance
 
 matplotlib.use("Agg")

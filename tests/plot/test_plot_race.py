@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop import Candidate, CandidateCurve, CVChoice, plot
-from probprop.plot.race import candidate_in_words
+from probprop.plot.model import candidate_in_words
 
 matplotlib.use("Agg")
 

@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 import matplotlib.pyplot as plt
 
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, plot
-from probprop.metrics.class_verdict import class_verdict
+from probprop.metrics.verdict import class_verdict
 from probprop.report import classification_sections, regression_sections, render
 
 

@@ -15,11 +15,11 @@ pytest.importorskip("jinja2", reason="the report needs the extra cli")
 pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 
 from probprop import PBPClassifier, PBPRegressor
-from probprop.plot.parts import some_rows
+from probprop.plot.parts import rows_to_average, some_rows
 from probprop.report import Section, classification_sections, regression_sections, render
 from probprop.report.columns import columns_of_table
-from probprop.report.dependence import panel_of, rows_to_average
-from probprop.report.words import cell
+from probprop.report.dependence import panel_of
+from probprop.report.facts import cell
 from probprop.table import TableModel, fit_table_model
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}
@@ -118,7 +118,7 @@ def test_a_panel_is_the_average_prediction_of_rows_whose_cell_was_replaced() -> 
     model, frame = fitted("price")
     X, _ = model.split(frame)
     column = next(c for c in columns_of_table(model.encoder, frame) if c.name == "district")
-    found = panel_of(model.estimator, rows_to_average(X), column)
+    found = panel_of(model.estimator, rows_to_average(X, 200), column)
     places = some_rows(len(X), 200)
     assert sorted(found.at) == sorted(LEVELS)
     for name, mean in zip(found.at, found.found.mean[:, 0], strict=True):

@@ -16,8 +16,7 @@ from awkward_tables import flats
 from probprop import PBPRegressor
 from probprop.data.fitting import columnwise, source_of
 from probprop.table import TableError, iter_table, read_table
-from probprop.table.chunks import plan_chunks
-from probprop.table.several import memory_needed
+from probprop.table.read import memory_needed, plan_chunks
 
 WORDS = "is damaged or is not a Parquet file"
 

@@ -7,12 +7,12 @@
 
 from probprop.active.acquisition import (
     Acquisition,
+    best_in_box,
     best_in_pool,
     expected_improvement,
     thompson,
     upper_confidence_bound,
 )
-from probprop.active.box import best_in_box
 from probprop.active.learner import ActiveLearner
 
 __all__ = [

@@ -14,8 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
 from probprop._types import FloatArray
-from probprop.active.picking import IntArray
-from probprop.active.strategies import NEEDS, STRATEGIES
+from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
 from probprop.estimators.validation import check_flag, check_int, check_option
 
 StrategyName = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
@@ -62,8 +61,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     A batch is chosen one row after the other, each as if those before it were known, so that it
-    is not ten neighbours: `probprop.active.variance_reduction` and `probprop.active.strategies`
-    have the formulas and the reasons.
+    is not ten neighbours: `probprop.active.strategies` has the formulas and the reasons.
 
     Examples
     --------
@@ -209,21 +207,10 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
 
 def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
-    """Return the indices of the rows of a pool that were not told, each different row once.
+    """Return the indices of the rows of a pool, (n_pool, n_features), that were not told.
 
-    Parameters
-    ----------
-    pool : ndarray of shape (n_pool, n_features)
-    told : ndarray of shape (n_told, n_features)
+    They are in the order of the pool; equal rows count once, the first of them.
 
-    Returns
-    -------
-    ndarray of shape (at most n_pool,)
-        In the order of the pool; the first of equal rows.
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> rows_not_told(np.array([[1.0], [5.0], [2.0], [5.0]]), np.array([[1.0], [7.0]]))
     array([1, 2])
     """

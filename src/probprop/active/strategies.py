@@ -1,15 +1,37 @@
-"""Which rows of a pool to measure next: one function per strategy.
+"""Which rows of a pool to measure next: one function per strategy. A batch is chosen greedily.
 
-The default is in `probprop.active.variance_reduction`. In the others a batch is chosen greedily
-too. After some rows B have been chosen, a candidate x counts with the share of its model variance
-that B would leave it,
+**Variance reduction**, the default, measures so that the whole pool is known better. A Gaussian
+process stands in for the model. Two rows are alike where their features are, and where the model
+predicts the same for both::
+
+    k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2).
+
+The D features that vary have unit variance, V is the variance of the predictions f, both over the
+rows told and the pool; so each of the two terms is 1 on average over pairs of rows. Features
+that the model does not use still count, because with few rows it may be wrong about them; the
+predictions bring rows together, or set them apart, along the directions that matter. Once the
+rows O are known, with noise of variance s,
+
+    c(x, x') = k(x, x') - k(x, O) (k(O, O) + s I)^-1 k(O, x'),
+
+and a measurement at x takes from the variance of all rows r of the pool together
+
+    sum_r c(r, x)^2 / (c(x, x) + s).
+
+The row that takes most is chosen, joins O, and so on. A row far from all others has a large
+variance, but knowing it tells little about them: it is not chosen. Only the predictions of
+the estimator are used, so any regressor will do. Variances of a network that has seen 20 to 60 rows
+tell less about where it is wrong than these distances do: the guide has the figures.
+
+**Variance and information gain.** After some rows B have been chosen, a candidate x counts with the
+share of its model variance that B would leave it,
 
     left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length),
 
 the variance that a Gaussian process of correlation k keeps at x once it is known at B. It is 0
 at the rows of B, small near them and about 1 far away. The scores of a candidate are then
 
-    variance:          noise(x) + left(x) model(x)
+    variance:          left(x) model(x)
     information gain:  1/2 log(1 + left(x) model(x) / noise(x))
 
 with the epistemic variance model(x) and the aleatoric variance noise(x).
@@ -29,10 +51,157 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import pdist, squareform
 
 from probprop._types import FloatArray
-from probprop.active.picking import IntArray, highest, unit_variance
-from probprop.active.variance_reduction import by_variance_reduction
+from probprop.inference.standardize import fit_standardizer
+
+IntArray = NDArray[np.intp]
+
+_TIE = 1e-10  # scores that differ by less, relative to the best, are equal: the rest is rounding
+
+
+def unit_variance(X: FloatArray) -> FloatArray:
+    """Return the columns of X that vary, (n, n_varying), with mean 0 and variance 1; NaN becomes 0.
+
+    >>> unit_variance(np.array([[1.0, 7.0], [3.0, 7.0], [np.nan, 7.0]]))
+    array([[-1.],
+           [ 1.],
+           [ 0.]])
+    """
+    scale = fit_standardizer(X, None)
+    scaled = np.nan_to_num((X - scale.x_mean) / scale.x_scale)
+    varies = scaled.min(axis=0) < scaled.max(axis=0)
+    found: FloatArray = scaled[:, varies]
+    return found
+
+
+def highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> int:
+    """Return the index of the highest score not chosen yet; ties are broken at random."""
+    free = np.delete(np.arange(len(score)), chosen)
+    best = score[free].max()
+    tied = free[score[free] >= best - _TIE * abs(best)]
+    return int(tied[random_state.randint(len(tied))])
+
+
+# ---- Variance reduction
+
+
+NOISE = 0.1
+"""The variance s of a measurement's noise, where that of a target before it is known is 1."""
+
+MOST_ROWS = 1000
+"""Of a larger pool, and of more rows told, so many are drawn at random: matrices of their size
+are computed with."""
+
+_AT_ONCE = 100  # rows of a batch from one draw; the next ones are chosen from another
+
+
+def by_variance_reduction(
+    estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
+) -> IntArray:
+    """Choose the n rows that take most from the variance of the whole pool.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with ``predict(X)``
+    told : ndarray of shape (n_told, n_features)
+        Rows measured before; the estimator knows of them.
+    X : ndarray of shape (n_pool, n_features)
+    n : int
+        From 1 to n_pool.
+    random_state : RandomState
+        Draws from pools of more than 1,000 rows, and breaks ties.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Indices of rows of X, the first choice first.
+    """
+    chosen = np.empty(0, np.intp)
+    while len(chosen) < n:
+        known = _some(np.vstack([told, X[chosen]]), random_state)
+        free = _some(np.delete(np.arange(len(X)), chosen), random_state)
+        rows = np.vstack([known, X[free]])
+        k = likeness(rows, _predicted(estimator, rows))
+        left = given_first(k, len(known), NOISE)
+        part = min(n - len(chosen), len(free), _AT_ONCE)
+        chosen = np.append(chosen, free[greedy_reduction(left, part, NOISE, random_state)])
+    return chosen
+
+
+def likeness(X: FloatArray, f: FloatArray) -> FloatArray:
+    """Return how much each two rows tell about each other, k of variance reduction, (n, n).
+
+    X, (n, n_features), has NaN for missing values, which count as the mean of their feature; f,
+    (n,), are predictions in any unit.
+
+    >>> likeness(np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 5.0, 9.0])).round(2)
+    array([[1.  , 0.69, 0.07],
+           [0.69, 1.  , 0.22],
+           [0.07, 0.22, 1.  ]])
+    """
+    Z = unit_variance(X)
+    largest = np.abs(f).max()  # squares of targets near 1e-200 would vanish
+    g = unit_variance((f / largest if largest > 0.0 else f)[:, np.newaxis])
+    d2 = pdist(Z, "sqeuclidean") / max(1, 2 * Z.shape[1]) + pdist(g, "sqeuclidean") / 2.0
+    k: FloatArray = squareform(np.exp(-0.5 * d2))
+    np.fill_diagonal(k, 1.0)
+    return k
+
+
+def given_first(k: FloatArray, n_known: int, noise: float) -> FloatArray:
+    """Return the covariances of the other rows, (n - n_known, n - n_known), given the first ones.
+
+    k, (n, n), has the covariances of all rows; `noise` is the variance of a measurement's noise.
+    """
+    known, other = k[:n_known, :n_known] + noise * np.eye(n_known), k[:n_known, n_known:]
+    left: FloatArray = k[n_known:, n_known:] - other.T @ cho_solve(cho_factor(known), other)
+    return left
+
+
+def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomState) -> IntArray:
+    """Choose n rows one after the other, each the one that takes most from the sum of variances.
+
+    c, (n_pool, n_pool), has the covariances of the rows; `noise` is the variance of a measurement's
+    noise. Here the first row is the least certain, but the other three are known together:
+
+    >>> c = np.eye(4) + np.pad(np.ones((3, 3)), ((1, 0), (1, 0)))
+    >>> c[0, 0] = 2.5
+    >>> int(greedy_reduction(c, 2, 0.1, np.random.RandomState(0))[1])
+    0
+    """
+    chosen: list[int] = []
+    for _ in range(n):
+        noisy = c.diagonal() + noise
+        pick = highest(np.square(c).sum(axis=0) / noisy, chosen, random_state)
+        chosen.append(pick)
+        c = c - np.outer(c[pick], c[pick]) / noisy[pick]
+    return np.array(chosen, np.intp)
+
+
+def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
+    """Return the predictions of an estimator, (n,), if they are finite."""
+    f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
+    if not np.isfinite(f).all():
+        raise ValueError(
+            f"{type(estimator).__name__} predicts values for X_pool that are not finite: nothing "
+            "can be chosen by them."
+        )
+    return f
+
+
+def _some(rows: Any, random_state: RandomState) -> Any:
+    """Return all of the rows, or `MOST_ROWS` of them at random."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    return rows[np.sort(random_state.permutation(len(rows))[:MOST_ROWS])]
+
+
+# ---- The other strategies
+
 
 Strategy = Callable[[Any, FloatArray, FloatArray, int, RandomState], IntArray]
 
@@ -51,15 +220,6 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
 
     An estimator with `predict_distribution` tells model and noise apart. With
     ``predict(X, return_std=True)`` alone, all of the variance is taken to be the model's.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X : ndarray of shape (n, n_features)
-
-    Returns
-    -------
-    Variances
     """
     if hasattr(estimator, "predict_distribution"):
         predicted = estimator.predict_distribution(X)
@@ -103,24 +263,8 @@ def by_variance(
 ) -> IntArray:
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
-    It is the variance of the model, without that of the noise, where the estimator tells them
-    apart.
-
-    Parameters
-    ----------
-    estimator : fitted estimator with ``predict(X, return_std=True)``
-    told : ndarray of shape (n_told, n_features)
-        Rows measured before; the estimator knows of them.
-    X : ndarray of shape (n_pool, n_features)
-    n : int
-        From 1 to n_pool.
-    random_state : RandomState
-        Breaks ties.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Indices of rows of X, the first choice first.
+    It is the epistemic variance alone where the estimator tells it from the noise. Parameters are
+    those of `by_variance_reduction`; the estimator must have ``predict(X, return_std=True)``.
     """
     var = predict_variances(estimator, X)
     return greedy_batch(lambda left: variance(var, left), X, n, random_state)
@@ -131,7 +275,8 @@ def by_information_gain(
 ) -> IntArray:
     """Choose the n rows whose targets tell most about the weights.
 
-    Parameters are those of `by_variance`; the estimator must have `predict_distribution`.
+    Parameters are those of `by_variance_reduction`; the estimator must have
+    `predict_distribution`.
     """
     var = predict_variances(estimator, X)
     return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
@@ -143,8 +288,8 @@ def by_thompson(
     """Choose the row where each of n networks drawn from the posterior is highest.
 
     A row that an earlier network has chosen is left out. The networks differ where the model
-    is unsure, so a batch needs no diversity term. Parameters are those of `by_variance`; the
-    estimator must have `sample_functions`.
+    is unsure, so a batch needs no diversity term. Parameters are those of
+    `by_variance_reduction`; the estimator must have `sample_functions`.
     """
     chosen: list[int] = []
     for f in estimator.sample_functions(n, random_state=random_state):
@@ -155,7 +300,7 @@ def by_thompson(
 def at_random(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
-    """Choose n rows, each with the same probability. Parameters are those of `by_variance`."""
+    """Choose n rows, each with the same probability."""
     return random_state.permutation(len(X))[:n]
 
 
@@ -174,29 +319,11 @@ def greedy_batch(
 ) -> IntArray:
     """Choose n rows one after the other, each given those before.
 
-    A Cholesky factorisation of k(X, X), whose pivots are the rows chosen, gives the share of
-    variance left: a batch costs n^2 n_pool operations, and no matrix is inverted.
+    `score` takes the share of model variance left at each row, (n_pool,). A Cholesky factorization
+    of k(X, X), whose pivots are the rows chosen, gives that share: a batch costs n^2 n_pool
+    operations, and no matrix is inverted. Four rows of nearly the same variance, three of them
+    neighbors:
 
-    Parameters
-    ----------
-    score : callable
-        From `left`, the share of model variance left at each row, (n_pool,), to scores.
-    X : ndarray of shape (n_pool, n_features)
-    n : int
-        From 1 to n_pool.
-    random_state : RandomState
-        Breaks ties.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Indices of rows of X, the first choice first.
-
-    Examples
-    --------
-    Four rows of nearly the same variance, three of them neighbours:
-
-    >>> import numpy as np
     >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
     >>> model = np.array([1.0, 1.1, 1.2, 0.9])
     >>> greedy_batch(lambda left: left * model, X, 2, np.random.RandomState(0))

@@ -23,7 +23,13 @@ from probprop.cli.arguments import (
     column_names,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destination, check_table_extension, naming, table_writer
+from probprop.cli.output import (
+    check_destination,
+    check_table_extension,
+    naming,
+    same_file,
+    table_writer,
+)
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -35,7 +41,7 @@ from probprop.cli.recipes import (
 )
 from probprop.cli.scores import show
 from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
-from probprop.table.seed import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import FloatArray
-    from probprop.active.picking import IntArray
+    from probprop.active.strategies import IntArray
     from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
@@ -133,12 +139,12 @@ def active(
     destination = _beside(pool) if output is None else output
     check_destination(destination)
     from probprop.active.learner import ActiveLearner, rows_not_told
-    from probprop.active.variance_reduction import MOST_ROWS
+    from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
+    from probprop.table.names import choose_features
     from probprop.table.read import text_format
-    from probprop.table.select import choose_features
     from probprop.table.target import target_of
 
     terminal = terminal_of(context)
@@ -161,7 +167,11 @@ def active(
     _, X = fit_encoder(table[chosen])
 
     n_new = len(rows_not_told(X[~measured], X[measured]))
-    _check_new(pool, n_new)
+    if n_new == 0:
+        raise ValueError(
+            f"{pool} has no row to measure whose features differ from those of every measured row: "
+            "add rows that differ, or the columns in which they do"
+        )
     if n_new < ask:
         terminal.note(f"--ask is {ask:,}, but only {plural(n_new, 'new row')} can be asked for")
     if strategy is REDUCTION and n_new > MOST_ROWS:
@@ -181,7 +191,7 @@ def active(
     layout = text_format(pool)
     cells = table if layout is None else _without_marks(read_table(pool, kinds={}))
     marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.epistemic_std)
-    in_place = _same(destination, pool)
+    in_place = same_file(destination, pool)
     if layout is None or Path(destination).suffix.lower() not in _TEXT:
         with table_writer(destination) as write:
             write(table.assign(**marks).astype(_WHOLE))
@@ -203,8 +213,6 @@ def active(
 def _beside(pool: str) -> str:
     """Return the name of the marked table.
 
-    Examples
-    --------
     >>> _beside("data/alloys.csv"), _beside("alloys.pq"), _beside("alloys.txt")
     ('data/alloys.asked.csv', 'alloys.asked.pq', 'alloys.asked.csv')
     >>> _beside("alloys.tsv.gz")
@@ -216,10 +224,6 @@ def _beside(pool: str) -> str:
     known = (*_TEXT, ".parquet", ".pq")
     suffix = path.suffix if path.suffix.lower() in known else ".csv"
     return str(path.with_name(f"{path.stem}.asked{suffix}"))
-
-
-def _same(path: str, other: str) -> bool:
-    return os.path.exists(path) and os.path.samefile(path, other)
 
 
 def _without_marks(table: DataFrame) -> DataFrame:
@@ -243,18 +247,9 @@ def _check_both(pool: str, target: str, measured: BoolArray) -> None:
         )
 
 
-def _check_new(pool: str, n_new: int) -> None:
-    """Refuse a pool in which there is nothing new."""
-    if n_new == 0:
-        raise ValueError(
-            f"{pool} has no row to measure whose features differ from those of every measured row: "
-            "add rows that differ, or the columns in which they do"
-        )
-
-
 def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> None:
     """Refuse to replace a table in which somebody has filled in measurements."""
-    if not os.path.exists(path) or _same(path, pool):
+    if not os.path.exists(path) or same_file(path, pool):
         return
     import pandas as pd
 

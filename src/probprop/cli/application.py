@@ -13,16 +13,7 @@ from typing import Annotated
 import typer
 
 from probprop._version import __version__
-from probprop.cli import (
-    active,
-    judging,
-    playing,
-    prediction,
-    reporting,
-    showing,
-    training,
-    updating,
-)
+from probprop.cli import active, judging, prediction, reporting, showing, training
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -48,12 +39,12 @@ app = typer.Typer(
     help=_HELP, rich_markup_mode=None, invoke_without_command=True, pretty_exceptions_enable=False
 )
 app.command(epilog=showing.DEMO_EXAMPLES)(showing.demo)
-app.command(epilog=playing.PLAY_EXAMPLES)(playing.play)
+app.command(epilog=showing.PLAY_EXAMPLES)(showing.play)
 app.command(epilog=training.FIT_EXAMPLES)(training.fit)
 app.command(epilog=prediction.PREDICT_EXAMPLES)(prediction.predict)
 app.command(epilog=judging.EVALUATE_EXAMPLES)(judging.evaluate)
 app.command(epilog=reporting.REPORT_EXAMPLES)(reporting.report)
-app.command(epilog=updating.UPDATE_EXAMPLES)(updating.update)
+app.command(epilog=judging.UPDATE_EXAMPLES)(judging.update)
 app.command(epilog=judging.INFO_EXAMPLES)(judging.info)
 app.command(epilog=active.ACTIVE_EXAMPLES)(active.active)
 app.command(epilog=showing.BENCH_EXAMPLES)(showing.bench)
@@ -191,8 +182,6 @@ _ADVICE = {
 def _explain_os_error(error: OSError) -> str:
     """Return the system's reason with the file's name and what to do.
 
-    Examples
-    --------
     >>> _explain_os_error(FileNotFoundError(2, "No such file or directory", "houses.csv"))
     'houses.csv: no such file or directory; check the path'
     """

@@ -107,8 +107,6 @@ def check_range(option: str, value: float, low: float, high: float) -> None:
 def memory_of(text: str) -> float | None:
     """Parse a number of passes, "30", or "none" as None.
 
-    Examples
-    --------
     >>> memory_of("30"), memory_of("none")
     (30.0, None)
     """
@@ -127,8 +125,6 @@ def memory_of(text: str) -> float | None:
 def layers(text: str) -> tuple[int, ...]:
     """Parse the hidden layers "50,50".
 
-    Examples
-    --------
     >>> layers("50, 20")
     (50, 20)
     """
@@ -147,8 +143,6 @@ def layers(text: str) -> tuple[int, ...]:
 def given(texts: list[str] | None) -> list[str] | None:
     """Return the names of an option given several times, with commas, or both; None if not given.
 
-    Examples
-    --------
     >>> given(["PBP, GP", "PBP"]), given(None)
     (['PBP', 'GP'], None)
     """
@@ -159,8 +153,6 @@ def given(texts: list[str] | None) -> list[str] | None:
 def column_names(given: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Split lists at commas, except for commas within the name of a column.
 
-    Examples
-    --------
     >>> column_names(["a,b", "size, m2,a"], ["a", "b", "size, m2"])
     ['a', 'b', 'size, m2', 'a']
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal, plural
 from probprop.cli.output import holds_types, table_writer
-from probprop.cli.predicted import (
+from probprop.cli.tables import (
     added_columns,
     check_not_there,
     chosen_columns,

@@ -40,21 +40,13 @@ _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 class Terminal:
     """The two output streams, and whether notes and progress are wanted.
 
-    rich drops colours where a stream is no terminal and where ``NO_COLOR`` is set.
-
-    Parameters
-    ----------
-    out, err : rich.console.Console
-    quiet : bool
-        Print results and errors only.
-    verbose : bool
-        Print notes on the algorithm too.
+    rich drops colors where a stream is no terminal and where ``NO_COLOR`` is set.
     """
 
     out: Console
     err: Console
-    quiet: bool = False
-    verbose: bool = False
+    quiet: bool = False  # print results and errors only
+    verbose: bool = False  # print notes on the algorithm too
 
     def say(self, text: str) -> None:
         """Print a line about what was done, on standard error; nothing with --quiet."""
@@ -123,14 +115,8 @@ class Terminal:
     ) -> Iterator[Callable[[Epoch], None]]:
         """Show a bar with the time left; yields the callback of `PBPRegressor.fit`.
 
-        Parameters
-        ----------
-        text : str
-            What is done.
-        n_epochs : int or None
-            None where their number is not known: the bar then shows the time that has passed.
-        show_noise : bool, default=True
-            Whether the network learns a noise to show.
+        If `n_epochs` is None, the number is not known, and the bar shows the time that has passed.
+        `show_noise` is False for networks that learn no noise.
         """
         from probprop.estimators.progress import noise_text
 
@@ -251,8 +237,6 @@ def terminal_of(context: typer.Context) -> Terminal:
 def plural(n: int, noun: str) -> str:
     """Return a count with its noun.
 
-    Examples
-    --------
     >>> plural(1, "row"), plural(1200, "row"), plural(2, "category")
     ('1 row', '1,200 rows', '2 categories')
     """
@@ -261,19 +245,11 @@ def plural(n: int, noun: str) -> str:
 
 
 def visible(text: str, kept: str = "") -> str:
-    r"""Return text whose control characters are escaped: names in a file may be crafted.
+    r"""Return text whose control characters are escaped, except `kept`: names may be crafted.
 
     A sequence that begins with ESC could write anywhere on a terminal, and a newline could make a
     line that looks like one of ours.
 
-    Parameters
-    ----------
-    text : str
-    kept : str, default=""
-        Control characters that stay.
-
-    Examples
-    --------
     >>> visible("area" + chr(27) + "[2J in m²")
     'area\\x1b[2J in m²'
     """

@@ -33,7 +33,7 @@ def chunks_of(
 ) -> Iterator[DataFrame]:
     """Yield the rows of all files for a model, a chunk at a time; `whole` with other columns."""
     from probprop.table import iter_table
-    from probprop.table.chunks import plan_chunks
+    from probprop.table.read import plan_chunks
 
     for path in paths:
         _, chunk_rows = plan_chunks(path)

@@ -12,7 +12,7 @@ import typer
 from probprop.cli.arguments import column_names
 from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural
-from probprop.cli.models import save_fitted
+from probprop.cli.output import save_fitted
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -28,7 +28,7 @@ from probprop.cli.tables import na_texts, nameless, note_file, note_left_out
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.table.survey import Columns
+    from probprop.table.encoding import Columns
 
 MOST_TEST = 100_000
 """Rows held out above the memory limit: more would judge the model no better."""
@@ -64,7 +64,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
     """Return the files of what was given: paths, folders and patterns."""
     if [*data] == ["-"]:
         return ["-"]
-    from probprop.table.paths import paths_of
+    from probprop.table.read import paths_of
 
     paths = paths_of(data)
     if "-" in paths:
@@ -85,7 +85,7 @@ def limit_of(text: str | None) -> int:
 def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
     """Return what a fit in memory would take where that is more than the limit, else None."""
     from probprop.data.scratch import RESERVED
-    from probprop.table.several import memory_needed
+    from probprop.table.read import memory_needed
 
     needed = RESERVED + memory_needed(paths)
     return needed if needed > limit else None
@@ -216,7 +216,7 @@ def _holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str],
     if task != "auto":
         return task == "classification"
     from probprop.table.columns import check_no_missing
-    from probprop.table.select import select
+    from probprop.table.names import select
     from probprop.table.target import decide_task
 
     given = select(first, targets)
@@ -267,7 +267,7 @@ def _names_of_rows(terminal: Terminal, first: DataFrame, taken: set[str]) -> lis
 
 
 def _twice(paths: Sequence[str]) -> int | None:
-    from probprop.table.chunks import plan_chunks
+    from probprop.table.read import plan_chunks
 
     rows = [plan_chunks(path)[0] for path in paths]
     return None if None in rows else 2 * sum(n for n in rows if n is not None)

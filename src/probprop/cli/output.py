@@ -1,4 +1,4 @@
-"""Tables and reports written so that a failure leaves what was there before."""
+"""Files that the commands write, so that a failure leaves what was there before."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
 from probprop._atomic import replacing
-from probprop.cli.console import visible
+from probprop.cli.console import Terminal, plural, visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+if TYPE_CHECKING:
+    from probprop.table import TableModel
 
 Write = Callable[["DataFrame"], None]
 
@@ -196,3 +199,101 @@ def _arrow_table(frame: DataFrame) -> Any:
     except (ArrowInvalid, ArrowTypeError):  # numbers and text in one column: write it as read
         mixed = [name for name in frame.columns if frame[name].dtype.kind == "O"]
         return Table.from_pandas(frame.astype(dict.fromkeys(mixed, "str")), preserve_index=False)
+
+
+# ---- Outputs that would replace what the user needs: refused before the work
+
+
+def check_destinations(
+    outputs: Mapping[str, str | None], inputs: Mapping[str, str | Sequence[str]]
+) -> None:
+    """Refuse outputs that cannot be written, and those that are an input or one another.
+
+    `outputs` has the path by option, None where there is no such output; `inputs` has the path, or
+    paths, by the name of the argument, where ``-`` is standard input.
+    """
+    for option, path in outputs.items():
+        check_destination(path, option)
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in given.items():
+        for name, source in _each(inputs):
+            if source != "-" and same_file(path, source):
+                raise ValueError(
+                    f"{option} {path} is the same file as {name} {source}, which would be "
+                    "replaced: give another path"
+                )
+    for (option, path), (other, twin) in combinations(given.items(), 2):
+        if same_file(path, twin):
+            raise ValueError(
+                f"{option} {path} and {other} {twin} are the same file: give two paths"
+            )
+
+
+def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]]:
+    for name, given in inputs.items():
+        for path in [given] if isinstance(given, str) else given:
+            yield name, path
+
+
+def check_replaces_model(path: str, option: str = "-o") -> None:
+    """Refuse to put a model in the place of a file that is none; an empty file is no loss."""
+    from probprop.files.format import begins_as_model
+
+    if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as_model(path):
+        raise ValueError(
+            f"{option} {path} exists and is no model file, and would be replaced by one: give "
+            "another path, or remove it first"
+        )
+
+
+def same_file(path: str, other: str) -> bool:
+    """Whether two paths lead to one file, through links too; it need not exist yet.
+
+    >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv")
+    (True, False)
+    """
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
+# ---- Model files as the commands open and write them
+
+
+def load_table_model(path: str) -> TableModel:
+    """Load a model that knows the columns of its table; another kind is refused."""
+    from probprop.files import load
+    from probprop.table import TableModel
+
+    model = load(path)
+    if not isinstance(model, TableModel):
+        raise ValueError(
+            f"{path} is a {type(model).__name__} that was saved from Python and does not know the "
+            "columns of a table: use it from Python, or make a model with `probprop fit`"
+        )
+    return model
+
+
+def save_model(model: TableModel, path: str) -> None:
+    """Write a model atomically; an error names `path` and leaves the file that was there."""
+    with naming(path):
+        model.save(path)
+
+
+def save_fitted(terminal: Terminal, model: TableModel, path: str) -> None:
+    """Write a model that was just fitted, and print what is in it."""
+    from probprop.estimators.kind import first_network, members
+
+    save_model(model, path)
+    facts = [
+        plural(model.estimator.n_samples_seen_, "row"),
+        plural(len(model.features), "column"),
+        plural(first_network(model.estimator).n_iter_, "epoch"),
+    ]
+    if model.classes is not None:
+        facts.append(f"{len(model.classes):,} classes")
+    if len(model.targets) > 1:
+        facts.append(f"{len(model.targets):,} targets")
+    if networks := members(model.estimator):
+        facts.append(f"{len(networks):,} networks")
+    terminal.say(f"wrote {path}: {', '.join(facts)}")

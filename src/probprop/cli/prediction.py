@@ -12,19 +12,23 @@ import typer
 from probprop.cli.arguments import Dask, DataFiles, Model
 from probprop.cli.cluster import predict_on_cluster
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.destinations import check_destinations
 from probprop.cli.large import input_paths
-from probprop.cli.models import load_table_model
-from probprop.cli.output import check_table_extension, holds_types, table_writer
-from probprop.cli.predicted import (
+from probprop.cli.output import (
+    check_destinations,
+    check_table_extension,
+    holds_types,
+    load_table_model,
+    table_writer,
+)
+from probprop.cli.tables import (
     added_columns,
     check_not_there,
     chosen_columns,
-    listed_names,
+    note_file,
     predictions,
     rounded,
 )
-from probprop.cli.tables import note_file
+from probprop.table.names import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -84,9 +88,8 @@ def predict(
     check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
-    from probprop.table.chunks import plan_chunks
     from probprop.table.model import takes_gaps
-    from probprop.table.text import with_numbers
+    from probprop.table.read import plan_chunks, with_numbers
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
@@ -112,7 +115,7 @@ def predict(
     ignored = [name for name in table_model.extra_columns(first) if name in kept]
     if ignored and {*table_model.features} <= {*first.columns}:  # else the error says it all
         terminal.note(
-            f"columns the model does not use are kept as they are: {listed_names(ignored)}"
+            f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
         )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
@@ -149,7 +152,7 @@ def predict(
 def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:
     """Yield the rows of all files, whose columns must be those of the first."""
     from probprop.table import iter_table
-    from probprop.table.chunks import plan_chunks
+    from probprop.table.read import plan_chunks
 
     names: list[str] | None = None
     for path in paths:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import typer
 
@@ -42,27 +42,6 @@ class TailOption(StrEnum):
     heavy = "heavy"
 
 
-class Recipe(Protocol):
-    """How a model is fitted, once to judge it and perhaps again on all rows."""
-
-    def first(self, *, again: bool) -> Any:
-        """Return the estimator to fit, which another follows if `again`."""
-
-    def again(self, fitted: Any) -> Any:
-        """Return the estimator for all rows, after one that was fitted on some of them."""
-
-    def refits(self, n_rows: int) -> bool:
-        """Return whether a model that has learned so many rows is fitted again on all."""
-
-    def progress(
-        self, terminal: Terminal, text: str
-    ) -> AbstractContextManager[Callable[[Any], None]]:
-        """Show a bar; yields the `callback` of the estimator's fit."""
-
-    def choice(self, fitted: Any) -> str:
-        """Say what was chosen and how it was calibrated; nothing where nothing was."""
-
-
 # ---- One network, as the options say
 
 
@@ -82,8 +61,6 @@ class NetworkOptions:
     def given(self) -> list[str]:
         """The names of those that were given, as they are typed.
 
-        Examples
-        --------
         >>> NetworkOptions(hidden="50", noise_tail=TailOption.heavy).given
         ['--hidden', '--noise-tail']
         """
@@ -113,15 +90,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True)
 class OneNetwork:
-    """The paper's protocol, or what the options say: nothing is compared.
-
-    Parameters
-    ----------
-    options : NetworkOptions
-    of_classes : bool
-    seed : int
-    missing : str, default="error"
-    """
+    """The paper's protocol, or what the options say: nothing is compared."""
 
     options: NetworkOptions
     of_classes: bool
@@ -133,7 +102,7 @@ class OneNetwork:
         return self.options.ensemble or 1
 
     def first(self, *, again: bool) -> Any:
-        """Return a network, or an ensemble of them."""
+        """Return the estimator to fit, which another follows if `again`: a network, or several."""
         from probprop.estimators.ensemble import PBPEnsemble
 
         n_members, single = self._n_members, self._single()
@@ -163,7 +132,7 @@ class OneNetwork:
         return kind(sizes, missing=self.missing, random_state=self.seed, **parameters)
 
     def again(self, fitted: Any) -> Any:
-        """Return the same, to be fitted afresh."""
+        """Return the estimator for all rows, after one fitted on some of them: the same."""
         return self.first(again=False)
 
     def refits(self, n_rows: int) -> bool:
@@ -187,15 +156,7 @@ class OneNetwork:
 
 @dataclass(frozen=True)
 class Choosing:
-    """`PBPRegressorCV` or `PBPClassifierCV`; on all rows it takes the best settings alone.
-
-    Parameters
-    ----------
-    budget : str or float
-    of_classes : bool
-    seed : int
-    missing : str, default="error"
-    """
+    """`PBPRegressorCV` or `PBPClassifierCV`; on all rows it takes the best settings alone."""
 
     budget: str | float
     of_classes: bool
@@ -222,7 +183,7 @@ class Choosing:
 
     def refits(self, n_rows: int) -> bool:
         """Return whether a tenth more rows may teach anything."""
-        from probprop.estimators.cv.large import is_large
+        from probprop.estimators.cv.policy import is_large
 
         return not is_large(n_rows)
 
@@ -242,14 +203,16 @@ class Choosing:
         return f"chosen: {choice_in_words(fitted)}\ncalibrated: {calibration_in_words(fitted)}"
 
 
+Recipe = OneNetwork | Choosing
+"""How a model is fitted, once to judge it and perhaps again on all rows."""
+
+
 # ---- Which of the two
 
 
 def budget_of(text: str | None) -> str | float:
     """Parse a budget: a name, or seconds of processor time.
 
-    Examples
-    --------
     >>> budget_of(None), budget_of("fast"), budget_of("90")
     ('good', 'fast', 90.0)
     """
@@ -295,14 +258,8 @@ def takes_one_network(
 ) -> bool:
     """Whether one network is fitted: with --fast, or for reasons, which are then told.
 
-    Parameters
-    ----------
-    terminal : Terminal
-    reasons : sequence of str
-        What one network alone can do, such as options, as the user knows it.
-    fast : bool
-    budget : str or None
-        As it was given; it is refused with one network.
+    `reasons` are what one network alone can do, such as options, as the user knows it. A `budget`
+    that was given is refused with one network.
     """
     check_no_budget(reasons, fast=fast, budget=budget)
     if reasons and not fast:

@@ -10,9 +10,7 @@ import typer
 
 from probprop.cli.arguments import Data, Model, NoRows
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.destinations import check_destinations
-from probprop.cli.models import load_table_model
-from probprop.cli.output import naming
+from probprop.cli.output import check_destinations, load_table_model, naming
 from probprop.cli.tables import known_rows
 from probprop.table.names import in_words
 
@@ -71,29 +69,18 @@ def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> No
 
 @dataclass(frozen=True, eq=False)
 class PlannedReport:
-    """What a report says, and what its what-if page knows of the rows.
+    """What a report says, and what its what-if page knows of the rows."""
 
-    Parameters
-    ----------
-    judged : TableModel
-        What the sections are about.
-    sections : sequence of Section
-    live : bool
-        Whether there is a what-if page.
-    rows, train : DataFrame or None
-        As for `live_page`.
-    """
-
-    judged: TableModel
+    judged: TableModel  # what the sections are about
     sections: Sequence[Section]
-    live: bool
-    rows: DataFrame | None
-    train: DataFrame | None
+    live: bool  # whether there is a what-if page
+    rows: DataFrame | None  # as for `live_page`
+    train: DataFrame | None  # as for `live_page`
 
     def write(self, path: str, model: TableModel) -> None:
         """Write it, with this model in the what-if page."""
         from probprop.report import Section, write_report
-        from probprop.report.live.page import live_page, refusal
+        from probprop.report.live import live_page, refusal
 
         sections, page = list(self.sections), None
         if self.live and (words := refusal(model)) is not None:
@@ -113,21 +100,12 @@ def plan_report(
     no_rows: bool = False,
     train: DataFrame | None = None,
 ) -> PlannedReport:
-    """Judge a model on the rows of a frame.
+    """Evaluate a model on the rows of a frame, which have their targets.
 
-    Parameters
-    ----------
-    model : TableModel
-    frame : DataFrame
-        Rows with their targets.
-    held_out : bool or None
-        Whether the model has not seen them; None: nobody knows.
-    live, no_rows : bool
-        As the command has them.
-    train : DataFrame, default=None
-        The rows that it was fitted on, where they are there.
+    `held_out` says whether the model has not seen them; None if that is not known. `train` are the
+    rows that it was fitted on, where they are there.
     """
-    from probprop.report.of_table import table_model_sections
+    from probprop.report import table_model_sections
 
     sections = table_model_sections(model, frame, held_out=held_out)
     if no_rows:

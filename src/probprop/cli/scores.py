@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import Array, FloatArray
-    from probprop.metrics.class_verdict import ClassVerdict
     from probprop.metrics.regression import Scores
-    from probprop.metrics.verdict import Verdict
+    from probprop.metrics.verdict import ClassVerdict, Verdict
     from probprop.table import TableModel
 
 _NAMED = 10  # rows that are named in JSON
@@ -44,23 +43,15 @@ LABELS = {
 class Judged:
     """How good the predictions of one target are.
 
-    Parameters
-    ----------
-    scores : dict
-        Every metric.
-    baseline : dict or None
-        The same metrics of predictions without features: the marginal mean and standard deviation
-        of the training target, or the class shares of these rows. None if that is not known.
-    verdict : Verdict or ClassVerdict
-        Whether the error bars, or the probabilities, are honest.
-    left_out : tuple of int, default=()
-        Numbers of the rows that the log-likelihood leaves out, because their target has density 0.
+    The baseline predicts without features: the marginal mean and standard deviation of the training
+    target, or the class shares of these rows; None if that is not known. The log-likelihood leaves
+    out the rows whose target has density 0.
     """
 
-    scores: dict[str, float]
+    scores: dict[str, float]  # every metric
     baseline: dict[str, float] | None
-    verdict: Verdict | ClassVerdict
-    left_out: tuple[int, ...] = ()
+    verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
+    left_out: tuple[int, ...] = ()  # row numbers
 
 
 def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
@@ -81,9 +72,8 @@ def judge_rows(
     (n,); None is the mean weight.
     """
     from probprop.metrics.baseline import class_baseline
-    from probprop.metrics.class_verdict import class_verdict
     from probprop.metrics.classes import class_summary
-    from probprop.metrics.verdict import verdict
+    from probprop.metrics.verdict import class_verdict, verdict
 
     predictive = _predictive(model, X, weights)
     if model.classes is not None:
@@ -167,8 +157,6 @@ def score_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the scores: for each target the score and the baseline.
 
-    Examples
-    --------
     >>> from probprop.metrics.verdict import Honesty, Verdict
     >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
     >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)])
@@ -206,8 +194,6 @@ def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged])
 def show(name: str, value: float) -> str:
     """Write a score as a reader expects it.
 
-    Examples
-    --------
     >>> show("rmse", 53.4159), show("rmse", 21987.6), show("coverage_95", 0.955)
     ('53.42', '21,988', '95.5 %')
     >>> show("r2", 0.98765), show("r2", -1e-9), show("r2", float("nan"))

@@ -1,10 +1,13 @@
-"""`probprop demo` and `probprop bench`: what this is, and how fast it is here."""
+"""`probprop demo`, `probprop play` and `probprop bench`: what this is, and how fast it is here."""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from typing import Annotated
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +15,9 @@ from probprop.cli.arguments import Fast
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destination, naming
 from probprop.cli.scores import show
+
+if TYPE_CHECKING:
+    from http.server import ThreadingHTTPServer
 
 DEMO_EXAMPLES = """\b
 Examples:
@@ -117,3 +123,108 @@ def updates_per_second(sizes: tuple[int, ...], dtype: str) -> float:
         posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
         fastest = min(fastest, time.thread_time() - start)
     return _ROWS / fastest
+
+
+# ---- `probprop play`: the page that learns as one clicks
+
+
+PLAY_EXAMPLES = """\b
+Examples:
+  probprop play
+  probprop play --port 8000 --no-browser
+  probprop play -o play.html
+"""
+
+
+def play(
+    context: typer.Context,
+    port: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="Port to serve on; 0 is one that is free."
+        ),
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="HTML file to write instead."),
+    ] = None,
+) -> None:
+    """Open a page on which a network learns the points that you click.
+
+    A curve through points with its error bars, or two classes in the plane; the kernel runs in the
+    page. It is served on this machine only, until Ctrl-C. With -o it is one file, which works
+    without a server and without a network.
+    """
+    terminal = terminal_of(context)
+    if output is not None:
+        check_destination(output)
+    from probprop.web.play import play_page
+
+    page = play_page()
+    if output is not None:
+        from probprop._atomic import replacing
+
+        with naming(output), replacing(output) as file:
+            file.write(page.encode())
+        terminal.result(f"The page is {os.path.abspath(output)}: open it in a browser.")
+        return
+    import threading
+    import webbrowser
+
+    def ready(url: str) -> None:
+        terminal.result(f"The page is at {url} (Ctrl-C ends it).")
+        if not no_browser:  # one that runs in the terminal would keep the page from being served
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    serve(page, port, ready)
+
+
+# ---- One page, served to the browsers of this machine and to nobody else
+
+
+HOST = "127.0.0.1"
+
+
+def serve(page: str, port: int = 0, ready: Callable[[str], None] = lambda url: None) -> None:
+    """Serve an HTML document at 127.0.0.1 until Ctrl-C; port 0 takes one that is free.
+
+    `ready` is called with the address once the page can be requested.
+    """
+    with _server(page, port) as server:
+        ready(f"http://{HOST}:{server.server_port}/")
+        with suppress(KeyboardInterrupt):  # how one ends it
+            server.serve_forever()
+
+
+def _server(page: str, port: int) -> ThreadingHTTPServer:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    document = page.encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/":
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(document)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            self.wfile.write(document)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Print nothing: there is one page."""
+
+    try:
+        return ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ValueError(
+            f"the port {port} is taken: give another one, or none for one that is free"
+        ) from error

@@ -28,9 +28,8 @@ from probprop.cli.arguments import (
     column_names,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.destinations import check_destinations, check_replaces_model
 from probprop.cli.holding_out import hold_out
-from probprop.cli.models import save_fitted
+from probprop.cli.output import check_destinations, check_replaces_model, save_fitted
 from probprop.cli.recipes import (
     Choosing,
     NetworkOptions,
@@ -55,7 +54,7 @@ from probprop.cli.tables import (
     usable_columns,
     with_targets,
 )
-from probprop.table.seed import DEFAULT_SEED
+from probprop.table.names import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -269,10 +268,9 @@ def fit(
     from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
     from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
-    from probprop.table.counting import Counting
-    from probprop.table.select import choose_features
-    from probprop.table.several import read_tables
-    from probprop.table.target import labels_of
+    from probprop.table.names import choose_features
+    from probprop.table.read import read_tables
+    from probprop.table.target import Counting, labels_of
 
     terminal = terminal_of(context)
     texts = na_texts(na)

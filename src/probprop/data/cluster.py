@@ -50,14 +50,14 @@ from probprop.data.sources import (
 )
 from probprop.data.tables import table_reader
 from probprop.distributions.base import frame_columns
-from probprop.estimators.cv.sharing import advanced, with_rows_of, without_rows
+from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.data import relative_weights
 from probprop.estimators.kind import classes_of
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.shards import HasParts, MapShards, Work, shard_order, usual_rounds
 from probprop.inference.training import Run
-from probprop.table.errors import TableError
 from probprop.table.model import TableModel
+from probprop.table.names import TableError
 
 T = TypeVar("T")
 
@@ -383,7 +383,7 @@ class Trainings:
     def advance(
         self, runs: Sequence[Run], n_epochs: int, n_threads: int
     ) -> tuple[list[Run], BaseException | None]:
-        """Make more epochs of every training, as `sharing.advance` does, to the same bits."""
+        """Make more epochs of every training, as `search.advance` does, to the same bits."""
         # Rows are part of a task, which is made again where a worker dies, so tasks are large.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             futures = [

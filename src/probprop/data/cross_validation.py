@@ -35,25 +35,33 @@ from probprop.data.sources import Loaded
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv.calibration import standard_error, weighted_mean
+from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
+from probprop.estimators.cv.missing import learn_joint
+from probprop.estimators.cv.policy import (
     MANY_CLASSES,
     Budget,
     Candidate,
     for_many_classes,
+    is_large,
     n_first_folds,
     read_budget,
     read_candidates,
+    shown_as_often,
 )
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.joint import learn_joint
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
-from probprop.estimators.cv.judge import standard_error, weighted_mean
-from probprop.estimators.cv.large import is_large, shown_as_often
-from probprop.estimators.cv.progress import Share, progress
-from probprop.estimators.cv.race import TRAINING, Race
-from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice, Runner
-from probprop.estimators.cv.search import Search
-from probprop.estimators.cv.trainings import Contest, check_of
+from probprop.estimators.cv.search import (
+    TRAINING,
+    CandidateCurve,
+    Check,
+    Contest,
+    CVChoice,
+    Race,
+    Runner,
+    Search,
+    check_of,
+)
+from probprop.estimators.progress import Share, progress
 from probprop.estimators.validation import check_int
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked

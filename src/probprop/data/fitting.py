@@ -43,7 +43,7 @@ from probprop.data.sources import (
 )
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.checkpoints import generator_of, settings_of
-from probprop.estimators.cv.candidates import read_budget
+from probprop.estimators.cv.policy import read_budget
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.members import check_ensemble, member_kind, new_members, seed_of
 from probprop.estimators.progress import progress_bar
@@ -243,7 +243,7 @@ def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
     network = network_of(estimator)
     if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
         from probprop.data.tables import Files, table_reader
-        from probprop.table.paths import paths_of
+        from probprop.table.read import paths_of
 
         return Files(table_reader(network, asked), paths_of(given))
     if is_of_dask(given) or (isinstance(given, tuple) and given and is_of_dask(given[0])):
@@ -301,7 +301,7 @@ def columnwise(
 
     counting = None
     if weight is not None or error:
-        from probprop.table.counting import Counting  # it needs pandas, which arrays do not
+        from probprop.table.target import Counting  # it needs pandas, which arrays do not
 
         counting = Counting(weight, names(error))
     chosen = None if features is None else names(features)

@@ -24,7 +24,7 @@ from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.cv.folds import MOST_RAMPS, encoded
-from probprop.estimators.cv.joint import Completed, Joint, complete
+from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.data import mean_weight_of, relative_weights
 from probprop.inference.checkpoint import digest
 from probprop.inference.inputs import Inputs

@@ -34,8 +34,8 @@ from probprop.estimators.validation import (
 from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_classes, of_labels
 
 if TYPE_CHECKING:
-    from probprop.table.counting import Counting
-    from probprop.table.survey import Columns
+    from probprop.table.encoding import Columns
+    from probprop.table.target import Counting
 
 Network = PBPRegressor | PBPClassifier
 CrossValidated = PBPRegressorCV | PBPClassifierCV

@@ -24,16 +24,19 @@ from probprop.data.sources import (
     values_likelihood,
 )
 from probprop.inference.likelihoods import Likelihood
-from probprop.table import survey
-from probprop.table.cells import is_text
-from probprop.table.chunks import plan_chunks
-from probprop.table.counting import NOTHING, Counting
-from probprop.table.errors import TableError, reading_parquet
+from probprop.table import encoding
+from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
+from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
 from probprop.table.model import takes_gaps
-from probprop.table.read import iter_table, parquet_metadata, read_table, with_gaps
-from probprop.table.survey import Columns, Wanted, agreed, labelled, survey_frame
-from probprop.table.target import check_one_target
-from probprop.table.text import replaced, with_numbers
+from probprop.table.names import TableError, reading_parquet
+from probprop.table.read import (
+    iter_table,
+    parquet_metadata,
+    plan_chunks,
+    read_table,
+    with_numbers,
+)
+from probprop.table.target import NOTHING, Counting, check_one_target
 
 
 class TableSurvey(NamedTuple):
@@ -42,7 +45,7 @@ class TableSurvey(NamedTuple):
     label: str
     n: int  # rows with a target, of a weight above 0
     n_without_target: int
-    found: survey.Survey | None  # None: there is no such row
+    found: encoding.Survey | None  # None: there is no such row
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +222,7 @@ class FilePiece:
         from pyarrow import parquet
 
         with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
-            return with_gaps(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
+            return _with_gaps(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +245,7 @@ class Files:
                 for frame in frames:
                     first, n = int(frame.index[0]) + 1, len(frame)
                     label = f"{path}, rows {first:,} to {first + n - 1:,}"
-                    yield Piece(label, typed(frame, na) if kinds is None else with_gaps(frame, na))
+                    yield Piece(label, typed(frame, na) if kinds is None else _with_gaps(frame, na))
                     self.advance(n)
 
     def tasks(self, n: int) -> list[Piece]:
@@ -279,12 +282,18 @@ def typed(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
     if all(is_text(dtype) for dtype in frame.dtypes):  # as a text file comes; Parquet has types
         decimal = frame.attrs.get("decimal", ".")
         frame = with_numbers(frame, dict.fromkeys(map(str, frame), "number"), decimal, na)
-    frame = with_gaps(frame, na)
+    frame = _with_gaps(frame, na)
     found = {}
     for name, dtype in frame.dtypes.items():
         if is_text(dtype) and (flags := _flags(frame[name])) is not None:
             found[str(name)] = flags
     return replaced(frame, found)
+
+
+def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return a frame with missing values for "NA" and the like in columns of text."""
+    texts = missing_texts(na, among_numbers=False)
+    return with_gaps(frame, lambda _: (texts, ()))
 
 
 def _flags(column: pd.Series) -> pd.Series | None:

@@ -87,7 +87,7 @@ class InputBounds:
         ndarray of shape (n, n_features)
             Of the dtype of X.
         """
-        low, high = _ends(X)  # with few temporaries, as nothing is outside in most calls
+        low, high = feature_ends(X)  # with few temporaries, as nothing is outside in most calls
         columns = np.flatnonzero(np.less(low, self.low) | np.greater(high, self.high))
         if not len(columns):
             return X
@@ -120,7 +120,7 @@ class InputBounds:
 
         A feature that was constant is widened to all values of X.
         """
-        low, high = _ends(X)
+        low, high = feature_ends(X)
         low, high = np.fmin(self.low, low), np.fmax(self.high, high)
         varied = ~(self.growth == 0.0)
         with np.errstate(over="ignore"):
@@ -161,7 +161,7 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
     """
     columns = (present(x) for x in (X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X).T)
     if ends is None and len(X) > MAX_SAMPLE:
-        ends = np.array(_ends(X))
+        ends = np.array(feature_ends(X))
     if ends is not None:
         pairs = zip(columns, ends.T.astype(np.float64), strict=True)
         columns = (np.append(x, end[~np.isnan(end)]) for x, end in pairs)
@@ -218,7 +218,7 @@ def _n_outliers(distance: FloatArray, scale: float) -> int:
     return len(tail) - 1 - int(gaps[0]) if len(gaps) else 0
 
 
-def _ends(X: Array) -> tuple[FloatArray, FloatArray]:
+def feature_ends(X: Array) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and the largest value of each feature; NaN where it has none."""
     low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
     return low, high

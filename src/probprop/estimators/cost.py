@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv.policy import (
     MANY_CLASSES,
     OF_LABELS,
     for_many_classes,
+    is_large,
     n_first_folds,
     read_budget,
     read_candidates,
+    shown_as_often,
+    work_of_a_row,
 )
-from probprop.estimators.cv.clock import work_of_a_row
-from probprop.estimators.cv.large import is_large, shown_as_often
 from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
 

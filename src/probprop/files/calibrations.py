@@ -13,11 +13,14 @@ import numpy as np
 from probprop._types import Array
 from probprop.distributions.power import BoxCox
 from probprop.encoding.piecewise import from_arrays, to_arrays
-from probprop.estimators.cv.beyond import Range
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.noise import Levels, NoiseNetwork
-from probprop.estimators.cv.out_of_fold import Squares
+from probprop.estimators.cv.calibration import (
+    Calibration,
+    ClassCalibration,
+    Levels,
+    NoiseNetwork,
+    Range,
+    Squares,
+)
 from probprop.files.fields import Parts, field, joined, parted
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE, noise_network
 from probprop.inference.standardize import Standardizer

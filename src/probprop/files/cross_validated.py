@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 from probprop._types import Array
 from probprop.encoding import bounds
 from probprop.encoding.piecewise import from_arrays, to_arrays
-from probprop.estimators.cv.candidates import read_budget, read_candidates
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.joint import Joint
-from probprop.estimators.cv.masked import LARGEST_FACTOR
+from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
+from probprop.estimators.cv.policy import read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.kind import transformation_of
 from probprop.estimators.validation import check_int, check_parameters

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.cv.runners import CandidateCurve, CVChoice
+from probprop.estimators.cv.policy import Candidate
+from probprop.estimators.cv.search import CandidateCurve, CVChoice
 from probprop.estimators.validation import check_int
 from probprop.files.fields import field
 

@@ -11,10 +11,10 @@ from probprop._types import Array
 from probprop.files.estimators import describe_estimator, rebuild_estimator
 from probprop.files.fields import Parts, field
 from probprop.table import TableModel
-from probprop.table.counting import Counting
-from probprop.table.dates import PARTS, Order, Part
+from probprop.table.cells import PARTS, Order, Part
 from probprop.table.encoding import Encoder
 from probprop.table.names import target_names
+from probprop.table.target import Counting
 
 
 def describe_table_model(model: TableModel) -> Parts:

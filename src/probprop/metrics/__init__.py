@@ -3,8 +3,12 @@
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.classes import class_summary
 from probprop.metrics.columns import check_columns
-from probprop.metrics.dependence import Dependence, average_prediction
-from probprop.metrics.importance import Importance, permutation_importance
+from probprop.metrics.importance import (
+    Dependence,
+    Importance,
+    average_prediction,
+    permutation_importance,
+)
 from probprop.metrics.regression import (
     LEVELS,
     calibration_curve,

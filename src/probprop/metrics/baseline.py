@@ -39,21 +39,10 @@ def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] 
 
 
 def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
-    """Score the shares of the classes as probabilities, the same for every row.
+    """Score the class shares as probabilities of every sample, with the keys of `class_summary`.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    n_classes : int
+    `y`, (n,), has the index of the class of each sample.
 
-    Returns
-    -------
-    dict
-        The keys of `class_summary`.
-
-    Examples
-    --------
     >>> class_baseline([0, 0, 0, 1], 2)["accuracy"]
     0.75
     """

@@ -55,8 +55,6 @@ def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
 
     A value of weight 0 does not count, also if it is infinite.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> weighted_mean(np.array([1.0, 4.0, -np.inf]), [2.0, 1.0, 0.0])
     2.0

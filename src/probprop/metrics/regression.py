@@ -324,33 +324,15 @@ def sharpness(std: ArrayLike) -> float:
 
 
 class Scores(NamedTuple):
-    """Every metric of a predictive distribution, and the samples that one of them leaves out.
+    """Every metric of a predictive distribution, and the samples that one of them leaves out."""
 
-    Parameters
-    ----------
-    values : dict
-        The keys of `summary`.
-    without_density : ndarray of int, shape (n_left_out,)
-        Samples whose target has density 0, such as a target of 0 or less under a Box-Cox
-        transformation. They are left out of the log-likelihood, and of no other metric.
-    """
-
-    values: dict[str, float]
-    without_density: Array
+    values: dict[str, float]  # the keys of `summary`
+    without_density: Array  # indices of targets of density 0: not in the log-likelihood
 
 
 def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
-    """Return every metric of a predictive distribution; `summary` describes them.
+    """Return every metric of a predictive distribution for y, (n,); `summary` describes them.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution, such as Mixture
-        Predictions for the same n rows.
-
-    Examples
-    --------
     >>> from probprop import BoxCox, Mixture, TransformedMixture
     >>> p = TransformedMixture(Mixture.of_one([0.0, 0.0], [0.1, 0.1], 1.0), BoxCox(power=0.0))
     >>> scores([1.0, -1.0], p).without_density
@@ -417,8 +399,6 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
 def without_density_in_words(rows: Sequence[int] | Array) -> str:
     """Name the rows that are left out of the log-likelihood.
 
-    Examples
-    --------
     >>> without_density_in_words([3, 7])
     'the log-likelihood leaves out 2 rows whose target has density 0: 3, 7'
     """

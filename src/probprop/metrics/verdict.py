@@ -3,7 +3,8 @@
 The share of the targets inside their interval is compared with every level at once: the largest
 distance, in its standard deviations, is set against those of honest error bars on as many rows.
 The same test then judges parts of the rows, by size of the prediction and of its standard
-deviation, since error bars can be right on average and wrong everywhere.
+deviation, since error bars can be right on average and wrong everywhere. Probabilities of classes
+are judged by the share of the predicted classes that is right.
 """
 
 from __future__ import annotations
@@ -320,8 +321,6 @@ def largest_by_chance(n: int, share: float = SIGNIFICANCE) -> float:
 
     In standard deviations of `coverage_std`, for n rows.
 
-    Examples
-    --------
     >>> 2.5 < largest_by_chance(1000) < 3.0  # two would do for one level alone
     True
     """
@@ -340,3 +339,74 @@ def _by_chance(n: int) -> FloatArray:
     inside = np.cumsum(counts, axis=1)[:, :-1] / n
     drawn: FloatArray = np.abs((inside - LEVELS) / coverage_std(LEVELS, n)).max(axis=1)
     return drawn
+
+
+# ---- Are the probabilities of classes honest? Confidence against the share that is right
+
+
+@dataclass(frozen=True)
+class ClassVerdict:
+    """The judgement on the probabilities of classes.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    n_right : int
+        Rows whose most probable class is right.
+    confidence : float
+        Its mean probability.
+    low, high : int
+        How many are right, give or take chance, where probabilities are honest.
+    """
+
+    n: int
+    n_right: int
+    confidence: float
+    low: int
+    high: int
+
+    @property
+    def honest(self) -> bool:
+        """Whether chance explains the difference between confidence and accuracy."""
+        return self.low <= self.n_right <= self.high
+
+    def __str__(self) -> str:
+        """Say it in a sentence or two."""
+        text = (
+            f"The predicted classes have a probability of {100 * self.confidence:.1f} % on "
+            f"average. Give or take chance, honest probabilities are right in {self.low:,} to "
+            f"{self.high:,}"
+        )
+        if self.n_right < self.low:
+            return text + ": they are too sure here. A smaller memory or more rows usually help."
+        if self.n_right > self.high:
+            return text + ": they are more cautious here than they need be."
+        return text + ": these rows give no reason to doubt them."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in values of JSON."""
+        return {"honest": self.honest, "words": str(self), **vars(self)}
+
+
+def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
+    """Judge whether chance explains the difference between confidence and accuracy.
+
+    Parameters
+    ----------
+    n_right : int
+        Rows whose most probable class is right.
+    confidence : ndarray of shape (n,)
+        Its probability in each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class_verdict(60, np.full(100, 0.9)).honest
+    False
+    """
+    expected = float(confidence.sum())
+    by_chance = 1.96 * math.sqrt(float((confidence * (1.0 - confidence)).clip(0.0).sum()))
+    low = max(0, math.floor(expected - by_chance))
+    high = min(len(confidence), math.ceil(expected + by_chance))
+    return ClassVerdict(len(confidence), n_right, float(confidence.mean()), low, high)

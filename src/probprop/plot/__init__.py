@@ -23,7 +23,6 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.classes import confusion_matrix, reliability, roc_curve
 from probprop.plot.dependence import (
     dependence_curve,
     dependence_marks,
@@ -31,14 +30,16 @@ from probprop.plot.dependence import (
     important_features,
     partial_dependence,
 )
-from probprop.plot.model import training_curve, weight_posterior
+from probprop.plot.model import candidate_curves, training_curve, weight_posterior
 from probprop.plot.predictions import (
     calibration,
+    confusion_matrix,
     predicted_against_observed,
     predictive_band,
+    reliability,
     residuals_against_std,
+    roc_curve,
 )
-from probprop.plot.race import candidate_curves
 
 __all__ = [
     "calibration",

@@ -13,9 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import Array, FloatArray
 from probprop.estimators.validation import check_inputs, check_int
-from probprop.metrics.dependence import Dependence, average_prediction
-from probprop.metrics.importance import Importance
-from probprop.plot.parts import BLUE, LAYERS, NARROW, WIDE, axes, finish, plain_numbers, some_rows
+from probprop.metrics.importance import Dependence, Importance, average_prediction
+from probprop.plot.parts import (
+    BLUE,
+    LAYERS,
+    NARROW,
+    WIDE,
+    axes,
+    finish,
+    label_of,
+    plain_numbers,
+    rows_to_average,
+    some_rows,
+)
 
 if TYPE_CHECKING:
     from probprop.estimators.cv.regressor import PBPRegressorCV
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
     from probprop.estimators.regressor import PBPRegressor
 
 _ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # that a partial dependence averages over, at most
-_COLUMNS = 100  # above this, fewer rows
 _TICKS = 100  # of rows at the bottom
 _SHADE = tuple(0.5 * (a + b) for a, b in zip(NARROW, WIDE, strict=True))
 _BAND = "±2 std (model)"
@@ -295,8 +304,7 @@ def _rows(
     """Return X as an array with the columns of the model, and the rows to average over."""
     check_is_fitted(model)
     rows = check_inputs(model, X)
-    fewer = at_most * _COLUMNS // max(_COLUMNS, rows.shape[1])
-    return rows, rows[some_rows(len(rows), max(20, fewer))]
+    return rows, rows_to_average(rows, at_most)
 
 
 def _grid(column: FloatArray, n: int) -> FloatArray:
@@ -359,14 +367,13 @@ def importance(
     """
     check_int("n", n, 1)
     ax = axes(ax)
-    names = [" ".join(name.split()) for name in found.names[:n]]
+    names = [label_of(name, 20) for name in found.names[:n]]
     mean, std = found.loss[:n].mean(axis=1), found.loss[:n].std(axis=1, ddof=1)
     y = np.arange(len(names))
     ax.axvline(0.0, color="black", lw=1)
     ax.hlines(y, np.minimum(mean, 0.0), np.maximum(mean, 0.0), color=_SHADE, lw=6)
     ax.errorbar(mean, y, xerr=std, fmt="o", color=BLUE, markersize=5)
-    short = [name if len(name) <= 20 else name[:19] + "…" for name in names]
-    ax.set_yticks(y, [name.replace("$", r"\$") for name in short])
+    ax.set_yticks(y, names)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(xlabel=label, ylabel="column")

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import PercentFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
@@ -32,8 +32,6 @@ class PlainNumbers(ScalarFormatter):
 
     From a million on, and below a thousandth, the corner has a word such as "millions".
 
-    Examples
-    --------
     >>> formatter = PlainNumbers()
     >>> formatter.format_ticks([0.0, 150_000.0, 300_000.0])
     ['0', '150,000', '300,000']
@@ -111,6 +109,12 @@ def bands(
         )
 
 
+def in_percent(ax: Axes) -> None:
+    """Write the shares on both axes as percentages."""
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0))
+
+
 def finish(ax: Axes, x_label: str, y_label: str) -> Axes:
     """Label the axes and put a legend above what is drawn."""
     ax.set(xlabel=x_label, ylabel=y_label)
@@ -149,6 +153,25 @@ def some_rows(n: int, at_most: int) -> Array:
     if n <= at_most:
         return np.arange(n)
     return np.sort(np.random.RandomState(0).choice(n, at_most, replace=False))
+
+
+def rows_to_average(X: Array, at_most: int) -> Array:
+    """Return a random choice of rows of X, (n, n_features), fewer of them for wide tables."""
+    return X[some_rows(len(X), max(20, at_most * 100 // max(100, X.shape[1])))]
+
+
+def cut(text: str, most: int) -> str:
+    """Shorten a text to a number of letters.
+
+    >>> cut("a name", 9), cut("a long name", 9)
+    ('a name', 'a long n…')
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def label_of(name: str, most: int) -> str:
+    """Shorten a name for an axis, to one line, and escape dollars, which begin a formula."""
+    return cut(" ".join(name.split()), most).replace("$", r"\$")
 
 
 def one_feature(x: ArrayLike) -> Array:

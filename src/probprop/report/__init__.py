@@ -10,11 +10,17 @@ A report is a list of sections; `regression_sections` makes those of a fitted re
 True
 """
 
-from probprop.report.choice_words import calibration_in_words, choice_in_words
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pandas as pd
+
 from probprop.report.classification import classification_sections
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
-from probprop.report.facts import model_facts
+from probprop.report.facts import calibration_in_words, choice_in_words, model_facts
 from probprop.report.regression import regression_sections
+from probprop.table.model import TableModel
 
 __all__ = [
     "Live",
@@ -28,5 +34,32 @@ __all__ = [
     "model_facts",
     "regression_sections",
     "render",
+    "table_model_sections",
     "write_report",
 ]
+
+
+def table_model_sections(
+    model: TableModel, frame: pd.DataFrame, *, held_out: bool | None
+) -> list[Section]:
+    """Evaluate a model of a table on rows with known targets, whose index counts them from 0.
+
+    `held_out` says whether the model has not seen these rows; None if that is not known. The
+    sections are those of `regression_sections` or `classification_sections`.
+    """
+    X, y = model.split(frame)
+    options: Any = {} if model.classes is not None else {"baseline": model.baseline}
+    if (weights := model.weights_to_judge(frame)) is not None:
+        options["sample_weight"] = weights
+    return (regression_sections if model.classes is None else classification_sections)(
+        cast(Any, model.estimator),
+        X,
+        y,
+        feature_names=model.encoded_names,
+        target=cast(Any, model.target),
+        held_out=held_out,
+        row_numbers=frame.index + 1,
+        table=model.cells(frame),
+        encoder=model.encoder,
+        **options,
+    )

@@ -18,8 +18,8 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.metrics.baseline import class_baseline
-from probprop.metrics.class_verdict import class_verdict
 from probprop.metrics.classes import class_summary
+from probprop.metrics.verdict import class_verdict
 from probprop.report.columns import rows_of
 from probprop.report.cross_validation import cross_validation_sections
 from probprop.report.dependence import depending

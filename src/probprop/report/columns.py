@@ -22,37 +22,22 @@ _STEPS = {"number": 50, "date": 40}  # of a curve
 class Column:
     """One column of a table: what it holds, how far it goes, and its place in X.
 
-    Parameters
-    ----------
-    name : str
-    place : tuple of int
-        Columns of X that it becomes: one, or one for each category or each part of a date.
-    encoder : Encoder
-        Of this column alone.
-    cells : Series
-        Its cells, in the order of the rows of X, as values of its kind; missing ones are left out.
-    n_missing : int
-        How many rows have no cell.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"size": ["S", "L", "S"], "weight": [1.0, 2.5, None]})
     >>> encoder = Encoder({"size": "text", "weight": "number"}, {"size": ["L", "S"]})
     >>> size, weight = columns_of_table(encoder, frame)
-    >>> size.kind, size.place, size.typical, size.values
-    ('text', (1, 2), 'S', ['S', 'L'])
-    >>> weight.low, weight.high, weight.typical, weight.n_missing
-    (1.0, 2.5, 1.75, 1)
+    >>> size.kind, size.place, size.values
+    ('text', (1, 2), ['S', 'L'])
+    >>> weight.low, weight.high
+    (1.0, 2.5)
     >>> size.encode(["L", "S"])
     array([[1., 0.],
            [0., 1.]])
     """
 
     name: str
-    place: tuple[int, ...]
-    encoder: Encoder
-    cells: pd.Series
-    n_missing: int
+    place: tuple[int, ...]  # columns of X: one, or one per category or part of a date
+    encoder: Encoder  # of this column alone
+    cells: pd.Series  # present cells as values of its kind, in the order of X
 
     @property
     def kind(self) -> Kind:
@@ -75,13 +60,6 @@ class Column:
     def high(self) -> Any:
         """The largest number, or the last date."""
         return self._value(self.cells.max())
-
-    @property
-    def typical(self) -> Any:
-        """The median of numbers and dates; the most frequent category, true or false."""
-        if self.kind in ("number", "date"):
-            return self._value(self.cells.median())
-        return self.values[0]
 
     def _value(self, found: Any) -> Any:
         """Return a number as a float of Python; a date stays."""
@@ -123,23 +101,12 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table, as a reader and as a network knows them.
+    """Rows of a table, as a reader and as a network knows them."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        What the network takes.
-    table : DataFrame of shape (n, n_columns)
-        The cells.
-    columns : list of Column
-    numbers : ndarray of shape (n,)
-        What to call the rows.
-    """
-
-    X: Array
-    table: pd.DataFrame
+    X: Array  # (n, n_features)
+    table: pd.DataFrame  # the cells, (n, n_columns)
     columns: list[Column]
-    numbers: Array
+    numbers: Array  # names of the rows, (n,)
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -154,19 +121,10 @@ def rows_of(
     table: pd.DataFrame | None = None,
     encoder: Encoder | None = None,
 ) -> Rows:
-    """Put together what is known of some rows.
+    """Put together what is known of some rows: X, (n, n_features), and the names of its columns.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-    names : sequence of str
-        Of the columns of X.
-    row_numbers : sequence of int, default=None
-        What to call the rows; None counts them from 1.
-    table : DataFrame of shape (n, n_columns), default=None
-        The cells, of which the encoder made X. None: X is the table.
-    encoder : Encoder, default=None
-        For a table that is given.
+    With `table`, (n, n_columns), and the encoder that made X of it, the columns are the table's;
+    otherwise X is the table. `row_numbers` None counts from 1.
     """
     numbers = np.arange(1, len(X) + 1) if row_numbers is None else np.asarray(row_numbers)
     if (table is None) != (encoder is None):
@@ -197,39 +155,20 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def columns_of_array(X: Array, names: Sequence[str]) -> list[Column]:
-    """Return the columns of an array of numbers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where an entry is missing.
-    names : sequence of str
-    """
+    """Return the columns of numbers X, (n, n_features), with NaN for missing entries."""
     made = []
     for i, (name, column) in enumerate(zip(names, np.asarray(X, float).T, strict=True)):
         cells = pd.Series(column[~np.isnan(column)])
-        encoder = Encoder({name: "number"}, {})
-        made.append(Column(name, (i,), encoder, cells, len(column) - len(cells)))
+        made.append(Column(name, (i,), Encoder({name: "number"}, {}), cells))
     return made
 
 
 def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
-    """Return the columns of a table, in its order.
+    """Return the columns of a table, (n, n_columns), that an encoder turns into X, in their order.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        Of all columns, which turns them into X.
-    table : DataFrame of shape (n, n_columns)
-        It has every column of the encoder; missing cells are NA. A category that the encoder
-        does not know counts as a missing cell.
+    Missing cells are NA. A category that the encoder does not know counts as a missing cell.
     """
-    place: dict[str, tuple[int, ...]] = {}
-    end = 0
-    for name, encoded in encoder.encoded.items():
-        start, end = end, end + len(encoded)
-        place[name] = tuple(range(start, end))
-    made = []
+    places, made = encoder.places, []
     for name in (str(name) for name in table.columns if name in encoder.kinds):
         alone = Encoder(
             {name: encoder.kinds[name]},
@@ -238,7 +177,7 @@ def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
             {k: v for k, v in encoder.orders.items() if k == name},
         )
         cells = _values(alone, name, table[name].dropna())
-        made.append(Column(name, place[name], alone, cells, len(table) - len(cells)))
+        made.append(Column(name, tuple(places[name]), alone, cells))
     return made
 
 

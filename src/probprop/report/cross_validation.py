@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 from probprop import plot
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.candidates import Candidate
-from probprop.estimators.cv.class_calibration import ClassCalibration
-from probprop.estimators.cv.out_of_fold import Squares
-from probprop.estimators.cv.runners import RACE_WAS_OVER, CandidateCurve, CVChoice
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration, Squares
+from probprop.estimators.cv.policy import Candidate
+from probprop.estimators.cv.search import RACE_WAS_OVER, CandidateCurve, CVChoice
 from probprop.estimators.kind import is_cross_validated, members, transformation_of
-from probprop.plot.race import candidate_in_words
-from probprop.report.choice_words import (
+from probprop.plot.model import candidate_in_words
+from probprop.report.document import Section
+from probprop.report.facts import (
     candidate_in_full,
     epochs_in_words,
     gain_in_words,
+    number,
     power_in_words,
 )
-from probprop.report.document import Section
-from probprop.report.facts import number
 from probprop.report.parts import SCORE_HEADER, picture
 
 _USED = {
@@ -33,15 +30,7 @@ _RACE_HEADER = ["Setting", "Epochs", "Log-likelihood", "Not calibrated", "Why it
 
 
 def cross_validation_sections(model: Any, target: str) -> list[Section]:
-    """Return what was chosen and why, and the calibration; nothing for other estimators.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    target : str
-        Name of the target.
-    """
+    """Return what was chosen and why, and the calibration; nothing for other estimators."""
     if not is_cross_validated(model):
         return []
     return [_choice_section(model, target), _calibration_section(model, target)]
@@ -87,17 +76,10 @@ def _about_end(choice: CVChoice) -> str:
     return "" if choice.ended in ("", RACE_WAS_OVER) else f" Training ended: {choice.ended}."
 
 
-class _Best(NamedTuple):
-    """The best point of a curve."""
-
-    n_epochs: int
-    calibrated: float
-    raw: float
-
-
-def _best_of(curve: CandidateCurve) -> _Best:
+def _best_of(curve: CandidateCurve) -> tuple[int, float, float]:
+    """Return the epochs, the calibrated and the raw score of the best point of a curve."""
     i = curve.calibrated.index(max(curve.calibrated))
-    return _Best(curve.n_epochs[i], curve.calibrated[i], curve.raw[i])
+    return curve.n_epochs[i], curve.calibrated[i], curve.raw[i]
 
 
 def _ranked(choice: CVChoice) -> list[CandidateCurve]:
@@ -109,19 +91,19 @@ def _ranked(choice: CVChoice) -> list[CandidateCurve]:
 def _why(choice: CVChoice) -> str:
     """Say by how much it was better than the best of the others."""
     chosen = choice.curves[choice.best]
-    score = _best_of(chosen).calibrated
+    _, score, _ = _best_of(chosen)
     others = [curve for curve in _ranked(choice) if curve is not chosen and curve.n_epochs]
     if not others:
         return f"Its log-likelihood there is {_score(score)} per row; nothing else was compared."
-    second = _best_of(others[0])
-    gain = score - second.calibrated
+    n_epochs, second, _ = _best_of(others[0])
+    gain = score - second
     distance, end = f"{gain:.3f} above the next best,", "."
     if gain < 0.0:  # what costs more, or has a power, must be clearly better
         distance, end = f"{-gain:.3f} below that of", ", which is no clear gain."
     return (
         f"Its log-likelihood there is {_score(score)} per row, {distance} "
         f'"{candidate_in_words(others[0].candidate)}" after '
-        f"{epochs_in_words(second.n_epochs)}{end}"
+        f"{epochs_in_words(n_epochs)}{end}"
     )
 
 
@@ -147,9 +129,9 @@ def _race_row(curve: CandidateCurve, chosen: bool) -> list[str]:
     name = candidate_in_words(curve.candidate)
     if not curve.n_epochs:
         return [name, "–", "–", "–", curve.outcome]
-    best = _best_of(curve)
+    n_epochs, calibrated, raw = _best_of(curve)
     outcome = f"chosen ({curve.outcome})" if chosen else curve.outcome
-    return [name, f"{best.n_epochs:,}", _score(best.calibrated), _score(best.raw), outcome]
+    return [name, f"{n_epochs:,}", _score(calibrated), _score(raw), outcome]
 
 
 def _score(value: float) -> str:
@@ -160,18 +142,17 @@ def _score(value: float) -> str:
 
 
 def _calibration_section(model: Any, target: str) -> Section:
-    text, rows = _in_detail(model.calibration_, model.choice_.candidate, target)
+    calibration: Calibration | ClassCalibration = model.calibration_
+    if isinstance(calibration, ClassCalibration):
+        text, rows = _of_classes(calibration)
+    else:
+        text, rows = _of_numbers(calibration, model.choice_.candidate, target)
     return Section("How it was calibrated", text, (SCORE_HEADER, rows))
 
 
-@singledispatch
-def _in_detail(calibration: Any, candidate: Candidate, target: str) -> tuple[str, list[list[str]]]:
-    """Return the text and the table of the section."""
-    raise TypeError(f"{type(calibration).__name__} has no words")
-
-
-@_in_detail.register
-def _(calibration: Calibration, candidate: Candidate, target: str) -> tuple[str, list[list[str]]]:
+def _of_numbers(
+    calibration: Calibration, candidate: Candidate, target: str
+) -> tuple[str, list[list[str]]]:
     factor, slope = math.sqrt(calibration.factor), calibration.range.slope
     units, of_scale = f"in units of {target}", ""
     if (g := calibration.transformation) is not None:
@@ -207,10 +188,7 @@ def _(calibration: Calibration, candidate: Candidate, target: str) -> tuple[str,
     return text, rows
 
 
-@_in_detail.register
-def _(
-    calibration: ClassCalibration, candidate: Candidate, target: str
-) -> tuple[str, list[list[str]]]:
+def _of_classes(calibration: ClassCalibration) -> tuple[str, list[list[str]]]:
     T = calibration.temperature
     how = "too sure" if T > 1.0 else "less sure than they could be"
     moved = "closer to each other" if T > 1.0 else "further apart"

@@ -1,4 +1,4 @@
-"""What the predictions depend on: one panel for each column of the table."""
+"""What the predictions depend on: a ranking of the columns, and one panel for each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from matplotlib.legend import Legend
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from probprop import plot
-from probprop._types import Array
+from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
-from probprop.metrics.dependence import Dependence, average_prediction
-from probprop.metrics.importance import permutation_importance
-from probprop.plot.parts import some_rows
+from probprop.metrics.importance import (
+    Dependence,
+    Importance,
+    average_prediction,
+    permutation_importance,
+)
+from probprop.plot.parts import cut, rows_to_average
 from probprop.report.columns import Column, Rows
 from probprop.report.document import Picture, Section
-from probprop.report.facts import number
+from probprop.report.facts import cell, number
 from probprop.report.parts import axis_label, picture
-from probprop.report.ranking import importance_section
-from probprop.report.words import cell
 
 MOST_PANELS = 12
 _MOST_CLASSES = 5  # with a line each
@@ -34,39 +36,15 @@ _LONGEST = 18  # letters of a category
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What is predicted along one column.
-
-    Parameters
-    ----------
-    column : Column
-    at : list
-        Its values: numbers, dates, true and false, or categories.
-    found : Dependence
-        Predictions there, of all targets or classes.
-    """
+    """What is predicted along one column."""
 
     column: Column
-    at: list[Any]
-    found: Dependence
-
-
-def rows_to_average(X: Array) -> Array:
-    """Return the rows that all panels average over: a random 200, fewer for wide tables."""
-    most = max(20, _AVERAGED * 100 // max(100, X.shape[1]))
-    return X[some_rows(len(X), most)]
+    at: list[Any]  # its values: numbers, dates, true and false, or categories
+    found: Dependence  # predictions there, of all targets or classes
 
 
 def panel_of(model: Any, X: Array, column: Column) -> Panel:
-    """Move one column of the table, as a whole, and average the predictions over rows.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X : ndarray of shape (n, n_features)
-        Rows to average over.
-    column : Column
-    """
+    """Set one column of the rows X, (n, n_features), to its values, and average the predictions."""
     if column.is_curve:
         at, values = column.steps(len(X))
     else:
@@ -83,19 +61,10 @@ def panels_section(
     target: str,
     of_classes: bool,
 ) -> Section:
-    """One panel for each of some columns, all on one scale.
+    """Draw one panel for each column, the most important first, all on one scale.
 
-    Parameters
-    ----------
-    panels : sequence of Panel
-        The most important first.
-    rows : Rows
-        Those of the report.
-    outputs : mapping of int to str
-        Which targets or classes are drawn, by their place, with their words.
-    target : str
-        What the vertical axis says.
-    of_classes : bool
+    `outputs` are the targets or classes that are drawn, by their place, with their words; `target`
+    labels the vertical axis.
     """
     ends = [end for panel in panels for end in _ends(panel.found, list(outputs))]
     margin = 0.05 * (max(ends) - min(ends)) or 1.0
@@ -191,15 +160,14 @@ def _drawn(
 def _category(column: Column, value: object) -> str:
     """Name a category, with the number of its rows."""
     n = int((column.cells == value).sum())
-    name = " ".join(cell(value).split())
-    return f"{name if len(name) <= _LONGEST else name[: _LONGEST - 1] + '…'} ({n:,})"
+    return f"{cut(' '.join(cell(value).split()), _LONGEST)} ({n:,})"
 
 
 def _words(
     panels: Sequence[Panel], rows: Rows, outputs: Mapping[int, str], of_classes: bool
 ) -> str:
     """Say what the panels show, and what was left out."""
-    n_averaged, n_columns = len(rows_to_average(rows.X)), len(rows.columns)
+    n_averaged, n_columns = len(rows_to_average(rows.X, _AVERAGED)), len(rows.columns)
     what = "probability" if of_classes else "prediction"
     band = "the band, or the bar, is two standard deviations of what the model does not know, "
     band += "without the noise"
@@ -239,18 +207,10 @@ def _words(
 
 @dataclass(frozen=True, eq=False)
 class Depends:
-    """Which columns the predictions of a target depend on.
+    """Which columns the predictions of a target depend on."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Columns, the most important first.
-    sections : list of Section
-        The ranking, and the panels.
-    """
-
-    names: tuple[str, ...]
-    sections: list[Section]
+    names: tuple[str, ...]  # columns, the most important first
+    sections: list[Section]  # the ranking, and the panels
 
 
 def depending(
@@ -258,24 +218,15 @@ def depending(
 ) -> list[Depends]:
     """Rank the columns on the rows of a report, and draw how predictions depend on each.
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    rows : Rows
-    y : ndarray of shape (n,), or (n, K) for several targets
-        What was observed.
-    targets : sequence of str
-        One name for classes.
-    held_out : bool or None
-        Whether the model had not seen the rows.
+    `y` has shape (n,), or (n, K) for several targets; classes have one target. `held_out` says
+    whether the model had not seen the rows.
     """
     if not rows.places:  # nothing but gaps
         return [Depends((), []) for _ in targets]
     classes = classes_of(model)
     ranked = permutation_importance(model, rows.X, y, rows.places)
     drawn = {name for found in ranked for name in found.names[:MOST_PANELS]}
-    some = rows_to_average(rows.X)
+    some = rows_to_average(rows.X, _AVERAGED)
     panels = {c.name: panel_of(model, some, c) for c in rows.columns if c.name in drawn}
     made = []
     for k, (target, found) in enumerate(zip(targets, ranked, strict=True)):
@@ -294,3 +245,54 @@ def depending(
         ]
         made.append(Depends(found.names, sections))
     return made
+
+
+# ---- Which columns matter most: what is lost where the cells of one are shuffled
+
+
+_MOST = 15  # columns shown
+
+
+def importance_section(found: Importance, held_out: bool | None, *, of_classes: bool) -> Section:
+    """Show which columns matter most on the rows of the report, as a chart and a table."""
+    n_repeats = found.loss.shape[1]
+    rows = {True: "rows that the model had not seen", False: "training rows", None: "rows"}[
+        held_out
+    ]
+    of = "log-loss rises" if of_classes else "log-likelihood falls"
+    text = (
+        f"How much worse the predictions of {found.n_rows:,} {rows} get when the cells of one "
+        f"column are shuffled among them: by how much the mean {of}, in nats per row. Each column "
+        f"was shuffled {n_repeats} times; ± is the standard deviation over these. A column that "
+        "says the same as another is ranked low, since the other is still there."
+    )
+    if found.n_columns > len(found.names):
+        text += (
+            f" Of {found.n_columns:,} columns only these were ranked: they were left after groups "
+            "of columns had been shuffled, and the groups that mattered least set aside."
+        )
+    shown = len(found.names[:_MOST])
+    if shown < len(found.names):
+        text += f" Shown are the first {shown}."
+    other = "Accuracy falls by" if of_classes else "RMSE rises by"
+    header = ["Column", f"{of.capitalize()} by", other]
+    share = 100.0 if of_classes else 1.0
+    table = [
+        [name, _spread(loss), _spread(share * error) + (" %" if of_classes else "")]
+        for name, loss, error in zip(found.names, found.loss, found.error, strict=True)
+    ][:shown]
+    drawn = picture(
+        lambda ax: plot.importance(found, n=shown, label=f"{of} by [nats per row]", ax=ax),
+        f"By how much the {of} where a column is shuffled",
+        f"Most important is {found.names[0]}: {table[0][1]}.",
+    )
+    return Section("Which columns matter", text, (header, table), [drawn])
+
+
+def _spread(values: FloatArray) -> str:
+    """Write the mean of repetitions and their standard deviation."""
+    spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    mean = float(values.mean())
+    largest = max(abs(mean), spread)
+    decimals = 0 if largest == 0.0 else max(0, 2 - int(np.floor(np.log10(largest))))
+    return f"{mean:,.{decimals}f} ± {spread:,.{decimals}f}".replace("-", "−")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import os
 import re
@@ -36,6 +35,7 @@ except ModuleNotFoundError as error:
 
 from probprop._atomic import replacing
 from probprop.report.svg import declarations, inline
+from probprop.web import source_hash
 
 Table = tuple[list[str], list[list[str]]]
 """A header, empty for none, and rows of as many cells."""
@@ -98,9 +98,7 @@ class Section:
     @property
     def classes(self) -> list[str]:
         """How the cells of each column are set: as numbers, on one line, or neither."""
-        if self.table is None:
-            return []
-        columns = zip(*self.table[1], strict=True)
+        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
         return [
             "number" if numeric else "short" if max(map(len, column)) <= _SHORT else ""
             for numeric, column in zip(self.numeric, columns, strict=True)
@@ -256,8 +254,7 @@ def _script_policy(live: Live | None) -> str:
     """Return what a document says of its scripts: that one, to the letter, may run, or none."""
     if live is None:
         return ""
-    digest = base64.b64encode(hashlib.sha256(live.script.encode()).digest()).decode()
-    return f"script-src 'wasm-unsafe-eval' 'sha256-{digest}'; "
+    return f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
 
 
 def _element(image: bytes, alt: str, key: str) -> tuple[Markup, frozenset[str]]:

@@ -1,4 +1,4 @@
-"""What a fitted model is and how it was made, in words."""
+"""Numbers, cells and fitted models in words: what a model is, how it was made and calibrated."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from scipy.special import gammaincinv
 from sklearn.base import is_classifier
 
 from probprop._version import __version__
 from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
-from probprop.estimators.cv.joint import N_NODES
+from probprop.estimators.cv.missing import N_NODES
+from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.cv.search import CVChoice
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import (
     classes_of,
@@ -24,8 +28,9 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.report.choice_words import calibration_in_words, choice_in_words, power_in_words
-from probprop.table.names import target_names
+from probprop.plot.model import power_name
+from probprop.plot.parts import cut
+from probprop.table.names import listed, target_names
 
 _MAX_NAMES = 40  # features named
 
@@ -72,7 +77,7 @@ def model_facts(
     bound = "" if memory is None else f", memory of {memory:g}"
     names = target_names(target)
     facts = [
-        ["Target" if len(names) == 1 else "Targets", _some(names)],
+        ["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)],
         *_classes(network),
         *_members(model),
         *_cross_validation(model),
@@ -125,7 +130,7 @@ def model_facts(
         ["Prior of the weights", f"standard deviation {prior}"],
         ["Log evidence", f"{number(network.log_evidence_)} ({'; '.join(of_evidence)})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
-        [f"Feature{plural}", _some(feature_names)],
+        [f"Feature{plural}", listed(feature_names, _MAX_NAMES, str)],
         ["Version", f"probprop {__version__}"],
     ]
 
@@ -136,7 +141,8 @@ def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
         return []
     names = [str(name) for name in classes.tolist()]
     multilabel = cast(PBPClassifier, network).multilabel_
-    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {_some(names)}"]]
+    shown = listed(names, _MAX_NAMES, str)
+    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {shown}"]]
 
 
 def _members(model: Any) -> list[list[str]]:
@@ -155,11 +161,6 @@ def _cross_validation(model: Any) -> list[list[str]]:
     return [["Choice", choice_in_words(model)], ["Calibration", calibration_in_words(model)]]
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
-
-
 def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
     """Standard deviation with its 95 % interval, from the Gamma of a precision."""
     mean = math.sqrt(beta / (alpha - 1.0)) * scale
@@ -170,15 +171,9 @@ def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
 def number(value: float, scale: float = math.inf) -> str:
     """Write a number with four significant digits, as a reader expects it.
 
-    Parameters
-    ----------
-    value : float
-    scale : float, default=inf
-        Standard deviation of the value. If it is smaller than the value, the number has four
-        significant digits of it.
+    If `scale`, the standard deviation of the value, is smaller than the value, the number has four
+    significant digits of it.
 
-    Examples
-    --------
     >>> [number(v) for v in (53.4159, 1234567.8, -0.00123456, 1e-9, 0.0)]
     ['53.42', '1,234,568', '−0.001235', '1.000e−09', '0']
     >>> number(53.4159265, 0.025), number(1.7e9 + 0.25, 1.5), number(53.4, 1e22)
@@ -195,3 +190,128 @@ def number(value: float, scale: float = math.inf) -> str:
         else:
             text = f"{value:.{digits}e}"
     return text.replace("-", "−")
+
+
+# ---- What a cross-validated estimator chose and how it was calibrated, in a line each
+
+
+def choice_in_words(model: Any) -> str:
+    """Say in one line what a cross-validated estimator chose.
+
+    Parameters
+    ----------
+    model : PBPRegressorCV or PBPClassifierCV
+        Fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressorCV
+    >>> x = np.linspace(-1.0, 1.0, 40)
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x)
+    >>> choice_in_words(model)
+    'features as they are, a layer of 50 units, memory of 10, 80 epochs; best of 2 settings'
+    """
+    choice: CVChoice = model.choice_
+    n = len(choice.curves)
+    scores = [max(curve.calibrated, default=-math.inf) for curve in choice.curves]
+    word = "best" if scores[choice.best] == max(scores) else "chosen"  # it costs less
+    of = f"{word} of {n:,} settings" if n > 1 else "the only setting"
+    scale, power = "", choice.candidate.power
+    if power is not None:
+        scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
+    settings = candidate_in_full(choice.candidate)
+    return f"{settings}, {epochs_in_words(choice.n_epochs)}; {of}{scale}"
+
+
+def candidate_in_full(candidate: Candidate) -> str:
+    """Say what a candidate is, in full, but for the power of the targets."""
+    encoding = "features as they are"
+    if candidate.n_bins is not None:
+        encoding = f"{candidate.n_bins} ramps beside each feature"
+    sizes = candidate.layers
+    layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
+    if len(sizes) > 1:
+        layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
+    memory = candidate.memory
+    bound = "no bound on the memory" if memory is None else f"memory of {memory:g}"
+    return f"{encoding}, {layers}, {bound}"
+
+
+def power_in_words(power: float) -> str:
+    """Name a power of targets, such as "the logarithm"."""
+    return f"the {power_name(power)}"
+
+
+def epochs_in_words(n: int) -> str:
+    """Say how many epochs these are."""
+    return f"{n:,} epoch{'' if n == 1 else 's'}"
+
+
+def calibration_in_words(model: Any) -> str:
+    """Say in one line how a cross-validated estimator was calibrated.
+
+    Parameters
+    ----------
+    model : PBPRegressorCV or PBPClassifierCV
+        Fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressorCV
+    >>> x = np.random.RandomState(0).standard_normal((15, 1))
+    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
+    >>> calibration_in_words(model)
+    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
+    """
+    calibration: Calibration | ClassCalibration = model.calibration_
+    if isinstance(calibration, ClassCalibration):
+        losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"
+        return f"temperature {calibration.temperature:.2f}; log-loss on rows held out from {losses}"
+    noise = f"a noise network, which gains {gain_in_words(calibration)} per row"
+    if calibration.noise is None:
+        g = calibration.transformation
+        of = "" if g is None else f" of {power_in_words(g.power)}"
+        noise = f"the noise{of} is the same everywhere"
+        if math.isnan(calibration.gain) and model.choice_.candidate.noise == "auto":
+            noise = "too few rows or seconds to learn where the noise is larger"
+    return f"error bars times {math.sqrt(calibration.factor):.2f}; {noise}"
+
+
+def gain_in_words(calibration: Calibration) -> str:
+    """Say what the noise network gains, with the standard error."""
+    return f"{calibration.gain:+.3f} ± {calibration.gain_error:.3f}".replace("-", "−")
+
+
+# ---- Cells and names as a reader expects them
+
+
+_LONGEST = 40  # letters of a text
+
+
+def cell(value: Any) -> str:
+    """Write a cell of a table.
+
+    >>> [cell(v) for v in (True, 3.0, 0.123456789, 1234567.0, None, "Mitte")]
+    ['true', '3', '0.123457', '1,234,567', '–', 'Mitte']
+    >>> cell(pd.Timestamp("2024-05-31")), cell(pd.Timestamp("2024-05-31 12:30"))
+    ('2024-05-31', '2024-05-31 12:30')
+    """
+    if not isinstance(value, str) and pd.isna(value):
+        return "–"
+    if isinstance(value, pd.Timestamp):
+        at_midnight = value == value.normalize()
+        return f"{value:%Y-%m-%d}" if at_midnight else f"{value:%Y-%m-%d %H:%M}"
+    if str(value) in ("True", "False"):
+        return str(value).lower()
+    if isinstance(value, str):
+        return cut(value, _LONGEST)
+    try:
+        plain = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    if not math.isfinite(plain):
+        return str(value)
+    large = 1e6 <= abs(plain) < 1e15
+    return (f"{plain:,.0f}" if large else f"{plain:.6g}").replace("-", "−")

@@ -25,10 +25,9 @@ from probprop.estimators.kind import (
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.posterior import Epoch
-from probprop.plot.parts import counted_in, plain_numbers
-from probprop.report.choice_words import power_in_words
+from probprop.plot.parts import counted_in, label_of, plain_numbers
 from probprop.report.document import Picture, Section, figure
-from probprop.report.facts import number
+from probprop.report.facts import number, power_in_words
 from probprop.table.names import in_words, target_names
 
 Model = PBPRegressor | PBPClassifier | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
@@ -71,9 +70,8 @@ def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> 
 
 
 def axis_label(name: str) -> str:
-    """Shorten a name for an axis, to one line, and escape dollars, which begin a formula."""
-    line = " ".join(name.split())
-    return (line if len(line) <= 40 else line[:39] + "…").replace("$", r"\$")
+    """Shorten a name for an axis."""
+    return label_of(name, 40)
 
 
 def training_section(model: Model, target: str | Sequence[str]) -> Section:

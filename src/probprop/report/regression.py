@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
@@ -124,16 +125,16 @@ def regression_sections(
         )
         each = list(zip(targets, observed, predictive.targets(), strict=True))
         depends = depending(model, rows, np.asarray(y), targets, held_out)
+        pairs = baseline or marginal(measure(observed.T))
         judged = [
             _Judged(column, one, scores(column, one), baseline_summary(column, *pair))
-            for (_, column, one), pair in zip(each, _pairs(baseline, observed), strict=True)
+            for (_, column, one), pair in zip(each, pairs, strict=True)
         ]
         of_training, calibrated = len(baseline) > 0, is_cross_validated(model)
         own = [
             [
                 _quality(found, name, rows.numbers, held_out, calibrated, of_training),
-                *_fit_pictures(column, one, name),
-                _residuals(column, one, name),
+                *_pictures(column, one, name),
                 worst_section(column, one, rows, columns.names),
                 *columns.sections,
             ]
@@ -143,7 +144,7 @@ def regression_sections(
             training_section(model, targets),
             *cross_validation_sections(model, targets[0]),
             weights_section(model),
-            _more_scores(judged, targets),
+            Section("More measures", table=_score_rows(judged, targets, _MORE)),
             Section("The model", table=([], model_facts(model, names, targets))),
         ]
     if len(targets) > 1:
@@ -164,13 +165,6 @@ class _Judged(NamedTuple):
     predictive: TargetDistribution
     scores: Scores
     baseline: dict[str, float] | None
-
-
-def _pairs(
-    baseline: Sequence[tuple[float, float]], observed: FloatArray
-) -> Sequence[tuple[float, float]]:
-    """Return the baseline of each target, or the moments of the observed values, (K, n)."""
-    return baseline or marginal(measure(observed.T))
 
 
 def _quality(
@@ -310,54 +304,39 @@ def _score_rows(
     return [measure, *columns, words], rows
 
 
-def _more_scores(judged: Sequence[_Judged], targets: Sequence[str]) -> Section:
-    """The other measures, with columns per target."""
-    return Section("More measures", table=_score_rows(judged, targets, _MORE))
-
-
 # ---- Pictures
 
 
-def _fit_pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
+def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> list[Section]:
+    label = axis_label(target)
+
+    def section(title: str, text: str, draw: Callable[..., Axes], alt: str) -> Section:
+        drawn = picture(lambda ax: draw(y, predictive, target=label, ax=ax), alt)
+        return Section(title, text, figures=[drawn])
+
     return [
-        Section(
+        section(
             "Predicted against observed",
             "Each mark is a row with its 95 % interval; a random selection if there are many. On "
             "the dashed line the prediction is right. Crosses are rows whose interval misses what "
             "was observed: one in twenty is to be expected.",
-            figures=[
-                picture(
-                    lambda ax: plot.predicted_against_observed(
-                        y, predictive, target=axis_label(target), ax=ax
-                    ),
-                    f"Predicted against observed {target}, with 95 % intervals",
-                )
-            ],
+            plot.predicted_against_observed,
+            f"Predicted against observed {target}, with 95 % intervals",
         ),
-        Section(
+        section(
             "Calibration",
             "How many observed values lie inside their interval, for every level of confidence. "
             "On the diagonal the error bars are honest; below it they are too narrow, above it "
             "too wide. The shade is where chance leaves 19 of 20 curves of honest error bars: the "
             "verdict above doubts those that leave it.",
-            figures=[
-                picture(
-                    lambda ax: plot.calibration(y, predictive, target=axis_label(target), ax=ax),
-                    "Observed against expected coverage of the predictive intervals",
-                )
-            ],
+            plot.calibration,
+            "Observed against expected coverage of the predictive intervals",
+        ),
+        section(
+            "Residuals against error bars",
+            "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
+            "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
+            plot.residuals_against_std,
+            f"Residuals of {target} against the predicted standard deviation",
         ),
     ]
-
-
-def _residuals(y: FloatArray, predictive: TargetDistribution, target: str) -> Section:
-    drawn = picture(
-        lambda ax: plot.residuals_against_std(y, predictive, target=axis_label(target), ax=ax),
-        f"Residuals of {target} against the predicted standard deviation",
-    )
-    return Section(
-        "Residuals against error bars",
-        "Where the model is less sure (to the right), errors may be larger. About 68 % of the "
-        "dots belong inside one standard deviation, the darkest band, and 95 % inside two.",
-        figures=[drawn],
-    )

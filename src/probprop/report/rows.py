@@ -13,9 +13,8 @@ from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.report.columns import Rows
 from probprop.report.document import Section
-from probprop.report.facts import number
+from probprop.report.facts import cell, number
 from probprop.report.parts import percent
-from probprop.report.words import cell
 
 _SHOWN = 10  # rows
 _CELLS = 6  # columns of the table beside them
@@ -24,18 +23,7 @@ _CELLS = 6  # columns of the table beside them
 def worst_section(
     y: FloatArray, predictive: TargetDistribution, rows: Rows, important: Sequence[str]
 ) -> Section:
-    """The rows whose target is most standard deviations from what was predicted.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Observed, in target units.
-    predictive : TargetDistribution
-        Of the same rows.
-    rows : Rows
-    important : sequence of str
-        Columns, the most important first.
-    """
+    """Show the rows whose y, (n,), is most standard deviations from what was predicted."""
     mean, std = predictive.mean, predictive.std
     with np.errstate(divide="ignore", invalid="ignore"):  # a std of 0: the target is surely 0
         off = np.where(y == mean, 0.0, (y - mean) / std)
@@ -71,17 +59,9 @@ def uncertain_section(
     rows: Rows,
     important: Sequence[str],
 ) -> Section:
-    """The rows with the least certain class, and how much of that more data could settle.
+    """Show the rows with the least certain class, and how much of that more data could settle.
 
-    Parameters
-    ----------
-    index : ndarray of shape (n,)
-        Place of each row's class.
-    predictive : ClassMixture
-    classes : ndarray of shape (n_classes,)
-    rows : Rows
-    important : sequence of str
-        Columns, the most important first.
+    `index`, (n,), is the place of each row's class in `classes`.
     """
     least = np.argsort(-predictive.entropy, kind="stable")[:_SHOWN]
     shown = predictive[least]

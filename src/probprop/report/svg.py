@@ -41,34 +41,18 @@ _DARK = {  # of Okabe and Ito's palette, as light as a dark page needs
 
 @dataclass(frozen=True)
 class Inline:
-    """A picture as markup that can stand in a page.
+    """A picture as markup that can stand in a page."""
 
-    Parameters
-    ----------
-    markup : str
-        One element, ``svg``, without an address of anything outside.
-    colours : frozenset of str
-        The colours of which it has variables, such as ``"#0072b2"``.
-    """
-
-    markup: str
-    colours: frozenset[str]
+    markup: str  # one element, svg, without an address of anything outside
+    colours: frozenset[str]  # colors that have a variable, such as "#0072b2"
 
 
 def inline(svg: bytes, title: str, key: str) -> Inline:
-    """Turn an SVG file into a part of a page.
+    """Turn an SVG file as Matplotlib writes it into a part of a page; a ``desc`` at its top stays.
 
-    Parameters
-    ----------
-    svg : bytes
-        As Matplotlib writes it. A ``desc`` at its top is kept.
-    title : str
-        What a reader who cannot see it is told first.
-    key : str
-        Begins every id, so that no two pictures of a page share one.
+    `title` is what a reader who cannot see it is told first. `key` begins every id, so that no two
+    pictures of a page share one.
 
-    Examples
-    --------
     >>> made = inline(b'<svg viewBox="0 0 9 9"><path d="M 1.0 2.34567"/></svg>', "A < B", "p1")
     >>> made.markup[made.markup.index("<title") :]
     '<title id="p1-t">A &lt; B</title><path d="M1 2.35" /></svg>'

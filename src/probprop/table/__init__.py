@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from probprop.table.columns import Kind
-    from probprop.table.errors import TableError
-    from probprop.table.fitting import fit_table_model
-    from probprop.table.model import TableModel, UnknownCategoryWarning
+    from probprop.table.model import TableModel, UnknownCategoryWarning, fit_table_model
+    from probprop.table.names import TableError
     from probprop.table.read import iter_table, read_table
 
 _HOME = {
     "Kind": "columns",
-    "TableError": "errors",
+    "TableError": "names",
     "TableModel": "model",
     "UnknownCategoryWarning": "model",
-    "fit_table_model": "fitting",
+    "fit_table_model": "model",
     "iter_table": "read",
     "read_table": "read",
 }

@@ -1,9 +1,10 @@
-"""Cells as text: which of them are missing, and which numbers they hold."""
+"""Cells as text: which of them are missing, and which numbers and dates they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,27 @@ def without_texts(column: pd.Series, texts: Sequence[str], known: Sequence[str] 
     """
     gone = column.isin([text for text in texts if text not in {*known}]).to_numpy()
     return column.mask(gone) if gone.any() else column
+
+
+def replaced(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Return the frame with these columns in place of its own, in time linear in their number."""
+    if not columns:
+        return frame
+    new = pd.DataFrame({name: columns.get(str(name), frame[name]) for name in frame}, copy=False)
+    new.attrs = dict(frame.attrs)
+    return new
+
+
+def with_gaps(
+    frame: pd.DataFrame, gaps: Callable[[str], tuple[Sequence[str], Sequence[str]]]
+) -> pd.DataFrame:
+    """Return the frame, missing where a column of text holds one of its texts for that.
+
+    `gaps` takes the name of a column, and returns these texts and the known categories, which stay.
+    """
+    cells = {str(k): frame[k] for k, dtype in frame.dtypes.items() if is_text(dtype)}
+    left = {name: without_texts(column, *gaps(name)) for name, column in cells.items()}
+    return replaced(frame, {k: v for k, v in left.items() if v is not cells[k]})
 
 
 def without_numbers(values: FloatArray, texts: Sequence[str]) -> FloatArray:
@@ -83,3 +105,171 @@ def all_floats(column: pd.Series) -> FloatArray | None:
     """Return the numbers of a column of text with gaps, (n,); None if a cell is no number."""
     values = floats(column)
     return None if (np.isnan(values) & column.notna().to_numpy()).any() else values
+
+
+# ---- Numbers as people write them: 1,234.50, 1.234,50, 1'234, € 12, $3 and 12 %
+
+
+_MONEY = r"(?:[€$£¥₹]|EUR|USD|CHF|GBP|JPY)"
+_AROUND = re.compile(rf"^\s*([+-]?)\s*(?:{_MONEY}\s*)?([+-]?)|\s*(?:{_MONEY}|%)?\s*$")
+_SPACED = re.compile(r"([+-]?)(\d{1,3}(?:[ \u00a0\u2009\u202f'\u2019]\d{3})+)(?!\d)(.*)")
+_POINT = r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:[eE][+-]?\d+)?"
+_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d*)?"
+
+
+def amounts(column: pd.Series) -> FloatArray | None:
+    """Return the numbers of a column of text, (n,), NaN where it is missing; None if it has others.
+
+    All cells must be numbers in one way: where "1,234" may be a thousand or a little more than one,
+    nobody knows, and the column stays text.
+
+    >>> amounts(pd.Series(["€ 1.234,50", "-3", None]))
+    array([1234.5,   -3. ,    nan])
+    >>> amounts(pd.Series(["1,234", "5,678"])) is None
+    True
+    """
+    there = column.notna().to_numpy()
+    cells = [_bare(str(cell)) for cell in column[there]]
+    point, comma = (all(re.fullmatch(p, cell) for cell in cells) for p in (_POINT, _COMMA))
+    if not cells or not (point or comma):
+        return None
+    plain = [cell.replace(",", "") if point else _pointed(cell) for cell in cells]
+    if point and comma and plain != [_pointed(cell) for cell in cells]:
+        return None  # in one way a thousand times what it is in the other
+    values: FloatArray = np.full(len(column), np.nan)
+    values[there] = [float(cell) for cell in plain]
+    return values
+
+
+def _bare(cell: str) -> str:
+    """Return a cell without currencies, the sign of per cent, and spaces between thousands.
+
+    >>> _bare("- CHF 1'234.50"), _bare("12 %"), _bare("5 kg"), _bare("12 34")
+    ('-1234.50', '12', '5 kg', '12 34')
+    """
+    bare = _AROUND.sub(r"\1\2", cell)
+    if spaced := _SPACED.fullmatch(bare):
+        sign, digits, rest = spaced.groups()
+        return sign + re.sub(r"\D", "", digits) + rest
+    return bare
+
+
+def _pointed(cell: str) -> str:
+    return cell.replace(".", "").replace(",", ".")
+
+
+def unit_of(texts: pd.Series) -> str | None:
+    """Return the letters that follow a number in all of these texts, if they are the same.
+
+    >>> unit_of(pd.Series(["1.5 kg", "2 kg"])), unit_of(pd.Series(["a", "b"]))
+    ('kg', None)
+    """
+    found = texts.str.extract(r"^\s*[+-]?\d+(?:[.,]\d+)*\s*([^\W\d_][^\d\s]{0,7})\s*$")[0]
+    return str(found.iloc[0]) if found.notna().all() and found.nunique() == 1 else None
+
+
+# ---- Dates and times as numbers: year, month, day of the year, weekday and seconds of the day
+
+
+Part = Literal["year", "month", "day_of_year", "weekday", "seconds"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+_OFFSET = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
+_TIME = r"\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_CLOCK = rf"(?:[T ]{_TIME}{_OFFSET}?)?"
+_YEAR_FIRST = rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}})({_CLOCK})"
+_YEAR_LAST = rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})({_CLOCK})"
+
+Order = Literal["day", "month"]
+"""Which of two numbers before a year comes first; with points between them it is the day."""
+
+_OF: Mapping[Part, Callable[[Any], Any]] = {
+    "year": lambda when: when.year,
+    "month": lambda when: when.month,
+    "day_of_year": lambda when: when.day_of_year,
+    "weekday": lambda when: when.day_of_week,  # Monday is 0
+    "seconds": lambda when: (
+        3600.0 * when.hour + 60.0 * when.minute + when.second + 1e-6 * when.microsecond
+    ),
+}
+
+
+def order_of(texts: pd.Series) -> Order | None:
+    """Return which number comes first in different texts; None if not all are dates for sure.
+
+    Those with the year first are dates for sure, and their order does not matter. 3/4/2024 alone
+    may be in March or in April; 3/14/2024 in the same column says which.
+
+    >>> order_of(pd.Series(["3/4/2024", "3/14/2024"])), order_of(pd.Series(["3/4/2024"]))
+    ('month', None)
+    >>> order_of(pd.Series(["2024-05-31"])), order_of(pd.Series(["31.05.2024 12:00"]))
+    ('day', 'day')
+    """
+    if not len(texts):
+        return None
+    found = [re.fullmatch(_YEAR_LAST, text) for text in texts]
+    for text, match in zip(texts, found, strict=True):
+        if match is None and not re.fullmatch(_YEAR_FIRST, text):
+            return None
+    numbers = [(int(m[1]), int(m[3])) for m in found if m is not None and m[2] != "."]
+    day = any(first > 12 for first, _ in numbers) or not numbers
+    month = any(second > 12 for _, second in numbers)
+    if day == month:
+        return None
+    return "day" if day else "month"
+
+
+def moments(column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
+    """Return dates as the clock at their place shows them, (n,); NaT where a cell is none.
+
+    An offset from UTC is left out: what people do depends on their own clock.
+
+    >>> moments(pd.Series(["2024-05-31T12:00+02:00", "?"]))[0]
+    Timestamp('2024-05-31 12:00:00')
+    >>> moments(pd.Series(["3/4/2024"]), "month")[0], moments(pd.Series(["3.4.2024"]))[0]
+    (Timestamp('2024-03-04 00:00:00'), Timestamp('2024-04-03 00:00:00'))
+    """
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        return pd.DatetimeIndex(column.dt.tz_localize(None))
+    if types.is_datetime64_any_dtype(column):
+        return pd.DatetimeIndex(column)
+    texts = column.astype(object).map(lambda value: _iso(_as_text(value), order)).astype(str)
+    texts = texts.str.replace(rf"({_TIME}){_OFFSET}$", r"\1", regex=True)
+    return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
+
+
+def _iso(text: str, order: Order) -> str:
+    """Write a date as 2024-05-31, whatever it was before."""
+    if match := re.fullmatch(_YEAR_FIRST, text):
+        year, _, month, day, clock = match.groups()
+    elif match := re.fullmatch(_YEAR_LAST, text):
+        day, sign, month, year, clock = match.groups()
+        if order == "month" and sign != ".":
+            day, month = month, day
+    else:
+        return text
+    return f"{year}-{month:0>2}-{day:0>2}{clock}"
+
+
+def _as_text(value: Any) -> str:
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def values_of(when: pd.DatetimeIndex, part: Part) -> FloatArray:
+    """Return a part of dates as floats, (n,); NaN where a date is missing.
+
+    >>> values_of(pd.DatetimeIndex(["2024-02-01", None]), "day_of_year")
+    array([32., nan])
+    """
+    return np.asarray(_OF[part](when), np.float64)
+
+
+def parts_that_vary(when: pd.DatetimeIndex) -> list[Part]:
+    """Return the parts that differ between dates; the year if none does.
+
+    >>> parts_that_vary(pd.DatetimeIndex(["2024-05-31", "2024-05-30", None]))
+    ['day_of_year', 'weekday']
+    """
+    there = when[when.notna()]
+    varying = [part for part in PARTS if len(np.unique(values_of(there, part))) > 1]
+    return varying or ["year"]

@@ -14,10 +14,8 @@ import pandas as pd
 from pandas.api import types
 
 from probprop._types import Array, FloatArray
-from probprop.table.amounts import unit_of
-from probprop.table.cells import floats, is_text
-from probprop.table.dates import Order, moments, order_of
-from probprop.table.errors import TableError
+from probprop.table.cells import Order, floats, is_text, moments, order_of, unit_of
+from probprop.table.names import TableError, listed
 
 Kind = Literal["number", "boolean", "date", "text"]
 
@@ -48,7 +46,7 @@ def kind_of(name: str, column: pd.Series) -> Kind:
     >>> kind_of("sold", pd.Series(["3/4/24", "5/4/24"]))
     Traceback (most recent call last):
         ...
-    probprop.table.errors.TableError: Column 'sold' holds dates or times, such as '3/4/24', in a \
+    probprop.table.names.TableError: Column 'sold' holds dates or times, such as '3/4/24', in a \
 form that is not understood for sure: write them as 2024-05-31 or 2024-05-31T12:00, or drop it \
 (--drop).
     """
@@ -178,10 +176,10 @@ def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
     counts = {name: int(n) for name, n in missing.sum().items() if n}
     rows = missing.any(axis=1)
     each = [f"{k!r} ({n} row{'s' * (n > 1)})" for k, n in counts.items()]
-    shown = ", ".join(each[:10]) + (f" and {len(each) - 10} more" if len(each) > 10 else "")
+    first = _rows(frame, rows.to_numpy(), 1)
     raise TableError(
-        f"Missing values in column{'s' * (len(each) > 1)} {shown}, in {int(rows.sum())} of "
-        f"{len(frame)} rows, first in {_rows(frame, rows.to_numpy(), 1)}: {advice}."
+        f"Missing values in column{'s' * (len(each) > 1)} {listed(each, write=str)}, in "
+        f"{int(rows.sum())} of {len(frame)} rows, first in {first}: {advice}."
     )
 
 

@@ -1,24 +1,31 @@
-"""From the columns of a table to the numbers that a network takes."""
+"""From the columns of a table, whole or in pieces, to the numbers that a network takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import is_text
+from probprop.table.cells import PARTS, Order, Part, is_text, order_of, parts_that_vary, values_of
 from probprop.table.columns import (
+    FILL_OR_MARGINALIZE,
+    MOST_CATEGORIES,
     Kind,
     booleans,
+    check_no_missing,
     dates,
+    kind_of,
     kinds_of,
     numbers,
     texts,
 )
-from probprop.table.dates import Order, Part, order_of, parts_that_vary, values_of
+from probprop.table.names import TableError, check_present, choose_features, select
+from probprop.table.target import labels_of, targets_of
 
 _ORDER: tuple[Kind, ...] = ("number", "boolean", "date", "text")
 
@@ -30,19 +37,6 @@ class Encoder:
     Numbers come first, then true and false as 1 and 0, then the parts of dates, then for each
     category of a text a column that is 1 where the row has it.
 
-    Parameters
-    ----------
-    kinds : mapping of str to str
-        ``"number"``, ``"boolean"``, ``"date"`` or ``"text"`` for each column.
-    categories : mapping of str to sequence of str
-        The known categories of each text.
-    parts : mapping of str to sequence of str, default={}
-        The parts of each date: ``"year"``, ``"month"`` and so on.
-    orders : mapping of str to str, default={}
-        ``"month"`` for each date that has it first, as in 3/14/2024.
-
-    Examples
-    --------
     >>> encoder = Encoder({"b": "text", "a": "number"}, {"b": ["x", "y"]})
     >>> encoder.names
     ['a', 'b=x', 'b=y']
@@ -50,10 +44,10 @@ class Encoder:
     array([[0.5, 0. , 1. ]])
     """
 
-    kinds: Mapping[str, Kind]
-    categories: Mapping[str, Sequence[str]]
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
-    orders: Mapping[str, Order] = field(default_factory=dict)
+    kinds: Mapping[str, Kind]  # of each column
+    categories: Mapping[str, Sequence[str]]  # the known ones of each text
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)  # of each date
+    orders: Mapping[str, Order] = field(default_factory=dict)  # "month" for dates that begin so
 
     def of(self, kind: Kind) -> list[str]:
         """Return the columns of a kind."""
@@ -68,6 +62,13 @@ class Encoder:
     def names(self) -> list[str]:
         """Names of the columns of X: ``column``, ``column.year`` or ``column=category``."""
         return [name for names in self.encoded.values() for name in names]
+
+    @property
+    def places(self) -> dict[str, range]:
+        """The columns of X that each column of the table becomes."""
+        sizes = {name: len(names) for name, names in self.encoded.items()}
+        ends = accumulate(sizes.values())
+        return {k: range(end - sizes[k], end) for k, end in zip(sizes, ends, strict=True)}
 
     def _encoded_of(self, name: str) -> list[str]:
         match self.kinds[name]:
@@ -153,21 +154,8 @@ def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
-    """Return the encoder of all columns of a table, and the encoded rows.
+    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN for missing cells.
 
-    Parameters
-    ----------
-    given : DataFrame of shape (n, n_columns)
-
-    Returns
-    -------
-    encoder : Encoder
-    X : ndarray of shape (n, n_encoded)
-        NaN where a cell is missing.
-
-    Examples
-    --------
-    >>> import pandas as pd
     >>> _, X = fit_encoder(pd.DataFrame({"kind": ["apple", "pear"], "length": [7.0, 9.5]}))
     >>> X
     array([[7. , 1. , 0. ],
@@ -175,9 +163,160 @@ def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
     """
     kinds = kinds_of(given)
     present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
-    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds[k] == "text"}
-    of_dates = {k: c for k, c in present.items() if kinds[k] == "date"}
-    orders = month_first(of_dates)
-    parts = {k: parts_that_vary(dates(k, c, orders.get(k, "day"))) for k, c in of_dates.items()}
+    categories, orders, when = _texts_and_dates(kinds, present)
+    parts = {k: parts_that_vary(moments) for k, moments in when.items()}
     encoder = Encoder(kinds, categories, parts, orders)
     return encoder, encoder.encode(given)
+
+
+def _texts_and_dates(
+    kinds: Mapping[str, Kind], present: Mapping[str, pd.Series]
+) -> tuple[dict[str, list[str]], dict[str, Order], dict[str, pd.DatetimeIndex]]:
+    """Return the categories of texts, and which dates have the month first, and all moments."""
+    categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds.get(k) == "text"}
+    of_dates = {k: c for k, c in present.items() if kinds.get(k) == "date"}
+    orders = month_first(of_dates)
+    when = {k: dates(k, c, orders.get(k, "day")) for k, c in of_dates.items()}
+    return categories, orders, when
+
+
+# ---- The columns of a table that comes in pieces: what each piece holds, and one answer for all
+
+
+_IN_WORDS = {"number": "numbers", "boolean": "true and false", "date": "dates", "text": "text"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a model takes of the columns of a table."""
+
+    targets: tuple[str, ...]
+    features: tuple[str, ...] | None  # None: all other columns
+    drop: tuple[str, ...]
+    classes: bool  # whether the target is a class
+    gaps: bool  # whether cells of features may be missing
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found in one piece."""
+
+    label: str
+    names: list[str]  # all columns
+    chosen: list[str]  # the features
+    kinds: dict[str, Kind]  # of features and a target of classes that have cells
+    categories: dict[str, list[str]]  # of each feature of text
+    parts: dict[str, dict[Part, tuple[float, float]]]  # lowest and highest of each date
+    orders: dict[str, Order]  # "month" for dates that have it first
+    labels: list[object]  # the different classes
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of all pieces are."""
+
+    encoder: Encoder
+    features: list[str]
+    wanted: Wanted
+    target_kind: Kind
+    classes: Array | None  # sorted; None if the targets are numbers
+
+    def encode(self, frame: pd.DataFrame) -> tuple[Array, Array]:
+        """Return X, (n, n_encoded), with NaN where cells are missing, and the targets."""
+        given = select(frame, [*self.features, *self.wanted.targets])
+        if not self.wanted.gaps:
+            check_no_missing(given[self.features], FILL_OR_MARGINALIZE)
+        X = self.encoder.encode(given[self.features], unknown_is_missing=self.wanted.gaps)
+        if self.classes is None:
+            return X, targets_of(given, self.wanted.targets)
+        return X, labels_of(given, self.wanted.targets[0], self.target_kind)
+
+
+def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
+    """Look at the columns of one piece, which has rows."""
+    with labelled(label):
+        chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
+        present = {name: frame[name].dropna() for name in chosen}
+        kinds = {name: kind_of(name, c) for name, c in present.items() if len(c)}
+        categories, orders, when = _texts_and_dates(kinds, present)
+        parts = {k: _ranges(moments) for k, moments in when.items()}
+        found: list[object] = []
+        if wanted.classes:
+            [target] = wanted.targets
+            check_no_missing(frame[[target]])
+            kinds[target] = kind_of(target, frame[target])
+            found = np.unique(labels_of(frame, target, kinds[target])).tolist()
+    names = [str(k) for k in frame]
+    return Survey(label, names, chosen, kinds, categories, parts, orders, found)
+
+
+@contextmanager
+def labelled(label: str) -> Iterator[None]:
+    """Put the name of a piece before what is wrong with it."""
+    try:
+        yield
+    except TableError as error:
+        if label in str(error):
+            raise
+        raise TableError(f"{label}: {error}") from error
+
+
+def _ranges(when: pd.DatetimeIndex) -> dict[Part, tuple[float, float]]:
+    values = {part: values_of(when, part) for part in PARTS}
+    return {part: (float(v.min()), float(v.max())) for part, v in values.items()}
+
+
+def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
+    """Return what the columns of all pieces are; refuse pieces that differ, by name."""
+    first = surveys[0]
+    every = dict.fromkeys(name for each in surveys for name in each.names)
+    for each in surveys:
+        used = every if wanted.features is None else [*wanted.features, *wanted.targets]
+        check_present(each.label, (k for k in used if k not in wanted.drop), each.names)
+    kinds: dict[str, Kind] = {}
+    for name in [*first.chosen, *(wanted.targets if wanted.classes else ())]:
+        held = {each.label: each.kinds[name] for each in surveys if name in each.kinds}
+        kinds[name] = one_kind(name, held)
+    features = {name: kinds[name] for name in first.chosen}
+    categories = {k: _categories(k, surveys) for k in features if features[k] == "text"}
+    parts = {k: _varying(k, surveys) for k in features if features[k] == "date"}
+    orders = {k: order for each in surveys for k, order in each.orders.items()}
+    encoder = Encoder(features, categories, parts, orders)
+    if not wanted.classes:
+        return Columns(encoder, first.chosen, wanted, "number", None)
+    kind = kinds[wanted.targets[0]]
+    classes = sorted({label for each in surveys for label in each.labels})  # type: ignore[type-var]
+    dtype = object if kind == "text" else None
+    return Columns(encoder, first.chosen, wanted, kind, np.array(classes, dtype))
+
+
+def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
+    """Return what a column holds in all pieces, given what it holds in each, by label."""
+    if not held:
+        raise TableError(f"Column {name!r} has no value in any row: leave it out.")
+    label, kind = next(iter(held.items()))
+    for other, its in held.items():
+        if its != kind:
+            raise TableError(
+                f"Column {name!r} holds {_IN_WORDS[its]} in {other}, but {_IN_WORDS[kind]} in "
+                f"{label}: write it with one type in all of them, or leave it out."
+            )
+    return kind
+
+
+def _categories(name: str, surveys: Sequence[Survey]) -> list[str]:
+    found = sorted({c for each in surveys for c in each.categories.get(name, ())})
+    if len(found) > MOST_CATEGORIES:
+        raise TableError(
+            f"Column {name!r} has {len(found)} different texts, but at most {MOST_CATEGORIES} can "
+            "be encoded: put the rare ones together, or leave it out."
+        )
+    return found
+
+
+def _varying(name: str, surveys: Sequence[Survey]) -> list[Part]:
+    ranges: list[Mapping[Part, tuple[float, float]]] = [
+        each.parts[name] for each in surveys if name in each.parts
+    ]
+    varying = [p for p in PARTS if min(r[p][0] for r in ranges) < max(r[p][1] for r in ranges)]
+    return varying or ["year"]

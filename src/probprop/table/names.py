@@ -1,15 +1,29 @@
-"""The names of targets, as a list and as words."""
+"""Columns by their names: which a model takes, and what is wrong with a table.
+
+Nothing here needs pandas to be imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+DEFAULT_SEED = 0
+"""Taken by `fit_table_model` and by ``probprop fit`` where no seed is given."""
+
+FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
 
 def target_names(target: str | Sequence[str]) -> list[str]:
     """Return the names of the targets as a list; a single target may be given as a str.
 
-    Examples
-    --------
     >>> target_names("price"), target_names(("heating", "cooling"))
     (['price'], ['heating', 'cooling'])
     """
@@ -19,10 +33,110 @@ def target_names(target: str | Sequence[str]) -> list[str]:
 def in_words(names: Sequence[str]) -> str:
     """Join names as a sentence does.
 
-    Examples
-    --------
     >>> in_words(["a"]), in_words(["a", "b"]), in_words(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')
     """
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+# ---- What is wrong with a table, in words
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message says why, where and what to do."""
+
+
+@contextmanager
+def reading_parquet(label: str) -> Iterator[None]:
+    """Say that a Parquet file is damaged, whatever the library raises about its content."""
+    try:
+        yield
+    except (TableError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # Arrow's, JSON's, of text, of keys: a dozen types
+        if type(error) is MemoryError:
+            raise
+        text = (str(error) or type(error).__name__).partition("\n")[0]
+        raise TableError(
+            f"{label} is damaged or is not a Parquet file ({text}): write it again."
+        ) from error
+
+
+def check_present(source: str, wanted: Iterable[str], names: Collection[Any]) -> None:
+    """Refuse a table that lacks columns: say which, and which it has."""
+    known = {*names}
+    if absent := [name for name in wanted if name not in known]:
+        which = f"columns {listed(absent)}" if len(absent) > 1 else f"column {listed(absent)}"
+        raise TableError(f"{source} has no {which}: it has {listed(names)}.")
+
+
+def check_names(source: str, names: Collection[Any]) -> None:
+    """Refuse a table with two columns of the same name."""
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise TableError(
+            f"{source} has more than one column named {listed(twice)}: give each column a "
+            "name of its own."
+        )
+
+
+def listed(names: Collection[Any], most: int = 10, write: Callable[[Any], str] = repr) -> str:
+    """Return the names as a message shows them.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(write(name) for name in islice(names, most))
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+# ---- Which columns of a table a model takes
+
+
+def source_of(frame: pd.DataFrame) -> str:
+    """Name a table as messages do: by the file it was read from, where there is one."""
+    return str(frame.attrs.get("source", "The table"))
+
+
+def select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return these columns of a table; refuse one that lacks any, has two alike, or no rows."""
+    check_present(source_of(frame), names, list(frame))
+    check_names(source_of(frame), list(frame))
+    if len(frame) == 0:
+        raise TableError(f"{source_of(frame)} has no rows: give one with data in it.")
+    return frame[list(names)]
+
+
+def choose_features(
+    frame: pd.DataFrame,
+    targets: Sequence[str],
+    features: Sequence[str] | None,
+    drop: Collection[str],
+) -> list[str]:
+    """Return the columns to use, in the order of the table."""
+    wanted = [*targets, *(features or ()), *drop]
+    check_present(source_of(frame), dict.fromkeys(wanted), list(frame))
+    if taken := [name for name in targets if name in drop or name in (features or ())]:
+        raise TableError(
+            f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."
+        )
+    if not targets or len({*targets}) < len(targets):
+        raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
+    among, without = {*(frame if features is None else features)}, {*targets, *drop}
+    chosen = [k for k in dict.fromkeys(frame) if k in among and k not in without]
+    if not chosen:
+        raise TableError(
+            f"{source_of(frame)} leaves no feature to predict {listed(targets)} from: it has "
+            f"{listed(list(frame))}; choose at least one other column."
+        )
+    if other := [k for k in chosen if not isinstance(k, str)]:
+        raise TableError(
+            f"{source_of(frame)} has a column named {other[0]!r}, which is not text: rename it, as "
+            "`frame.columns.astype(str)` does."
+        )
+    if features is None and (unnamed := [k for k in chosen if k.startswith("Unnamed: ")]):
+        raise TableError(
+            f"{source_of(frame)} has a column without a name, often the number of the row: "
+            f"name it, or drop it (--drop {unnamed[0]!r})."
+        )
+    return chosen

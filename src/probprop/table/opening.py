@@ -1,5 +1,7 @@
 """The bytes of a table: opened, decompressed, and as UTF-8 whatever their encoding.
 
+JSON and spreadsheets become comma-separated text, which is then read like any other.
+
 Nothing is rewound, so that pipes work as files do.
 """
 
@@ -7,18 +9,22 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
+import datetime
 import gzip
 import io
+import json
 import lzma
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import IO, Any
 
-from probprop.table.errors import FORMATS, TableError
+from probprop.table.names import FORMATS, TableError
 
 Path = str | os.PathLike[str]
 
@@ -42,26 +48,13 @@ _MARKS = {
 
 @dataclass
 class Opened:
-    """A file that is being read, and what was found out about its bytes.
+    """A file that is being read, and what was found out about its bytes."""
 
-    Parameters
-    ----------
-    label : str
-        The file as messages name it.
-    start : bytes
-        The first bytes, at most `START`, decompressed.
-    rest : file
-        What follows them.
-    compression : str, default=None
-    encoding : str, default="UTF-8"
-        May change while the file is read, if the first letter beyond ASCII comes late.
-    """
-
-    label: str
-    start: bytes
-    rest: Any
+    label: str  # the file as messages name it
+    start: bytes  # the first bytes, at most `START`, decompressed
+    rest: Any  # the file after them
     compression: str | None = None
-    encoding: str = "UTF-8"
+    encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
 
     @property
     def words(self) -> list[str]:
@@ -75,7 +68,7 @@ class Opened:
 
     def text(self) -> io.BufferedReader:
         """Return the file as UTF-8 without a byte-order mark."""
-        return io.BufferedReader(_Utf8(self), _PIECE)
+        return io.BufferedReader(Pieces(_as_utf8(self)), _PIECE)
 
 
 @contextmanager
@@ -144,11 +137,6 @@ def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
         yield piece
 
 
-class _Utf8(Pieces):
-    def __init__(self, source: Opened) -> None:
-        super().__init__(_as_utf8(source))
-
-
 def _as_utf8(source: Opened) -> Iterator[bytes]:
     """Yield the text as UTF-8, from UTF-8, UTF-16 or UTF-32 with a mark, or Windows-1252.
 
@@ -161,7 +149,7 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
             yield from _decoded(source.label, name, codec, pieces)
             return
     decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
-    for piece in _and_the_end(pieces):
+    for piece in chain(pieces, [b""]):
         held = decoder.getstate()[0]
         try:
             text = decoder.decode(piece, final=not piece)
@@ -178,11 +166,6 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
         yield text.encode()
 
 
-def _and_the_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    yield from pieces
-    yield b""
-
-
 def _from_windows(piece: bytes) -> bytes:
     """Recode; the five bytes that Windows-1252 lacks are taken as Latin-1."""
     try:
@@ -194,7 +177,7 @@ def _from_windows(piece: bytes) -> bytes:
 def _decoded(label: str, name: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(codec)()
     try:
-        for piece in _and_the_end(pieces):
+        for piece in chain(pieces, [b""]):
             yield decoder.decode(piece, final=not piece).encode()
     except UnicodeError as error:
         raise TableError(
@@ -207,3 +190,138 @@ def _two_encodings(label: str, line: int) -> TableError:
         f"{label} is UTF-8 text at first, but not in line {line}: write the whole file in one "
         "encoding, best UTF-8."
     )
+
+
+# ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
+
+
+_LOOK = 1000  # JSON lines whose names are the columns
+_LINES = 1000  # written at a time
+
+
+# ---- JSON
+
+
+def is_json(start: bytes) -> bool:
+    """Whether text begins as JSON objects do, one per line or in a list."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        return text[1:].lstrip().startswith(b"{")
+    return text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}")
+
+
+def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
+    r"""Return JSON objects as CSV; numbers are written as they were.
+
+    >>> file = io.BufferedReader(io.BytesIO(b'{"a": 1.50, "b": null}\n{"a": 2, "c": true}\n'))
+    >>> json_as_csv("it", file).read()
+    b'a,b,c\n1.50,,\n2,,true\n'
+    """
+    objects = _objects(label, file)
+    first = list(islice(objects, _LOOK))
+    names = list(dict.fromkeys(name for line in first for name in line))
+    known = {*names}
+
+    def rows() -> Iterator[list[str]]:
+        for number, line in enumerate(chain(first, objects), 1):
+            if unknown := [name for name in line if name not in known]:
+                raise TableError(
+                    f"{label} has a field {unknown[0]!r} in record {number} that none of the first "
+                    f"{_LOOK:,} has: give it in the first one too, as null."
+                )
+            yield [_json_cell(label, number, name, line.get(name)) for name in names]
+
+    return _csv(chain([names], rows()))
+
+
+def _objects(label: str, file: io.BufferedReader) -> Iterator[dict[str, Any]]:
+    lines: Iterable[Any] = enumerate(file, 1)
+    if file.peek(1).lstrip().startswith(b"["):
+        text = file.read()
+        lines = [(1, text)]
+    for number, line in lines:
+        if not line.strip():
+            continue
+        try:
+            # Numbers stay the text they are.
+            found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        except ValueError as error:
+            raise TableError(
+                f"{label} is not JSON lines (line {number}: {error}): write one object per line, "
+                f"or {FORMATS}."
+            ) from error
+        for one in found if isinstance(found, list) else [found]:
+            if not isinstance(one, dict):
+                raise TableError(
+                    f"{label} has a line {number} of JSON that is no object: write each row as "
+                    '{"column": value, ...}.'
+                )
+            yield one
+
+
+def _json_cell(label: str, number: int, name: str, value: Any) -> str:
+    if isinstance(value, list | dict):
+        raise TableError(
+            f"{label} has a list or an object in the field {name!r} of record {number}, but a cell "
+            "holds one value: give its parts fields of their own, or leave it out."
+        )
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# ---- Spreadsheets
+
+
+def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
+    """Return the first sheet with cells in it as CSV, and its name."""
+    try:
+        import python_calamine as calamine
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "Spreadsheets need python-calamine: pip install 'probprop[cli]'"
+        ) from error
+
+    try:
+        book = calamine.load_workbook(io.BytesIO(content))
+        for name in book.sheet_names:
+            rows = [row for row in book.get_sheet_by_name(name).to_python() if any(map(_full, row))]
+            if rows:
+                return _csv([_cell(value) for value in row] for row in rows), name
+    except (calamine.CalamineError, OSError) as error:
+        raise TableError(
+            f"{label} is not a table but a zip file or an old document, perhaps a model: {FORMATS}."
+        ) from error
+    raise TableError(f"{label} is empty: {FORMATS} with a header and rows.")
+
+
+def _full(value: Any) -> bool:
+    return value is not None and value != ""
+
+
+def _cell(value: Any) -> str:
+    """Write a cell as text: whole numbers without a point, dates in the ISO form.
+
+    >>> [_cell(v) for v in (3.0, 0.1, True, datetime.date(2024, 5, 31), "x")]
+    ['3', '0.1', 'true', '2024-05-31', 'x']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
+        return value.isoformat()
+    return "" if value is None else str(value)
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> io.BufferedReader:
+    """Write rows, so many at a time, as one file of bytes."""
+
+    def pieces() -> Iterator[bytes]:
+        rest = iter(rows)
+        while some := list(islice(rest, _LINES)):
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(some)
+            yield text.getvalue().encode()
+
+    return io.BufferedReader(Pieces(pieces()))

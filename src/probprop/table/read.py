@@ -1,4 +1,4 @@
-"""Text, Parquet, JSON lines and spreadsheets as data frames, whole or in chunks.
+"""Text, Parquet, JSON lines and spreadsheets as data frames: whole, in chunks, several as one.
 
 The first bytes of a file decide what it is; nothing is rewound, so that pipes work as files do.
 Empty cells are missing, and so are "NA" and the like.
@@ -7,24 +7,52 @@ Empty cells are missing, and so are "NA" and the like.
 from __future__ import annotations
 
 import codecs
+import csv
+import glob
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api import types
 
-from probprop.table.cells import is_text, missing_texts, without_texts
-from probprop.table.errors import (
+from probprop.table.cells import (
+    all_floats,
+    amounts,
+    is_text,
+    missing_texts,
+    replaced,
+    with_gaps,
+    without_numbers,
+    without_texts,
+)
+from probprop.table.columns import Kind
+from probprop.table.encoding import one_kind
+from probprop.table.names import (
     FORMATS,
     TableError,
     check_names,
-    columns_absent,
+    check_present,
     reading_parquet,
 )
-from probprop.table.opening import STANDARD_INPUT, START, Opened, Path, opened, rejoined
-from probprop.table.records import is_json, json_as_csv, sheet_as_csv
-from probprop.table.text import Layout, find_layout, replaced, text_frames
+from probprop.table.opening import (
+    STANDARD_INPUT,
+    START,
+    Opened,
+    Path,
+    is_json,
+    json_as_csv,
+    opened,
+    rejoined,
+    sheet_as_csv,
+)
 
 _FOREIGN = {
     b"\x89PNG": "a PNG image",
@@ -150,7 +178,7 @@ def _frames(
         else:
             found, layout, text = _as_text(file)
             if columns is not None:
-                _check_present(found.source, columns, layout.names)
+                check_present(found.source, columns, layout.names)
             frames = text_frames(found.source, text, layout, chunk_rows, kinds, na)
         for frame in frames:
             if columns is not None:
@@ -251,11 +279,6 @@ def _check_format(label: str, start: bytes) -> None:
         raise TableError(f"{label} is not a table but binary data: {FORMATS}.")
 
 
-def _check_present(source: str, columns: Sequence[str], names: Collection[str]) -> None:
-    if absent := [name for name in columns if name not in names]:
-        raise columns_absent(source, absent, names)
-
-
 # ---- Parquet
 
 
@@ -276,17 +299,18 @@ def _parquet_frames(
         parquet = pq.ParquetFile(content, pre_buffer=False, buffer_size=buffer)
         names = parquet.schema_arrow.names
         if columns is not None:
-            _check_present(label, columns, names)
+            check_present(label, columns, names)
         check_names(label, names)
     tables = _parquet_tables(parquet, chunk_rows, columns)
+    texts = missing_texts(na, among_numbers=False)
     while True:
         with reading_parquet(label):
             if (table := next(tables, None)) is None:
                 return
             frame = _without_index(table.to_pandas())
             if columns is not None:  # the names that pandas stored beside them may be damaged
-                _check_present(label, columns, frame.columns)
-        yield with_gaps(frame, na) if chunk_rows is None else frame
+                check_present(label, columns, frame.columns)
+        yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
 
 
 def _parquet_tables(
@@ -313,9 +337,372 @@ def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.reset_index(level=named) if named else frame
 
 
-def with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return a frame with missing values for "NA" and the like in columns of text."""
-    texts = missing_texts(na, among_numbers=False)
-    cells = {str(k): frame[k] for k, dtype in frame.dtypes.items() if is_text(dtype)}
-    left = {name: without_texts(column, texts) for name, column in cells.items()}
-    return replaced(frame, {k: v for k, v in left.items() if v is not cells[k]})
+# ---- CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows
+
+
+_LOOK = 20  # records compared to find the delimiter
+_DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # the rarer in prose first
+# Later versions of pandas read every number exactly, and warn about the option.
+_EXACT = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the start of a text file shows: delimiter, column names and the decimal sign."""
+
+    delimiter: str
+    names: list[str]
+    decimal: str = "."
+    n_blank: int = 0  # columns after the last that has a name
+
+    @property
+    def words(self) -> list[str]:
+        """What was detected."""
+        found = f"delimiter: {_DELIMITERS[self.delimiter]}"
+        decimal = ["decimal comma"] if self.decimal == "," else []
+        return [found if len(self.names) > 1 else "no comma, semicolon or tab found", *decimal]
+
+
+def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
+    """Find the delimiter: the first to cut all first records into as many cells, or the most.
+
+    `source` names the file in messages, given its layout; `start` is the first bytes as UTF-8, at
+    most `START` and perhaps a few more.
+    """
+    text = start.decode(errors="ignore")  # the last letter may be cut
+    cut = len(start) >= START
+    records = {d: r for d in _DELIMITERS if (r := _first_records(text, d, cut))}
+    if not records:
+        raise TableError(
+            f"{source(Layout(',', []))} has a header line of more than {START} bytes: {FORMATS}."
+        )
+    alike = [d for d, r in records.items() if len(r[0]) > 1 and len({len(x) for x in r}) == 1]
+    most = max(reversed(records), key=lambda d: len(records[d][0]))  # comma where there is none
+    delimiter = alike[0] if alike else most
+    names = [name.strip() for name in records[delimiter][0]]
+    n_all = len(names)
+    while len(names) > 1 and not names[-1]:  # every line ends with a delimiter, or with several
+        names.pop()
+    n_blank = n_all - len(names)
+    names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    layout = Layout(delimiter, names, _decimal(text, delimiter), n_blank)
+    check_names(source(layout), names)
+    return layout
+
+
+def _decimal(text: str, delimiter: str) -> str:
+    """Return the sign that more cells have between digits; a point where commas delimit."""
+    if delimiter == ",":
+        return "."
+    edge = re.escape(delimiter) + r'"\s'
+    cell = rf"(?:^|(?<=[{edge}]))[+-]?\d*{{}}\d+(?:[eE][+-]?\d+)?(?=$|[{edge}])"
+    n = {sign: len(re.findall(cell.format(re.escape(sign)), text, re.M)) for sign in ",."}
+    return "," if n[","] > n["."] else "."
+
+
+def _first_records(text: str, delimiter: str, cut: bool) -> list[list[str]]:
+    """Split the first lines, without the last one if the text is cut off in it."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    records: list[list[str]] = []
+    limit = csv.field_size_limit(START)  # else a name or a cell of 128 KiB would be too long
+    try:
+        with suppress(csv.Error):
+            records.extend(islice(filter(None, reader), _LOOK + 1))
+    finally:
+        csv.field_size_limit(limit)
+    return records[:-1] if cut and len(records) <= _LOOK else records[:_LOOK]
+
+
+def text_frames(
+    source: str,
+    file: Any,
+    layout: Layout,
+    chunk_rows: int | None,
+    kinds: Mapping[str, str] | None,
+    na: Sequence[str] | None,
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows in chunks, or all at once, of the types that `kinds` asks for."""
+    blank = [f"\0{i}" for i in range(layout.n_blank)] if layout.n_blank > 1 else []
+    options: dict[str, Any] = {
+        "sep": layout.delimiter,
+        "names": [*layout.names, *blank],
+        "header": 0,
+        "index_col": False,  # else a row longer than the header would shift the columns
+        "dtype": None if kinds is None else str,
+        "decimal": layout.decimal,
+        "skipinitialspace": True,
+        "keep_default_na": False,
+        "na_values": [""],
+        "low_memory": False,  # else the type of a cell could depend on its place
+        "encoding": "utf-8",
+        **_EXACT,
+    }
+
+    def without_blank(frame: pd.DataFrame) -> pd.DataFrame:
+        """Leave out columns without a name and without cells; pandas knows of one at most."""
+        if blank and frame[blank].notna().to_numpy().any():
+            raise _ragged(source, "a row", "more", len(layout.names))
+        return frame.drop(columns=blank)
+
+    try:
+        if chunk_rows is None:
+            frame = without_blank(_strictly(lambda: pd.read_csv(file, **options)))
+            yield _settled(frame, layout, na)
+            return
+        with pd.read_csv(file, chunksize=chunk_rows, **options) as reader:
+            while (frame := _strictly(lambda: next(reader, None))) is not None:
+                yield with_numbers(without_blank(frame), kinds or {}, layout.decimal, na)
+    except pd.errors.ParserWarning as error:  # only ever of the first rows
+        raise _ragged(source, "a row", "more", len(layout.names)) from error
+    except pd.errors.ParserError as error:
+        text = str(error).strip()
+        if fields := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
+            raise _ragged(source, f"line {fields[2]}", fields[3], int(fields[1])) from error
+        if row := re.search(r"EOF inside string starting at row (\d+)", text):
+            raise TableError(
+                f"{source} has a quote in line {int(row[1]) + 1} that is never closed: close it, "
+                "or double each quote that is part of a quoted cell."
+            ) from error
+        raise TableError(f"{source} cannot be read as a table ({text}): {FORMATS}.") from error
+
+
+def _strictly(read: Callable[[], Any]) -> Any:
+    """Read with pandas' warning of lost cells turned into an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return read()
+
+
+def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableError:
+    title = "remove the lines above the header, " if n_names == 1 else ""
+    return TableError(
+        f"{source} has {n_fields} fields in {line} where its header has {n_names}: {title}put "
+        "quotes around cells that contain the delimiter, or name every column."
+    )
+
+
+def with_numbers(
+    frame: pd.DataFrame, kinds: Mapping[str, str], decimal: str, na: Sequence[str] | None
+) -> pd.DataFrame:
+    """Return cells of text with those of the columns of numbers as floats, where all are numbers.
+
+    >>> cells = pd.DataFrame({"age": ["31", "NA"], "room": ["1", "2"]})
+    >>> with_numbers(cells, {"age": "number"}, ".", None).to_numpy().tolist()
+    [[31.0, '1'], [nan, '2']]
+    """
+    columns = {}
+    dtypes = frame.dtypes.items()
+    names = [str(k) for k, dtype in dtypes if kinds.get(k) == "number" and is_text(dtype)]
+    if decimal == "." and not na and len(names) > len(frame):
+        # All columns at once: each alone would take longer than its few cells.
+        values = all_floats(pd.Series(frame[names].to_numpy(object).ravel(), dtype=object))
+        if values is not None:
+            block = pd.DataFrame(values.reshape(-1, len(names)), frame.index, names)
+            new = pd.concat([frame.drop(columns=names), block], axis=1)[list(frame)]
+            new.attrs = dict(frame.attrs)
+            return new
+    for name in names:
+        cells = _pointed(frame[name]) if decimal == "," else frame[name]
+        values = all_floats(cells)
+        if values is None:
+            cells = without_texts(cells, missing_texts(na, among_numbers=True))
+            values = all_floats(cells)
+        if values is None:
+            values = amounts(without_texts(frame[name], missing_texts(na, among_numbers=True)))
+        if values is None:
+            columns[name] = cells
+        else:
+            columns[name] = pd.Series(without_numbers(values, na or ()), frame.index)
+    return replaced(frame, columns)
+
+
+def _pointed(column: pd.Series) -> pd.Series:
+    """Write decimal commas as points."""
+    return column.astype(str).str.replace(",", ".", n=1, regex=False).mask(column.isna())
+
+
+def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> pd.DataFrame:
+    """Make numbers of text that is numbers and "NA" or the like, and gaps of "NA" in text.
+
+    ``attrs["amounts"]`` has a cell of each column of numbers with separators or currencies, and
+    the number that it was read as.
+    """
+    columns: dict[str, pd.Series] = {}
+    unusual: dict[str, tuple[str, float]] = {}
+    for name, dtype in frame.dtypes.items():
+        column = frame[name]
+        if types.is_numeric_dtype(dtype):  # bool is one, too
+            if na and not types.is_bool_dtype(dtype):
+                columns[name] = _without_marks(column, na)
+            continue
+        cells = without_texts(column, missing_texts(na, among_numbers=True))
+        numbers = _numbers(cells, layout) if cells.notna().any() else None
+        if numbers is None and types.infer_dtype(cells, skipna=True) == "string":
+            values = amounts(cells)
+            if values is not None:
+                numbers, place = pd.Series(values, cells.index), _longest(cells)
+                unusual[str(name)] = str(cells.iloc[place]), float(values[place])
+        if numbers is None:
+            cells = without_texts(column, missing_texts(na, among_numbers=False))
+            if cells is not column:
+                columns[name] = cells
+        else:
+            columns[name] = numbers
+    new = replaced(frame, columns)
+    if unusual:
+        new.attrs["amounts"] = unusual
+    return new
+
+
+def _longest(cells: pd.Series) -> int:
+    """Return the place of the longest text, which shows best how it is written."""
+    return int(np.argmax(cells.astype(object).map(lambda cell: len(str(cell))).to_numpy()))
+
+
+def _without_marks(column: pd.Series, na: Sequence[str]) -> pd.Series:
+    """Return numbers without those that mean a missing cell, such as -999."""
+    values = column.to_numpy(np.float64)
+    left = without_numbers(values, na)
+    return (
+        pd.Series(left, column.index) if np.isnan(left).sum() > np.isnan(values).sum() else column
+    )
+
+
+def _numbers(cells: pd.Series, layout: Layout) -> pd.Series | None:
+    """Return text as numbers, whose sign may differ from that of other columns."""
+    values = all_floats(cells) if types.infer_dtype(cells, skipna=True) == "string" else None
+    if values is None and layout.decimal == ",":
+        values = all_floats(_pointed(cells))
+    return None if values is None else pd.Series(values, cells.index)
+
+
+# ---- Chunks: about how many rows a file has, and how many to take at a time
+
+
+_CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
+_CHUNK_ROWS = 100_000
+
+
+def plan_chunks(path: str) -> tuple[int | None, int]:
+    """Return about how many rows a table has (None: unknown), and how many to take at a time.
+
+    A text file is judged by its first megabyte.
+    """
+    if path == "-" or not os.path.isfile(path):
+        return None, _CHUNK_ROWS
+    with opened(path) as file:
+        sample, compressed = file.start, file.compression is not None
+    if sample.startswith(b"PAR1"):
+        return _plan_parquet(path)
+    bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
+    rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
+    if compressed or b"\0" in sample:
+        return None, rows_at_a_time
+    return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
+
+
+def _plan_parquet(path: str) -> tuple[int | None, int]:
+    try:
+        metadata = parquet_metadata(path)
+    except TableError:  # whoever reads the table explains what is wrong with it
+        return None, _CHUNK_ROWS
+    at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
+    return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
+
+
+# ---- Several files as one table, and how much memory a table will take
+
+
+_CELL = 8  # bytes
+_COPIES = 5  # of the cells, at the peak of a fit: the table, its rows held out, and X
+_UNPACKED = 5  # times a compressed file, about
+
+
+def read_tables(paths: Sequence[str], *, na: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read whole files with the same columns, one after the other; refuse those that differ.
+
+    One file is as `read_table` gives it.
+    """
+    frames = [read_table(path, na=na) for path in paths]
+    if len(frames) == 1:
+        return frames[0]
+    names = list(dict.fromkeys(str(k) for frame in frames for k in frame))
+    for path, frame in zip(paths, frames, strict=True):
+        check_present(path, names, list(frame))
+    for name in names:
+        found = ((path, _kind(f[name])) for path, f in zip(paths, frames, strict=True))
+        one_kind(name, {path: kind for path, kind in found if kind is not None})
+    table = pd.concat([frame[names] for frame in frames], ignore_index=True)
+    table.attrs = dict(frames[0].attrs)
+    table.attrs["source"] = f"{paths[0]} and {len(paths) - 1} more"
+    return table
+
+
+def _kind(column: pd.Series) -> Kind | None:
+    """Return what a column looks like; None if it has no cells. Dates in text are text here."""
+    if column.isna().all():
+        return None
+    if types.is_bool_dtype(column) or types.infer_dtype(column, skipna=True) == "boolean":
+        return "boolean"
+    if types.is_numeric_dtype(column):
+        return "number"
+    return "date" if types.is_datetime64_any_dtype(column) else "text"
+
+
+def memory_needed(paths: Sequence[str]) -> int:
+    """Return about how many bytes a fit on the whole table takes, beside the libraries.
+
+    What comes from standard input is not known, and counted as nothing.
+    """
+    return sum(_needed(path) for path in paths if path != "-" and os.path.isfile(path))
+
+
+def _needed(path: str) -> int:
+    n_rows, _ = plan_chunks(path)
+    n_columns: int
+    size: int = os.path.getsize(path)
+    with opened(path) as file:
+        start = file.start
+        size *= _UNPACKED if file.compression is not None or b"\0" in start[:4] else 1
+    if start.startswith(b"PAR1"):
+        try:
+            n_columns = parquet_metadata(path).num_columns
+        except TableError:  # whoever reads it says so
+            return 0
+    else:
+        header = start.partition(b"\n")[0]
+        n_columns = 1 + max(header.count(sign.encode()) for sign in _DELIMITERS)
+        n_rows = n_rows or round(size * start.count(b"\n") / max(1, len(start)))
+    return _COPIES * max(size, _CELL * (n_rows or 0) * n_columns)
+
+
+# ---- The files that a path, a folder or a pattern means
+
+
+_TABLES = (".parquet", ".pq", ".csv", ".tsv", ".txt", ".jsonl", ".json")
+_COMPRESSED = ("", ".gz", ".bz2", ".xz")
+
+
+def paths_of(data: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    """Return the files of a path, of a folder, of a quoted pattern such as 'data/*.parquet'.
+
+    Several of them are put together in this order; the files of a pattern are sorted by name. A
+    path that is neither a folder nor a pattern is returned as it is, whether it exists or not.
+    """
+    given = [os.fspath(data)] if isinstance(data, str | os.PathLike) else list(data)
+    return [path for one in given for path in _paths(one)]
+
+
+def _paths(path: str) -> list[str]:
+    if os.path.isdir(path):
+        ends = tuple(f"{table}{packed}" for table in _TABLES for packed in _COMPRESSED)
+        names = sorted(name for name in os.listdir(path) if name.lower().endswith(ends))
+        if not names:
+            raise TableError(f"the folder {path} has no tables in it: {FORMATS}.")
+        return [os.path.join(path, name) for name in names]
+    if os.path.exists(path) or not glob.has_magic(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise TableError(f"no file matches {path}: {FORMATS}, or a pattern of such files.")
+    return found

@@ -1,8 +1,9 @@
-"""The column to predict: whether its values are numbers or classes, and what they are."""
+"""The columns that are not features: targets, their classes, weights and known errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,10 +17,11 @@ from probprop.table.columns import (
     booleans,
     check_no_missing,
     kind_of,
+    non_negative,
     numbers,
     texts,
 )
-from probprop.table.errors import TableError, listed
+from probprop.table.names import TableError, check_present, listed, select, source_of
 
 Task = Literal["regression", "classification"]
 
@@ -28,24 +30,11 @@ _MANY = 20  # more different classes than this, in more than half the rows, are 
 
 
 def guess_task(column: pd.Series) -> tuple[Task, str]:
-    """Decide whether a target is a number or a class, and say so.
+    """Decide whether a target without missing values is a number or a class, and say so in words.
 
-    Text, true and false, and two different whole numbers are classes; other numbers are
-    numbers. A column of text most of whose cells are numbers holds numbers, with mistakes.
+    Text, true and false, and two different whole numbers are classes; other numbers are numbers. A
+    column of text most of whose cells are numbers holds numbers, with mistakes.
 
-    Parameters
-    ----------
-    column : Series of shape (n,)
-        Without missing values.
-
-    Returns
-    -------
-    task : {"regression", "classification"}
-    words : str
-        What the column holds and what it is taken for; where that may be wrong, what to do.
-
-    Examples
-    --------
     >>> guess_task(pd.Series(["setosa", "virginica"]))
     ('classification', 'text: classification')
     >>> guess_task(pd.Series([0, 1, 1]))[1]
@@ -123,16 +112,9 @@ def _mostly_text(column: pd.Series) -> bool:
 def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Array:
     """Return the target as classes, (n,): bools, int64 or str; refuse what is no class.
 
-    Parameters
-    ----------
-    given : DataFrame
-    target : str
-    kind : {"number", "boolean", "text"}, default=None
-        What the known classes of a model are. None finds out from the column, and refuses a
-        single class or too many.
+    `kind` is what the known classes of a model are. None finds out from the column, and refuses a
+    single class or too many.
 
-    Examples
-    --------
     >>> labels_of(pd.DataFrame({"grade": [1.0, 2.0]}), "grade")
     array([1, 2])
     """
@@ -191,3 +173,91 @@ def check_known(labels: Array, classes: Array, target: str) -> None:
             f"{n} row{'s' * (n > 1)}{' (or others like it)' * (n > 1)}: it knows "
             f"{listed(classes.tolist())}. Leave out those rows, or fit a model on all classes."
         )
+
+
+# ---- Columns that say how much rows count: their weights, and the known errors of their targets
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Names of the columns of weights and known errors, which are neither features nor targets.
+
+    >>> counting = Counting("n", ("price_error",))
+    >>> frame = pd.DataFrame({"n": [1, 4], "price_error": [0.5, 0.0]})
+    >>> counting.options(frame)
+    {'sample_weight': array([1., 4.]), 'y_std': array([0.5, 0. ])}
+    """
+
+    weight: str | None = None  # `sample_weight` of the estimators
+    error: tuple[str, ...] = ()  # `y_std`: standard deviations, a column per target
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*([] if self.weight is None else [self.weight]), *self.error]
+
+    def check(
+        self, frame: pd.DataFrame, targets: Sequence[str], taken: Collection[str] = ()
+    ) -> None:
+        """Refuse columns that the table lacks, that are something else too, or hold no such number.
+
+        `taken` are columns that are features, or left out.
+        """
+        check_present(source_of(frame), self.names, list(frame))
+        twice = [k for i, k in enumerate(self.names) if k in (*targets, *taken, *self.names[:i])]
+        if twice:
+            raise TableError(
+                f"The column {twice[0]!r} of weights or errors must be one of its own, not a "
+                "target, a feature, a column to drop, or the other of the two: choose one."
+            )
+        if self.error and len(self.error) != len(targets):
+            raise TableError(
+                f"There must be a column of errors for each target, {listed(targets)}. Got "
+                f"{listed(self.error)}."
+            )
+        self.options(frame)  # refuses what is no number of 0 or more
+
+    def check_no_errors(self, target: str) -> None:
+        """Refuse columns of errors where the target is a class."""
+        if self.error:
+            raise TableError(
+                f"The target {target!r} is a class, which has no measurement error: leave out the "
+                f"column of errors {self.error[0]!r} (--error), or predict a number "
+                "(--task regression)."
+            )
+
+    def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows whose weight is not 0."""
+        if self.weight is None:
+            return frame
+        weights = self.weights(frame)
+        if len(weights) and not weights.any():
+            raise TableError(
+                f"Column {self.weight!r} is 0 in every row, and rows of weight 0 are left out: "
+                "give some rows a weight above 0."
+            )
+        return frame if weights.all() else frame[weights > 0.0]
+
+    def weights(self, frame: pd.DataFrame) -> FloatArray:
+        """Return the weights, (n,), of a table that has them."""
+        assert self.weight is not None
+        return self._values(frame, self.weight)
+
+    def options(self, frame: pd.DataFrame) -> dict[str, FloatArray]:
+        """Return what `fit` and `partial_fit` of an estimator take, (n,), or (n, K) errors."""
+        options = {}
+        if self.weight is not None:
+            options["sample_weight"] = self.weights(frame)
+        if self.error:
+            errors = [self._values(frame, name) for name in self.error]
+            options["y_std"] = errors[0] if len(errors) == 1 else np.column_stack(errors)
+        return options
+
+    @staticmethod
+    def _values(frame: pd.DataFrame, name: str) -> FloatArray:
+        check_no_missing(select(frame, [name]))
+        return non_negative(name, frame[name])
+
+
+NOTHING = Counting()
+"""Every row has weight 1, and no known error."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-
-__all__ = ["content_security_policy", "kernel_module", "packed_kernel", "text_of"]
 
 
 def text_of(name: str) -> str:
@@ -24,8 +23,6 @@ def text_of(name: str) -> str:
 def kernel_module() -> bytes:
     """Return the WebAssembly module.
 
-    Examples
-    --------
     >>> kernel_module()[1:4]
     b'asm'
     """
@@ -36,38 +33,82 @@ def kernel_module() -> bytes:
 def packed_kernel() -> str:
     """Return the module compressed (gzip) in base64, as ``ProbpropKernel.loadPacked`` takes it.
 
-    Examples
-    --------
     >>> gzip.decompress(base64.b64decode(packed_kernel())) == kernel_module()
     True
     """
-    return base64.b64encode(gzip.compress(kernel_module(), 9, mtime=0)).decode()
+    return compressed(kernel_module())
+
+
+def compressed(data: bytes) -> str:
+    """Return bytes as base64 of their gzip stream, which a browser can inflate."""
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
 def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Return the policy of a page that runs these texts, and the kernel, and asks for nothing.
+    """Return the policy of a page that runs only these scripts and styles, and the kernel.
 
-    Parameters
-    ----------
-    scripts, styles : sequence of str
-        What stands between the tags, to the letter.
-
-    Examples
-    --------
     >>> "script-src 'wasm-unsafe-eval' 'sha256-" in content_security_policy(["run()"], [])
     True
     """
     sources = {
         "default-src": ["'none'"],
         "img-src": ["data:"],
-        "script-src": ["'wasm-unsafe-eval'", *map(_hash, scripts)],
-        "style-src": [_hash(style) for style in styles] or ["'none'"],
+        "script-src": ["'wasm-unsafe-eval'", *map(source_hash, scripts)],
+        "style-src": [source_hash(style) for style in styles] or ["'none'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
     }
     return "; ".join(" ".join([name, *allowed]) for name, allowed in sources.items())
 
 
-def _hash(text: str) -> str:
+def source_hash(text: str) -> str:
+    """Return how a policy names a script or a style, to the letter."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+# ---- Several modules of JavaScript as one script, so that a page needs no other file
+
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.M)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const|let)) (\w+)", re.M)
+
+
+def bundle(folder: str, entry: str) -> str:
+    """Return a script that runs the module `entry` of a folder of this package, and its imports.
+
+    A module begins with its imports, each ``import { a, b } from "./other.js";``, and exports
+    functions, classes and constants where it defines them. No more of the module system is
+    understood.
+
+    >>> script = bundle("whatif", "table.js")
+    >>> script.startswith('"use strict";'), "export" in script
+    (True, False)
+    """
+    texts: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in texts:
+            return
+        source = text_of(f"{folder}/{name}")
+        for _, other in _IMPORT.findall(source):
+            add(other)
+        texts[name] = _wrapped(name, source)
+
+    add(entry)
+    return '"use strict";\n' + "".join(texts.values())
+
+
+def _wrapped(name: str, source: str) -> str:
+    """Return a module as a function of its own, which returns what it exports."""
+    exports = [found for _, found in _EXPORT.findall(source)]
+    body = _IMPORT.sub(lambda m: f"const {{{m[1]}}} = {_variable(m[2])};\n", source)
+    body = _EXPORT.sub(r"\1 \2", body)
+    if left := re.search(r"^(import|export)\b.*", body, re.M):
+        raise ValueError(f"{name} has a line that is not understood: {left[0]}")
+    returned = ", ".join(exports)
+    return f"const {_variable(name)} = (() => {{\n{body}return {{ {returned} }};\n}})();\n"
+
+
+def _variable(name: str) -> str:
+    return f"module_{name.removesuffix('.js').replace('-', '_')}"

@@ -19,8 +19,7 @@ from probprop.cli.arguments import (
     given,
 )
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.destinations import check_destinations
-from probprop.cli.output import naming
+from probprop.cli.output import check_destinations, naming
 from probprop.cli.tables import nameless, note_table, usable_columns, with_targets
 from probprop_lab.commands.reproducing import bar
 
@@ -110,7 +109,7 @@ def _read(
 
     from probprop.table import read_table
     from probprop.table.encoding import fit_encoder
-    from probprop.table.select import choose_features
+    from probprop.table.names import choose_features
     from probprop.table.target import target_of
 
     read = read_table(data)

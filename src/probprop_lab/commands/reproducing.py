@@ -21,8 +21,7 @@ from rich.progress import (
 
 from probprop.cli.arguments import Report, check_range, given
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.destinations import check_destinations
-from probprop.cli.output import naming
+from probprop.cli.output import check_destinations, naming
 
 if TYPE_CHECKING:
     from probprop_lab.experiments.harness.job import Job, Row

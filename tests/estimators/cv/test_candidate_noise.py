@@ -12,8 +12,8 @@ from numpy.testing import assert_array_equal
 from cv_models import LABELS, X, Y, answers, assert_equal, small, small_classifier
 from model_files import header_of, refused
 from probprop import Candidate, load
-from probprop.estimators.cv.candidates import read_candidates
-from probprop.plot.race import candidate_in_words
+from probprop.estimators.cv.policy import read_candidates
+from probprop.plot.model import candidate_in_words
 from probprop.report import calibration_in_words
 from probprop.report.cross_validation import cross_validation_sections
 

@@ -21,9 +21,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from probprop import Candidate, ClassMixture, PBPClassifier, PBPClassifierCV
-from probprop.estimators.cv.candidates import OF_LABELS, usual_candidates
+from probprop.estimators.cv.calibration import LabelsOutOfFold, LogTemperature, tempered
 from probprop.estimators.cv.folds import dealt_by_value, make_folds
-from probprop.estimators.cv.temperature import LabelsOutOfFold, LogTemperature, tempered
+from probprop.estimators.cv.policy import OF_LABELS, usual_candidates
 from probprop.inference.likelihoods import of_classes
 from sklearn_checks import expected_failures
 

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, X, Y, small, small_classifier
 from probprop import Candidate, PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.estimators.cv import large, sharing
+from probprop.estimators.cv import policy, search
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
@@ -58,19 +58,19 @@ def test_a_comparison_goes_on_to_the_same_bits(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "large" in case:
-        monkeypatch.setattr(large, "LARGE", len(X))
-        monkeypatch.setattr(large, "AS_IF", 20)
+        monkeypatch.setattr(policy, "LARGE", len(X))
+        monkeypatch.setattr(policy, "AS_IF", 20)
     new, y = CASES[case]
     never_stopped = bits(new().fit(X, y))
     n_steps = 0
-    advance = sharing.advance
+    advance = search.advance
 
     def counted(*arguments: Any) -> Any:
         nonlocal n_steps
         n_steps += 1
         return advance(*arguments)
 
-    monkeypatch.setattr(sharing, "advance", counted)
+    monkeypatch.setattr(search, "advance", counted)
     path = tmp_path / "run.ckpt"
     model = new().fit(X, y, checkpoint=path)
     assert bits(model) == never_stopped
@@ -87,7 +87,7 @@ def test_a_comparison_goes_on_to_the_same_bits(
             raise Stop
         return counted(*arguments)
 
-    monkeypatch.setattr(sharing, "advance", stopping)
+    monkeypatch.setattr(search, "advance", stopping)
     resumed = None
     while resumed is None:
         left = 3
@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_file_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never_stopped = bits(small().fit(X, Y))
-    advance, n_steps = sharing.advance, 0
+    advance, n_steps = search.advance, 0
 
     def pressed(*arguments: Any) -> Any:
         nonlocal n_steps
@@ -114,7 +114,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_file_goes_on(
         return advance(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(sharing, "advance", pressed)
+        patched.setattr(search, "advance", pressed)
         with pytest.warns(RuntimeWarning, match="Ctrl-C ended the comparison"):
             assert small().fit(X, Y, checkpoint=tmp_path / "c").n_iter_ == 20
     assert bits(small().fit(X, Y, checkpoint=tmp_path / "c")) == never_stopped
@@ -174,14 +174,14 @@ SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from cv_models import X, Y, small
-from probprop.estimators.cv import sharing
+from probprop.estimators.cv import search
 from probprop.inference import checkpoint, posterior
 checkpoint._SECONDS_BETWEEN = 0.0
-advance = sharing.advance
+advance = search.advance
 def said(*arguments):
     print("step", flush=True)
     return advance(*arguments)
-sharing.advance = said
+search.advance = said
 model = small(budget="good").fit(X, Y, checkpoint=sys.argv[1] or None)
 print("".join(posterior.flat(m.posterior_.m_w).tobytes().hex() for m in model.estimators_))
 """

@@ -11,13 +11,18 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from probprop.distributions.base import Moments
-from probprop.encoding.piecewise import encode, fit_piecewise
-from probprop.estimators.cv.calibration import Calibration, calibrate
+from probprop.encoding.piecewise import encode
+from probprop.estimators.cv.calibration import (
+    Calibration,
+    Judged,
+    OutOfFold,
+    Squares,
+    ValuesJudge,
+    learn_noise,
+)
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.noise import Judged, learn_noise
-from probprop.estimators.cv.out_of_fold import OutOfFold, Squares
 from probprop.inference.engine import ENGINES
-from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.likelihoods.scale import Scale
 from probprop.inference.noise import LogScale, start_noise_network
 
@@ -37,8 +42,8 @@ def made() -> tuple[Any, OutOfFold, Any]:
 @pytest.fixture(scope="module")
 def judged(made: Any) -> Judged:
     X, oof, fold = made
-    state = fit_piecewise(X, 32)
-    return learn_noise(Inputs(encode(X, state)), state, oof, FACTOR, fold, 7, 2, FLOAT64)
+    folds = [Fold(np.flatnonzero(fold != k), np.flatnonzero(fold == k), 0) for k in range(3)]
+    return learn_noise(Encodings(X, FLOAT64), HeldOut(folds), oof, FACTOR, 7, 2)
 
 
 def slowly(A: Any, oof: OutOfFold) -> Any:
@@ -91,10 +96,15 @@ def test_the_gain_is_that_of_the_exact_density(made: Any, judged: Judged) -> Non
     assert_allclose(judged.gain, exact - constant, atol=1e-6)
 
 
+def calibrated(X: Any, oof: OutOfFold) -> Calibration:
+    held_out = HeldOut([Fold(np.arange(N), np.arange(N), 0)])
+    judge = ValuesJudge(Gaussian())
+    return judge.calibrate(oof, held_out, Encodings(X, FLOAT64), 1, 0, 1).calibration
+
+
 def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
     X, oof, _ = made
-    folds = [Fold(np.arange(N), np.arange(N), 0)]
-    box = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration.range
+    box = calibrated(X, oof).range
     calibration = Calibration(Squares(FACTOR, 0.0, N), box, judged.network)
     of = [Moments(X[:, 0] + i, 0.1 + X[:, 1] ** 2, np.full(N, 0.5 + i)) for i in range(2)]
     at = np.linspace(-3.0, 3.0, N)
@@ -116,8 +126,7 @@ def test_predictions_are_the_exact_mixture(made: Any, judged: Judged) -> None:
 
 def test_a_single_fold_is_judged_in_parts(made: Any) -> None:
     X, oof, _ = made
-    folds = [Fold(np.arange(N), np.arange(N), 0)]
-    calibration = calibrate(oof, HeldOut(folds), Encodings(X, FLOAT64), 1, 0, 1).calibration
+    calibration = calibrated(X, oof)
     assert np.isfinite(calibration.gain)
     assert calibration.gain_error > 0.0
 

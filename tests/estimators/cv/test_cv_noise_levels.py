@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import probprop
 from finite_differences import differences
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv.noise import levels_of
+from probprop.estimators.cv.calibration import levels_of
 from probprop.inference.noise import LogScale
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from finite_differences import assert_gradient, differences
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv.noise import Levels
+from probprop.estimators.cv.calibration import Levels
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 

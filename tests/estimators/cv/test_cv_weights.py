@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
 from probprop.estimators.base import fit_network
-from probprop.estimators.cv.judge import standard_error
+from probprop.estimators.cv.calibration import standard_error
 from probprop.estimators.data import Given, read_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")

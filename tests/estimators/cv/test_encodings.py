@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from probprop import PBPRegressorCV
-from probprop.estimators.cv.candidates import usual_candidates
 from probprop.estimators.cv.folds import MOST_RAMPS, Encodings
+from probprop.estimators.cv.policy import usual_candidates
 
 
 def encodings(n_columns: int) -> Encodings:

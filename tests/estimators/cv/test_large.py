@@ -13,11 +13,11 @@ from sklearn.model_selection import KFold
 
 from cv_models import LABELS, PRICES, RAW, X, Y, small, small_classifier
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv import large, scale, sharing
+from probprop.estimators.cv import policy, search
 from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.candidates import BUDGETS, Budget, usual_candidates
-from probprop.estimators.cv.folds import Encodings
-from probprop.estimators.cv.trainings import Contest, line_up
+from probprop.estimators.cv.folds import Encodings, two_ends
+from probprop.estimators.cv.policy import BUDGETS, Budget, usual_candidates
+from probprop.estimators.cv.search import Contest, line_up
 from probprop.inference.likelihoods import Gaussian
 from probprop.inference.posterior import flat
 
@@ -28,10 +28,10 @@ N_HELD = 30
 
 @pytest.fixture
 def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "LARGE", N)
-    monkeypatch.setattr(large, "HELD_OUT", N_HELD)
-    monkeypatch.setattr(large, "AS_IF", 20)
-    monkeypatch.setattr(scale, "MIN_ROWS", N_HELD)
+    monkeypatch.setattr(policy, "LARGE", N)
+    monkeypatch.setattr(policy, "HELD_OUT", N_HELD)
+    monkeypatch.setattr(policy, "AS_IF", 20)
+    monkeypatch.setattr(search, "MIN_ROWS_FOR_POWER", N_HELD)
 
 
 is_large = pytest.mark.usefixtures("_small_is_large")
@@ -47,10 +47,10 @@ def weights(model: Any) -> list[bytes]:
 @given(st.sampled_from([*BUDGETS]), st.integers(80_000, 50_000_000))
 def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> None:
     budget = BUDGETS[name]
-    found = large.shown_as_often(budget, n_rows)
+    found = policy.shown_as_often(budget, n_rows)
     assert list(found.checks) == sorted({*found.checks})
     assert min(found.checks) >= 1
-    shown, wanted = found.checks[-1] * n_rows, budget.checks[-1] * large.AS_IF
+    shown, wanted = found.checks[-1] * n_rows, budget.checks[-1] * policy.AS_IF
     assert wanted <= shown < wanted + n_rows
     assert found.first_cut in found.checks
     assert found.seconds == budget.seconds
@@ -59,8 +59,8 @@ def test_epochs_show_as_many_rows_whatever_the_table(name: str, n_rows: int) -> 
 @given(st.integers(5, 120_000), st.integers(0, 99))
 def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) -> None:
     rng = np.random.RandomState(seed)
-    (first, last), again = large.two_ends(n_rows, rng), large.two_ends(n_rows, rng)
-    assert len(first.test) == len(last.test) == min(large.HELD_OUT, n_rows // 5)
+    (first, last), again = two_ends(n_rows, rng), two_ends(n_rows, rng)
+    assert len(first.test) == len(last.test) == min(policy.HELD_OUT, n_rows // 5)
     assert first.test[-1] < last.test[0]
     for fold, other in zip((first, last), again, strict=True):
         assert_array_equal(np.sort(np.concatenate([fold.train, fold.test])), np.arange(n_rows))
@@ -69,7 +69,7 @@ def test_two_ends_are_held_out_and_all_others_learned(n_rows: int, seed: int) ->
 
 
 def test_no_network_has_a_copy_of_its_rows() -> None:
-    folds = large.two_ends(N, np.random.RandomState(0))
+    folds = two_ends(N, np.random.RandomState(0))
     encodings = Encodings(X, np.dtype(np.float32))
     contest = Contest(encodings, Y, folds, ValuesJudge(Gaussian()))
     for runner in line_up([Candidate(4, (3,)), Candidate(4, (3, 2)), RAW], contest, folds):
@@ -125,13 +125,13 @@ def test_one_row_less_is_not_large() -> None:
 
 @is_large
 def test_a_power_is_decided_by_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    advance, n_trained = sharing.advance, list[int]()
+    advance, n_trained = search.advance, list[int]()
 
     def counted(runs: Any, *rest: Any) -> Any:
         n_trained.append(len(runs))
         return advance(runs, *rest)
 
-    monkeypatch.setattr(sharing, "advance", counted)
+    monkeypatch.setattr(search, "advance", counted)
     model = small(candidates="auto").fit(X, PRICES)
     assert model.calibration_.transformation is not None
     assert model.choice_.candidate.power is not None
@@ -204,4 +204,4 @@ def test_the_share_never_goes_back() -> None:
 
 
 def test_a_budget_knows_its_chunks() -> None:
-    assert (Budget().chunk, large.shown_as_often(Budget(), 10**6).chunk) == (10, 1)
+    assert (Budget().chunk, policy.shown_as_often(Budget(), 10**6).chunk) == (10, 1)

@@ -14,15 +14,11 @@ from sklearn.model_selection import KFold
 
 from cv_folds import ByHand, drawn_folds
 from probprop import Candidate, PBPClassifierCV, PBPRegressor, PBPRegressorCV
-from probprop.estimators.cv import race as race_module
-from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.candidates import OF_LABELS, OF_VALUES, Budget, n_first_folds
-from probprop.estimators.cv.class_calibration import LabelsJudge
+from probprop.estimators.cv import search as search_module
+from probprop.estimators.cv.calibration import LabelsOutOfFold, ValuesJudge
 from probprop.estimators.cv.folds import Encodings, Fold, dealt_by_value, make_folds
-from probprop.estimators.cv.race import Race, race
-from probprop.estimators.cv.runners import Check
-from probprop.estimators.cv.temperature import LabelsOutOfFold
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.policy import OF_LABELS, OF_VALUES, Budget, n_first_folds
+from probprop.estimators.cv.search import Check, Contest, Race, race
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.likelihoods import Gaussian, of_classes
@@ -171,7 +167,7 @@ def test_probabilities_of_all_partitions_are_averaged(kind: str) -> None:
     y = rng.randint(n_classes, size=50) if kind == "three" else rng.choice([-1.0, 1.0], size=shape)
     mean, variance = 3.0 * rng.standard_normal((2, *shape)), rng.uniform(0.1, 2.0, (2, *shape))
     parts = [LabelsOutOfFold(likelihood, m, v, y) for m, v in zip(mean, variance, strict=True)]
-    both = LabelsJudge(likelihood).pooled(parts)
+    both = parts[0].pooled(parts[1:])
     for T in (1.0, 1.7):
         each = [np.exp(part.predictive(T).log_proba) for part in parts]
         proba = np.mean(each, axis=0)
@@ -270,13 +266,13 @@ def test_ctrl_c_in_the_second_partition_leaves_the_first(monkeypatch: pytest.Mon
 
 def not_finite_on(folds: Sequence[Fold], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the check on these folds find predictions that are not finite."""
-    check_of = race_module.check_of
+    check_of = search_module.check_of
 
     def broken(runner: Any, contest: Contest, own: Sequence[Fold]) -> Check:
         check = check_of(runner, contest, own)
         return replace(check, log_p=np.nan * check.log_p) if own is folds else check
 
-    monkeypatch.setattr(race_module, "check_of", broken)
+    monkeypatch.setattr(search_module, "check_of", broken)
 
 
 def test_a_second_partition_that_is_not_finite_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

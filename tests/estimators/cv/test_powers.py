@@ -14,12 +14,18 @@ from probprop import BoxCox, Candidate, PBPClassifierCV, PBPRegressorCV, Transfo
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import box_cox_of
 from probprop.estimators.cv import search as search_module
+from probprop.estimators.cv.calibration import Calibrated, OutOfFold
 from probprop.estimators.cv.folds import Fold
-from probprop.estimators.cv.judge import Calibrated
-from probprop.estimators.cv.out_of_fold import OutOfFold
-from probprop.estimators.cv.race import Race
-from probprop.estimators.cv.runners import CandidateCurve, Check, CVChoice
-from probprop.estimators.cv.scale import MIN_ROWS, Attempt, power_of_residuals, with_a_power
+from probprop.estimators.cv.search import (
+    MIN_ROWS_FOR_POWER,
+    Attempt,
+    CandidateCurve,
+    Check,
+    CVChoice,
+    Race,
+    power_of_residuals,
+    with_a_power,
+)
 
 N = 200
 
@@ -64,8 +70,8 @@ class TestPower:
         mean = rng.uniform(10.0, 100.0, N)
         assert power_of_residuals(mean + rng.standard_normal(N), out_of_fold(mean)) is None
         assert power_of_residuals(mean, out_of_fold(mean)) is None
-        _, y = prices(MIN_ROWS)
-        growing = out_of_fold(y * np.exp(0.1 * rng.standard_normal(MIN_ROWS)))
+        _, y = prices(MIN_ROWS_FOR_POWER)
+        growing = out_of_fold(y * np.exp(0.1 * rng.standard_normal(MIN_ROWS_FOR_POWER)))
         assert power_of_residuals(y, growing) is not None
         assert power_of_residuals(y[1:], out_of_fold(growing.mean[1:])) is None
 

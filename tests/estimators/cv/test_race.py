@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from probprop import Candidate, PBPRegressorCV
-from probprop.estimators.cv import trainings as trainings_module
-from probprop.estimators.cv.calibration import ValuesJudge
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv import search as search_module
+from probprop.estimators.cv.calibration import OutOfFold, ValuesJudge
+from probprop.estimators.cv.folds import Encodings, make_folds
+from probprop.estimators.cv.policy import (
     OF_LABELS,
     OF_VALUES,
     Budget,
@@ -21,12 +22,17 @@ from probprop.estimators.cv.candidates import (
     read_budget,
     usual_candidates,
 )
-from probprop.estimators.cv.folds import Encodings, make_folds
-from probprop.estimators.cv.out_of_fold import OutOfFold
-from probprop.estimators.cv.progress import RaceBar, Share
-from probprop.estimators.cv.race import Race, race
-from probprop.estimators.cv.runners import CandidateCurve, Check, Runner, chosen, cut
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.search import (
+    CandidateCurve,
+    Check,
+    Contest,
+    Race,
+    Runner,
+    chosen,
+    cut,
+    race,
+)
+from probprop.estimators.progress import RaceBar, Share
 from probprop.inference import training
 from probprop.inference.likelihoods import Gaussian
 
@@ -120,7 +126,7 @@ class FakeClock:
             )
             return advance(runs, n_epochs, n_threads)
 
-        monkeypatch.setattr(trainings_module.training, "advance", slow)
+        monkeypatch.setattr(search_module.training, "advance", slow)
 
     def __call__(self) -> float:
         return self.now
@@ -221,7 +227,7 @@ def interrupted_at(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
             return list(runs), KeyboardInterrupt()
         return advance(runs, n_epochs, n_threads)
 
-    monkeypatch.setattr(trainings_module.training, "advance", pressed)
+    monkeypatch.setattr(search_module.training, "advance", pressed)
 
 
 def fit_interrupted() -> PBPRegressorCV:
@@ -252,17 +258,17 @@ def test_ctrl_c_before_the_first_comparison(monkeypatch: pytest.MonkeyPatch, cal
 
 
 def test_what_is_not_finite_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = trainings_module.output_moments
+    moments = search_module.output_moments
 
     def broken(plan: Any, *rest: Any) -> Any:
         mean, variance = moments(plan, *rest)
         return (mean * np.nan, variance) if plan.hidden == (4, 4) else (mean, variance)
 
-    monkeypatch.setattr(trainings_module, "output_moments", broken)
+    monkeypatch.setattr(search_module, "output_moments", broken)
     found = run(Budget((20, 40)), lambda: 0.0)
     assert found.choice.curves[2].outcome == "predictions were not finite"
     assert found.choice.best != 2
-    monkeypatch.setattr(trainings_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
+    monkeypatch.setattr(search_module, "output_moments", lambda *a: (np.full(10, np.nan),) * 2)
     with pytest.raises(FloatingPointError, match="No candidate made finite predictions"):
         run(Budget((20, 40)), lambda: 0.0)
 

@@ -13,13 +13,15 @@ from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
 from probprop.distributions.base import Moments
-from probprop.estimators.cv.beyond import range_of
-from probprop.estimators.cv.calibration import Calibration
-from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
+from probprop.estimators.cv.calibration import Calibration, OutOfFold, Squares, range_of
 
 N = 20_000
 STD = RandomState(9).uniform(0.5, 2.0, size=N)  # what the networks expect, row by row
 EXPECTED = np.sqrt([0.36, 0.64])[:, np.newaxis] * STD  # of model and noise
+
+
+def pooled(parts: list[OutOfFold]) -> OutOfFold:
+    return parts[0].pooled(parts[1:])
 
 
 def made(n_networks: int, shared: float, own: float, seed: int = 0) -> tuple[Any, Any]:
@@ -102,8 +104,8 @@ def test_residuals_as_large_as_those_of_the_ensemble() -> None:
     rows = out_of_fold(*made(2, 1.0, 0.5))
     squares = rows.squares(10)
     smaller = rows.of_ensemble(squares)
-    assert smaller.mean_square < rows.mean_square
-    assert_allclose(smaller.mean_square, squares.total)
+    assert smaller.factor < rows.factor
+    assert_allclose(smaller.factor, squares.total)
     assert_array_equal(np.sign(smaller.residual), np.sign(rows.residual))
     exact = replace(rows, residual=0.0 * rows.residual)
     assert exact.of_ensemble(exact.squares(10)) is exact

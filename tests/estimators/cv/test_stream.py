@@ -13,8 +13,8 @@ from scipy.optimize import minimize_scalar
 from cv_folds import ByHand
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, PiecewiseLinearEncoder
 from probprop.estimators.cv import base as base_module
-from probprop.estimators.cv.beyond import Range
-from probprop.estimators.cv.stream import dealt_in_turn
+from probprop.estimators.cv.calibration import Range
+from probprop.estimators.cv.folds import dealt_in_turn
 from probprop.inference.engine import ENGINES
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")

@@ -13,9 +13,9 @@ from browser import NEEDS_CHROMIUM, Browser
 from live_browser import open_page, shown
 from live_models import FEATURES, table, write_page
 from probprop import PBPRegressor, PBPRegressorCV
-from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.policy import Candidate
 from probprop.report import write_report
-from probprop.report.live.page import live_page
+from probprop.report.live import live_page
 from probprop.table import fit_table_model
 
 pytestmark = NEEDS_CHROMIUM

@@ -16,7 +16,7 @@ from live_browser import STILL, open_page, set_value, shown
 from live_models import CITIES, FEATURES, fitted, table, write_page
 from probprop import PBPRegressor
 from probprop.report import Section, write_report
-from probprop.report.live.page import live_page
+from probprop.report.live import live_page
 from probprop.table import fit_table_model
 
 pytestmark = NEEDS_CHROMIUM

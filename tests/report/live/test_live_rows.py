@@ -9,17 +9,19 @@ import pandas as pd
 import pytest
 
 from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, table
-from probprop.report.live.exported import exported, n_numbers
-from probprop.report.live.page import live_page, target_ranges
-from probprop.report.live.rows import (
+from probprop import web
+from probprop.report.live import (
     N_BINS,
     columns_of,
     encoded_rows,
+    exported,
+    live_page,
+    n_numbers,
     rows_to_begin_with,
     some_rows,
+    target_ranges,
 )
 from probprop.table import TableModel
-from probprop.web import bundle
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +132,9 @@ def test_modules_become_one_script(monkeypatch: pytest.MonkeyPatch) -> None:
         "f/b.js": "export const b = 1;\nexport function c() {}\n",
         "f/bad.js": 'import b from "./b.js";\n',
     }
-    monkeypatch.setattr(bundle, "text_of", lambda name: texts[name])
-    script = bundle.bundle("f", "a.js")
+    monkeypatch.setattr(web, "text_of", lambda name: texts[name])
+    script = web.bundle("f", "a.js")
     assert script.index("const b = 1;") < script.index("run(b, d);")
     assert "return { b, c };" in script
     with pytest.raises(ValueError, match=r"bad\.js has a line that is not understood: import b"):
-        bundle.bundle("f", "bad.js")
+        web.bundle("f", "bad.js")

@@ -1,4 +1,9 @@
-"""What `PBPRegressorCV` and `PBPClassifierCV` share: the race, and what it leaves."""
+"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and what it leaves.
+
+A new row of `partial_fit` belongs to one fold, in turn. The network of that fold predicts it before
+any network learns from it; all the others learn it. So every row stays out-of-fold for one network,
+and the calibration goes on with out-of-fold predictions.
+"""
 
 from __future__ import annotations
 
@@ -21,33 +26,42 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import publish
+from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.cv.candidates import (
+from probprop.estimators.cv.calibration import FoldOutputs, Judge
+from probprop.estimators.cv.folds import (
+    Encodings,
+    Fold,
+    HeldOut,
+    dealt_in_turn,
+    encoded,
+    make_folds,
+    two_ends,
+)
+from probprop.estimators.cv.journal import journal_of, written_at_the_end
+from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
+from probprop.estimators.cv.policy import (
     MANY_CLASSES,
-    Budget,
     Candidate,
     for_many_classes,
+    is_large,
     n_first_folds,
     read_budget,
     read_candidates,
+    shown_as_often,
 )
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, encoded, make_folds
-from probprop.estimators.cv.joint import Joint, complete, learn_joint
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
-from probprop.estimators.cv.judge import Judge
-from probprop.estimators.cv.large import is_large, shown_as_often, two_ends
-from probprop.estimators.cv.masked import calibrated_joint
-from probprop.estimators.cv.progress import Share, progress
-from probprop.estimators.cv.race import Race
-from probprop.estimators.cv.runners import Check, CVChoice
-from probprop.estimators.cv.search import Search
-from probprop.estimators.cv.sharing import is_elsewhere
-from probprop.estimators.cv.stream import absorbed, dealt_in_turn, predicted_before
-from probprop.estimators.cv.trainings import Contest
+from probprop.estimators.cv.search import (
+    Contest,
+    CVChoice,
+    Race,
+    Search,
+    calibrated_joint,
+    is_elsewhere,
+    outputs_of,
+)
 from probprop.estimators.data import Given, TrainingData
-from probprop.estimators.members import Member, as_it_was_on_failure
-from probprop.estimators.progress import say
+from probprop.estimators.members import Member, as_it_was_on_failure, branch
+from probprop.estimators.progress import Share, progress, say
 from probprop.estimators.validation import check_inputs, check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.inputs import Inputs
@@ -55,27 +69,20 @@ from probprop.inference.likelihoods import Likelihood
 from probprop.inference.noise import LogScale
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import member_moments
+from probprop.inference.shards import map_in_threads
 
 _BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class Outputs(NamedTuple):
-    """What the members of a model say about samples.
+    """What the members of a model say about samples."""
 
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (S, n) or (S, n, K)
-        Moments of the outputs of the S members, standardized, not calibrated.
-    rows : ndarray of shape (n, n_features)
-        The samples, checked and bounded.
-    log_scale : LogScale or None
-        Output of the noise network, if there is one and values are missing.
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-    rows: Array
-    log_scale: LogScale | None
+    mean: FloatArray  # of the outputs of the S members, (S, n) or (S, n, K), standardized
+    variance: FloatArray  # of the same, not calibrated
+    rows: Array  # the samples, (n, n_features), checked and bounded
+    log_scale: (
+        LogScale | None
+    )  # output of the noise network, if there is one and values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -147,26 +154,25 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            At least 2 rows.
+            At least 2 samples.
         y : array-like of shape (n_samples,)
-            Values, or labels; of a classifier a matrix of 0 and 1 has a column per label.
+            Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: all networks divide them by
-            the mean over all samples, `mean_sample_weight_`, and take them as `PBPRegressor` or
-            `PBPClassifier` does. Means over out-of-fold samples, by which candidates are compared
-            and calibrated, are weighted. Samples of weight 0 are left out, before anything else is
-            done.
+            Weights of 0 or more, of which only the ratios matter: they are divided by their mean
+            over all samples, `mean_sample_weight_`, and used as in `PBPRegressor` or
+            `PBPClassifier`. Means over out-of-fold samples, by which candidates are compared and
+            calibrated, are weighted. Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are never parted into different folds, if `cv` is an int or a
-            splitter that knows groups.
+            Samples of one group are always in the same fold, if `cv` is an int or a splitter that
+            knows groups.
         callback : callable, default=None
             Called now and then with the share of the work that is done, 0 to 1: a float whose
             attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
-            A file for what the networks of all candidates and folds have reached, written after
-            some epochs and on Ctrl-C; it may have some ten MB. The same call goes on from it, to
-            the same bits as without the break; other data, other parameters or another version of
-            probprop are refused. `random_state` has to be an int and `budget` a name.
+            A file for the state of all networks, up to tens of MB, written after some epochs and on
+            Ctrl-C. The same call continues from it, to the same bits as without the break; other
+            data, other parameters or another version of probprop are refused. `random_state` has
+            to be an int and `budget` a name.
         y_std : None
             Known errors of the targets are not supported: any other value raises an error.
             `PBPRegressor` and `PBPEnsemble` take them.
@@ -182,28 +188,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         as it was.
         """
         given = Given(X, y, sample_weight, y_std=y_std)
-        epochs = self._start_afresh(given, groups, callback=callback, checkpoint=checkpoint)
+        epochs = self._start_afresh(given, groups=groups, callback=callback, checkpoint=checkpoint)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
-    def _start_afresh(
-        self,
-        given: Given,
-        groups: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        callback: Callable[[Share], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> list[Epoch]:
+    def _start_afresh(self, given: Given, **options: Any) -> list[Epoch]:
         """Do what `fit` does; return the passes of all members."""
         check_parameters(self)
-        budget = read_budget(self.budget)
-        if budget.seconds is not None and is_elsewhere():
-            raise ValueError(
-                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
-                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
-            )
         with as_it_was_on_failure(self):
-            found = self._fit(given, groups, classes, budget, callback, checkpoint)
+            found = self._searched(given, **options)
         if found.interrupted:
             warnings.warn(
                 "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
@@ -212,6 +205,89 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
                 stacklevel=3,
             )
         return [epoch for member in self.estimators_ for epoch in member.history_]
+
+    def _searched(
+        self,
+        given: Given,
+        groups: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        callback: Callable[[Share], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Race:
+        """Choose, train and calibrate the members."""
+        budget, journal = read_budget(self.budget), None
+        if budget.seconds is not None and is_elsewhere():
+            raise ValueError(
+                f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
+                'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
+            )
+        data = self._read(given, stream=False, classes=classes)
+        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
+        n, n_classes = len(data.y), data.likelihood.n_classes
+        X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
+        if weights is not None and not np.asarray(weights).all():
+            # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
+            X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
+        # Combinations of several labels may be many.
+        stratified = judge.usual.stratified and data.y.ndim == 1
+        partition: Callable[[], list[Fold]] = partial(
+            make_folds, self.cv, X, y, groups, rng, stratified=stratified, counts=counts
+        )
+        many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
+        bounds = fit_bounds(data.X.X)
+        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
+        large, order = is_large(n), None
+        if large and many and groups is None:
+            order = rng.permutation(n)
+            data, partition = data[order], partial(two_ends, n, rng)
+        folds, n_first = partition(), 1 if large else n_first_folds(n, judge.usual)
+        again = partition() if order is not None or (many and n_first is None) else []
+        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
+        if large:
+            budget = shown_as_often(budget, len(folds[0].train))
+        budget = for_many_classes(budget, n_classes)
+        if checkpoint is not None:
+            arrays = (data.X.X, data.y, data.weights)
+            journal = journal_of(checkpoint, self, arrays, [*folds, *again], budget)
+        contest = Contest(
+            Encodings(data.X.X, np.dtype(self.dtype), joint),
+            data.y,
+            folds,
+            judge,
+            data.weights,
+            marginalize=joint is not None,
+            n_first=n_first,
+            again=again,
+            alone=large,
+            step=None if journal is None else journal.advance,
+        )
+        candidates = read_candidates(
+            self.candidates,
+            self.budget,
+            n,
+            judge.usual,
+            contest.encodings.bins_that_fit,
+            one_memory=large or n_classes > MANY_CLASSES,
+        )
+        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        if self.verbose:
+            say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
+        with progress(self.verbose, callback) as report, written_at_the_end(journal):
+            found, calibrated = Search(
+                contest,
+                budget,
+                seed=rng.randint(2**31 - 1),
+                powers=bool(powers),
+                another=partition if many else None,
+                n_threads=effective_n_jobs(self.n_jobs),
+                report=report,
+            ).best_of(candidates)
+        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+        self.bounds_, self.n_samples_seen_ = bounds, n
+        rows = HeldOut(found.partitions[0]).rows
+        rows = rows if order is None else order[rows]
+        self.oof_rows_ = rows if counts is None else counts[rows]
+        return found
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""
@@ -227,8 +303,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             X, encode = self.bounds_.apply(data.X.X), self._encode
             rows = complete(X, self.joint_)
             seen = replace(data, X=rows.inputs(encode(X), encode))
-            judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
-            oof = predicted_before(members, seen, rows, encode, a2, folds, judge)
+            oof = self._predicted_before(seen, rows, folds)
             n_threads = min(effective_n_jobs(self.n_jobs), len(members))
             self.estimators_ = absorbed(members, seen, folds, n_threads)
             self.calibration_ = self.calibration_.after(oof, rows)
@@ -236,112 +311,22 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         learned = enumerate(self.estimators_)
         return [member.history_[-1] for i, member in learned if len(folds[i % n_folds].train)]
 
-    def _fit(
-        self,
-        given: Given,
-        groups: ArrayLike | None,
-        classes: ArrayLike | None,
-        budget: Budget,
-        callback: Callable[[Share], object] | None,
-        checkpoint: str | os.PathLike[str] | None,
-    ) -> Race:
-        data = self._read(given, stream=False, classes=classes)
-        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
-        partition = self._partition(given, data, groups, judge, rng)
-        bounds = fit_bounds(data.X.X)
-        data = replace(data, X=Inputs(bounds.apply(data.X.X)))
-        large, order = is_large(len(data.y)), None
-        if large and self._can_be_drawn_again and groups is None:
-            order = rng.permutation(len(data.y))
-            data, partition = data[order], partial(two_ends, len(data.y), rng)
-        contest = self._contest(data, judge, partition, alone=large, twice=order is not None)
-        if large:
-            budget = shown_as_often(budget, len(contest.folds[0].train))
-        budget = for_many_classes(budget, data.likelihood.n_classes)
-        journal = None
-        if checkpoint is not None:
-            folds, arrays = [*contest.folds, *contest.again], (data.X.X, data.y, data.weights)
-            journal = journal_of(checkpoint, self, arrays, folds, budget)
-            contest = replace(contest, step=journal.advance)
-        candidates = read_candidates(
-            self.candidates,
-            self.budget,
-            len(data.y),
-            judge.usual,
-            contest.encodings.bins_that_fit,
-            one_memory=large or data.likelihood.n_classes > MANY_CLASSES,
-        )
-        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
-        if self.verbose:
-            n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
-            say(cost_in_words(self, len(data.y), n_features, n_classes, len(contest.folds)))
-        with progress(self.verbose, callback) as report, written_at_the_end(journal):
-            found, calibrated = Search(
-                contest,
-                budget,
-                seed=rng.randint(2**31 - 1),
-                powers=bool(powers),
-                another=partition if self._can_be_drawn_again else None,
-                n_threads=effective_n_jobs(self.n_jobs),
-                report=report,
-            ).best_of(candidates)
-        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
-        self.bounds_ = bounds
-        counts, rows = rows_that_count(given.sample_weight), HeldOut(found.partitions[0]).rows
-        rows = rows if order is None else order[rows]
-        self.oof_rows_ = rows if counts is None else counts[rows]
-        self.n_samples_seen_ = len(data.y)
-        return found
-
-    @property
-    def _can_be_drawn_again(self) -> bool:
-        """Whether there is more than one partition of the rows into folds."""
-        return isinstance(self.cv, int | np.integer)
-
-    def _partition(
-        self,
-        given: Given,
-        data: TrainingData,
-        groups: ArrayLike | None,
-        judge: Judge,
-        rng: RandomState,
-    ) -> Callable[[], list[Fold]]:
-        """Return what draws a partition of the rows into folds, another with every call."""
-        rows, targets, counts = data.X.X, data.y, rows_that_count(given.sample_weight)
-        if counts is not None:  # `cv` and `groups` are about all rows
-            rows, targets = np.asarray(given.X), np.asarray(given.y)
-        stratified = judge.stratified(data.y)
-
-        def partition() -> list[Fold]:
-            return make_folds(
-                self.cv, rows, targets, groups, rng, stratified=stratified, counts=counts
-            )
-
-        return partition
-
-    def _contest(
-        self,
-        data: TrainingData,
-        judge: Judge,
-        partition: Callable[[], list[Fold]],
-        *,
-        alone: bool,
-        twice: bool,
-    ) -> Contest:
-        folds = partition()
-        n_first = 1 if alone else n_first_folds(len(data.y), judge.usual)
-        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
-        return Contest(
-            Encodings(data.X.X, np.dtype(self.dtype), joint),
-            data.y,
-            folds,
-            judge,
-            data.weights,
-            marginalize=self.missing == "marginalize",
-            n_first=n_first,
-            again=partition() if twice or (self._can_be_drawn_again and n_first is None) else (),
-            alone=alone,
-        )
+    def _predicted_before(self, data: TrainingData, rows: Completed, folds: Sequence[Fold]) -> Any:
+        """Return out-of-fold predictions of new rows, encoded in `data`, pooled over partitions."""
+        held_out, members = HeldOut([fold for fold in folds if len(fold.test)]), self.estimators_
+        judge, a2 = self._judge(data.likelihood), float(self.calibration_.factor)
+        parts = list[Any]()
+        for start in range(0, len(members), len(folds)):
+            outputs = []
+            for member, fold in zip(members[start : start + len(folds)], folds, strict=True):
+                if len(fold.test):
+                    fitted = state_of(member)
+                    of = outputs_of(plan_of(member, data.likelihood), fitted)
+                    own = rows[fold.test].moments(data.X.X[fold.test], self._encode, of, a2)
+                    outputs.append(FoldOutputs(fitted, *own))
+            parts.append(judge.out_of_fold(outputs, data.y, data.weights, held_out))
+        first, *others = parts
+        return first.pooled(others)
 
     # ---- Prediction
 
@@ -389,11 +374,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. It holds all but the rows held out, `oof_predictive_` and `oof_rows_`, and has
-        candidates as `Candidate` in a list. A `random_state` that is a RandomState instance comes
-        back as None. A `cv` that is no int must be a splitter of scikit-learn; any other is
-        refused, since a model that came back without it would be fitted again on other folds.
+        The file is written beside `path` and renamed, so that a crash never leaves half a model. It
+        has all but `oof_predictive_` and `oof_rows_`, and candidates as `Candidate` in a list. A
+        `random_state` that is a RandomState instance becomes None. A `cv` that is not an int must
+        be a splitter of scikit-learn; any other is refused, since the loaded model would be fitted
+        again on other folds.
         """
         from probprop.files import save  # the one import upwards: files know all models
 
@@ -425,11 +410,21 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
-def rows_that_count(sample_weight: Any) -> Array | None:
-    """Return the rows of a weight above 0; None where these are all."""
-    if sample_weight is None or (weights := np.asarray(sample_weight)).all():
-        return None
-    return np.flatnonzero(weights)
+def absorbed(
+    members: Sequence[Member], data: TrainingData, folds: Sequence[Fold], n_threads: int
+) -> list[Member]:
+    """Return the members after one pass over the encoded rows that are not of their fold."""
+
+    def learn(pair: tuple[Member, Fold]) -> Member:
+        member, fold = pair
+        if not len(fold.train):
+            return member
+        following = branch(member)
+        go_on_with_network(following, data[fold.train])
+        return following
+
+    pairs = [(member, folds[i % len(folds)]) for i, member in enumerate(members)]
+    return map_in_threads(learn, pairs, n_threads)
 
 
 def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
@@ -445,42 +440,30 @@ def publish_race(
     likelihood: Any,
     mean_weight: float,
 ) -> None:
-    """Give a model the networks that a race has left, their encoding and their calibration."""
-    encodings = contest.encodings
-    n_bins = found.choice.candidate.n_bins
-    model.estimators_ = [
-        _new_member(model, found.choice, likelihood, check, fold, i, mean_weight)
-        for check, folds in zip(found.checks, found.partitions, strict=True)
-        for i, fold in enumerate(folds)
-    ]
+    """Give a model the networks that a race has left, their encoding and their calibration.
+
+    The network of each fold is an estimator of its own, on encoded rows.
+    """
+    candidate, members = found.choice.candidate, list[Member]()
+    for check, folds in zip(found.checks, found.partitions, strict=True):
+        for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
+            member = model._member(
+                candidate.layers,
+                n_epochs=check.n_epochs,
+                memory=candidate.memory,
+                missing=model.missing,
+                dtype=model.dtype,
+                random_state=fold.seed,
+            )
+            member.n_features_in_ = len(fitted.standardizer.x_mean)
+            member.likelihood_ = likelihood
+            publish(member, fitted, history, mean_weight)
+            members.append(member)
+    n_bins, encodings = candidate.n_bins, contest.encodings
+    model.estimators_ = members
     model.encoding_ = None if n_bins is None else encodings.state(n_bins)
     model.n_partitions_ = len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
-
-
-def _new_member(
-    model: PBPEstimatorCV,
-    choice: CVChoice,
-    likelihood: Any,
-    check: Check,
-    fold: Fold,
-    i: int,
-    mean_weight: float,
-) -> Member:
-    """Return the network of a fold as an estimator of its own, on encoded rows."""
-    candidate = choice.candidate
-    member = model._member(
-        candidate.layers,
-        n_epochs=check.n_epochs,
-        memory=candidate.memory,
-        missing=model.missing,
-        dtype=model.dtype,
-        random_state=fold.seed,
-    )
-    member.n_features_in_ = len(check.fitted[i].standardizer.x_mean)
-    member.likelihood_ = likelihood
-    publish(member, check.fitted[i], check.history[i], mean_weight)
-    return member

@@ -1,48 +1,459 @@
-"""From rows that were held out to calibrated predictions: a factor, and perhaps a noise network."""
+"""From out-of-fold predictions to calibrated ones: a variance scaling factor, or a temperature.
+
+Regression. A network trained to the end is too sure of itself, in its posterior and in its noise.
+With r the residual of an out-of-fold sample, v and kappa the variances of model and noise there,
+
+    a^2 = (weighted) mean of r^2 / (v + kappa)
+
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. The mean of M networks errs less
+than each. If every sample was held out in k partitions, with r the residual of the mean of its k
+predictions and d their variance, and in units of v + kappa,
+
+    E r^2 = s + d / k,    of M networks    s + d / M,
+
+with s what networks have in common. The mixture of M has the variance (1 - 1/M) d between its
+members, so that this much less is left for each of them.
+
+Heteroscedastic noise. The noise variance of a sample is a^2 kappa exp(h(x)). A small network gives
+h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
+
+    p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
+
+Beyond the range of the training samples the slope is a Gaussian more: with d_j the distance of
+feature j from its range, in standard deviations of the feature, the model has the additional
+variance slope^2 sum_j d_j^2. Samples are bounded before (`probprop.encoding.bounds`).
+
+Classification. A label is what the outputs f ~ N(m, v) say once each has unit noise. The
+temperature T multiplies the variances of outputs and noise alike, as a^2 does: for two classes
+
+    p = Phi(m / sqrt(T (1 + v))),
+
+and so on for more. Far out in the tails log p is divided by T, whence the name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
-from probprop.estimators.cv.beyond import Range, range_of
-from probprop.estimators.cv.candidates import OF_VALUES, Candidate, Noise
-from probprop.estimators.cv.folds import Encodings, HeldOut
-from probprop.estimators.cv.joint import Completed
-from probprop.estimators.cv.judge import Calibrated, FoldOutputs, standard_error, weighted_mean
-from probprop.estimators.cv.noise import MIN_ROWS, N_BINS, NoiseNetwork, learn_noise, work_of_noise
-from probprop.estimators.cv.out_of_fold import OutOfFold, Squares, pooled
-from probprop.inference.likelihoods import Gaussian
-from probprop.inference.noise import LogScale
+from probprop.encoding.bounds import feature_ends
+from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
+from probprop.estimators.cv.missing import Completed
+from probprop.estimators.cv.policy import (
+    MIN_ROWS_FOR_NOISE,
+    OF_LABELS,
+    OF_VALUES,
+    Candidate,
+    Noise,
+    work_of_a_row,
+)
+from probprop.inference import training
+from probprop.inference.engine import ENGINES
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian, LabelLikelihood
+from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.noise import PASSES, LogScale, start_noise_network
+from probprop.inference.plan import Plan
+from probprop.inference.posterior import Posterior
+from probprop.inference.prediction import predictive
+from probprop.inference.standardize import Standardizer, fit_standardizer, with_usual_scales
+from probprop.inference.training import Fitted
+
+_SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
+# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain: recording errors
+# have a log-likelihood of −12.2, with 0.3 −9.1. Just beyond the range 0.4 costs more than 0.3 (0.62
+# against 0.72).
+
+# The noise network.
+_N_BINS = 32  # it sees encoded rows, whatever the networks of the mean see
+_HIDDEN = (20,)
+_N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
+_OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
+_N_PARTS = 5  # of the rows of a single fold, to judge the noise network
+_N_SEEN = 5  # rows, of 400 or more, that must have a level of the noise for it to be seen
+
+# The temperature.
+_WIDTH = 0.5  # of log T before any row: labels that are all right would let T go to 0
+_STEP = 0.05  # of log T, between differences
+_LARGEST_STEP = 1.0  # of Newton's method
+_TOLERANCE = 0.005  # of log T
+_MOST_STEPS = 30
+_MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
+_FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
+
+Weights = FloatArray | None
+"""How much each row counts, (n,); None: all the same."""
+
+
+class FoldOutputs(NamedTuple):
+    """What the network of a fold says about the rows that it had not seen."""
+
+    fitted: Fitted
+    mean: FloatArray  # of its outputs, (n,) or (n, K), standardized
+    variance: FloatArray
+
+
+class Calibrated(NamedTuple):
+    """What calibration made of the rows held out."""
+
+    calibration: Any  # Calibration or ClassCalibration
+    predictive: Any  # distribution of those rows, by networks that had not seen them
+
+
+def weighted_mean(values: FloatArray, weights: Weights) -> float:
+    """Return the mean over rows.
+
+    >>> values = np.array([1.0, 4.0])
+    >>> weighted_mean(values, None), weighted_mean(values, np.array([2.0, 1.0]))
+    (2.5, 2.0)
+    """
+    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
+
+
+def total_weight(values: FloatArray, weights: Weights) -> float:
+    """Return the number of rows, or the sum of their weights."""
+    return float(len(values) if weights is None else weights.sum())
+
+
+def standard_error(values: FloatArray, weights: Weights = None) -> float:
+    """Return the standard error of the mean over rows."""
+    share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
+    return float(np.sqrt(np.sum((share * (values - np.sum(share * values))) ** 2)))
+
+
+# ---- Regression: residuals and their mean squares
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Predictions of rows by networks that had not seen them, (n,) each, in units of the target.
+
+    If the networks predict a transformed target, these are its units.
+    """
+
+    mean: FloatArray
+    residual: FloatArray  # target minus mean
+    epistemic_std: FloatArray  # of the network output, not calibrated
+    aleatoric_std: FloatArray  # of the noise, not calibrated
+    unit: float  # standard deviation of the targets, in whose square no variance overflows
+    weights: Weights = None
+    between: FloatArray | None = None  # std between the predictions that were pooled; None: one
+    n_pooled: int = 1  # predictions of each row
+    log_jacobian: FloatArray | None = None  # log derivative of what is predicted by the target
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation of the target, not calibrated."""
+        std: FloatArray = np.hypot(self.epistemic_std, self.aleatoric_std)
+        return std
+
+    @property
+    def factor(self) -> float:
+        """The factor a^2 of all variances; 1 where every residual is 0 and there is no scale."""
+        return self._mean_square(self.residual) or 1.0
+
+    def _mean_square(self, r: FloatArray) -> float:
+        return weighted_mean((r / self.std) ** 2, self.weights)
+
+    def squares(self, n_members: int) -> Squares:
+        """Return the mean squares that calibrate so many networks."""
+        between = 0.0 if self.between is None else self._mean_square(self.between)
+        error = self._mean_square(self.residual)
+        return Squares(error, between, self.n_rows, self.n_pooled, n_members)
+
+    def of_ensemble(self, squares: Squares) -> OutOfFold:
+        """Return the rows with residuals as large as the whole ensemble has."""
+        if not squares.error:
+            return self
+        return replace(self, residual=self.residual * np.sqrt(squares.total / squares.error))
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are, or the sum of their weights."""
+        return total_weight(self.mean, self.weights)
+
+    def log_p(self, factor: float = 1.0) -> FloatArray:
+        """Return log N(residual | 0, factor (v + kappa)) of every row, in target units.
+
+        >>> zero, one = np.zeros(2), np.ones(2)
+        >>> rows = OutOfFold(zero, np.array([2.0, -4.0]), zero, one, unit=1.0)
+        >>> rows.factor, rows.log_p(rows.factor).mean().round(3), rows.log_p().mean().round(3)
+        (10.0, np.float64(-2.57), np.float64(-5.919))
+        """
+        log_p = self.residual_log_p(factor)
+        return log_p if self.log_jacobian is None else log_p + self.log_jacobian
+
+    def residual_log_p(self, factor: float) -> FloatArray:
+        """Return the same in units of what is predicted."""
+        std = self.std
+        z = self.residual / std
+        log_p: FloatArray = -0.5 * (np.log(2.0 * np.pi * factor) + z**2 / factor) - np.log(std)
+        return log_p
+
+    def pooled(self, others: Sequence[OutOfFold]) -> OutOfFold:
+        """Return the rows with the mean of these predictions and of others of the same rows."""
+        if not others:
+            return self
+        parts = (self, *others)
+        means, unit = np.stack([part.mean for part in parts]), max(part.unit for part in parts)
+        mean, y = means.mean(axis=0), self.mean + self.residual
+        epistemic_std, aleatoric_std = (
+            np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
+            for k in ("epistemic_std", "aleatoric_std")
+        )
+        return replace(
+            self,
+            mean=mean,
+            residual=y - mean,
+            epistemic_std=epistemic_std,
+            aleatoric_std=aleatoric_std,
+            unit=unit,
+            between=np.std(means / unit, axis=0, ddof=1) * unit,
+            n_pooled=len(parts),
+        )
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Mean squares over rows held out, in units of the variances that the networks expected."""
+
+    error: float  # of the residuals of the mean of `n_pooled` networks
+    between: float  # variance between single networks; 0 where each row has one prediction only
+    n_rows: float  # how many rows these are means of, or the sum of their weights
+    n_pooled: int = 1
+    n_members: int = 1  # of the ensemble that is to be calibrated
+
+    @property
+    def total(self) -> float:
+        """What the square will be for the whole ensemble; 1 where there is no scale at all."""
+        shared = self.error - self.between / self.n_pooled
+        return max(shared, 0.0) + self.between / self.n_members or 1.0
+
+    @property
+    def factor(self) -> float:
+        """a^2, of the variances of each member; the rest of the total is between them.
+
+        At least half of it is left to the members: the variance between few of them is uncertain.
+        """
+        between = (1.0 - 1.0 / self.n_members) * self.between
+        return max(self.total - between, 0.5 * self.total)
+
+    def after(self, more: Squares) -> Squares:
+        """Return the means over these rows and more."""
+        n_rows = self.n_rows + more.n_rows
+        share = more.n_rows / n_rows
+        return replace(
+            self,
+            error=self.error + share * (more.error - self.error),
+            between=self.between + share * (more.between - self.between),
+            n_rows=n_rows,
+        )
+
+
+# ---- Regression: beyond the range of the training rows
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The box that the training rows lie in.
+
+    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=5.0 / 3.0)
+    >>> box.std(np.array([[0.5], [3.0], [-5.0]])), box.nearest(np.array([[3.0]]))
+    (array([0., 1., 2.]), array([[1.]]))
+    """
+
+    low: FloatArray  # (n_features,): the smallest value of each feature
+    high: FloatArray
+    scale: FloatArray  # its std; infinite, so that it is ignored, if it is constant or has no value
+    slope: float  # in target units, for one standard deviation of a feature
+
+    def grown(self, X: Array) -> Range:
+        """Return the range that holds the rows of X too."""
+        low, high = feature_ends(X)
+        return replace(self, low=np.fmin(self.low, low), high=np.fmax(self.high, high))
+
+    def nearest(self, X: Array) -> Array:
+        """Return the nearest rows inside; what is missing stays so."""
+        low, high = self.low.astype(X.dtype), self.high.astype(X.dtype)
+        nearest: Array = np.minimum(np.maximum(X, low), high)
+        return nearest
+
+    def outside(self, X: Array) -> FloatArray:
+        """Return how far features lie outside, in standard deviations, with the sign."""
+        distance: FloatArray = (X - self.nearest(X)).astype(np.float64) / self.scale
+        return distance
+
+    def std(self, X: Array) -> FloatArray:
+        """Return the standard deviation that rows of X have for lying outside, (n,).
+
+        What is missing is inside.
+        """
+        known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 in place of NaN
+        std: FloatArray = self.slope * np.sqrt((known**2).sum(axis=1))
+        return std
+
+
+def range_of(X: Array, unit: float) -> Range:
+    """Measure the range of rows; `unit` is the standard deviation of their targets."""
+    spreads = fit_standardizer(X, None).spreads
+    return Range(*feature_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)
+
+
+# ---- Regression: heteroscedastic noise
+
+
+class Levels(NamedTuple):
+    """Levels of the noise that were seen in training: bounds on the moments of h(x).
+
+    Where features are combined as in no training sample, the network adds up what it has learned
+    about each, and the noise could exceed any residual.
+    """
+
+    low: float  # the least mean of h
+    high: float  # the largest mean of h
+    variance: float  # the largest variance of h
+
+
+def levels_of(h: LogScale) -> Levels:
+    """Return the levels of rows; single ones do not count where there are hundreds."""
+    within = h.bounded()
+    k = min(_N_SEEN, 1 + len(within.mean) // 100)
+    mean, variance = np.sort(within.mean), np.sort(within.variance)
+    return Levels(float(mean[k - 1]), float(mean[-k]), float(variance[-k]))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseNetwork:
+    """The network of h(x), the logarithm of the noise variance relative to its level."""
+
+    encoding: PiecewiseLinear  # of the rows it sees
+    posterior: Posterior
+    standardizer: Standardizer  # of encoded rows
+    levels: Levels  # of the rows whose residuals it has learned from
+
+    def log_scale(self, X: Array) -> LogScale:
+        """Return the distribution of h for every row of X, not encoded, within `levels`."""
+        plan = _plan(self.posterior.dtype)
+        rows = Inputs(encoded(X, self.encoding, plan.dtype))
+        h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
+        return h.bounded(*self.levels)
+
+    def after(self, seen: Completed, oof: OutOfFold, factor: float) -> NoiseNetwork:
+        """Return the network after one pass over the residuals of more rows, not encoded.
+
+        Their levels are seen too.
+        """
+        plan, rng = _plan(self.posterior.dtype), RandomState(0)
+        encode = partial(encoded, state=self.encoding, dtype=plan.dtype)
+        rows = seen.inputs(encode(seen.X), encode)
+        y = Scale().encode(_targets(oof, factor))
+        before = training.start(plan, rows, y, rng, self.standardizer)
+        before = replace(before, posterior=self.posterior)
+        (run,), interrupt = training.advance([training.begin(plan, before, rows, y, rng)], 1)
+        if interrupt is not None:
+            raise interrupt
+        posterior = run.fitted.posterior
+        more = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
+        largest = map(max, self.levels[1:], more[1:])
+        levels = Levels(min(self.levels.low, more.low), *largest)
+        return replace(self, posterior=posterior, levels=levels)
+
+
+class Judged(NamedTuple):
+    """A noise network, and what it is worth on rows that it had not seen."""
+
+    network: NoiseNetwork  # learned from all rows
+    held_out: LogScale  # h of every row, by networks that had not seen its fold, within its levels
+    gain: FloatArray  # (n,): log density of each row minus its log density without a noise network
+
+
+def learn_noise(
+    encodings: Encodings,
+    held_out: HeldOut,
+    oof: OutOfFold,
+    factor: float,
+    seed: int,
+    n_threads: int,
+) -> Judged:
+    """Learn the network from rows held out, and judge it by networks that saw all folds but one.
+
+    `oof` has the residuals of these rows, not calibrated, and `factor` is the a^2 of their
+    variances.
+    """
+    n_bins, likelihood, plan = encodings.bins_that_fit(_N_BINS), Scale(), _plan(encodings.dtype)
+    rows, encoding = encodings.inputs(n_bins)[held_out.rows], encodings.state(n_bins)
+    y, parts = likelihood.encode(_targets(oof, factor)), held_out.fold
+    if len(np.unique(parts)) == 1:
+        parts = np.arange(len(y)) % _N_PARTS
+    runs = []
+    for own in (np.arange(len(y)), *(np.flatnonzero(parts != k) for k in np.unique(parts))):
+        rng = RandomState(seed)
+        before = training.start(plan, rows[own], y[own], rng)
+        network = start_noise_network(rows.shape[1], plan.hidden, 1, rng, plan.dtype)
+        scales = with_usual_scales(before.standardizer, encoding.spreads)
+        before = replace(before, posterior=network, standardizer=scales)
+        given = (plan, before, rows[own], y[own], rng)
+        runs.append(training.begin(*given, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS))
+    runs, interrupt = training.advance(runs, _N_EPOCHS, n_threads)
+    if interrupt is not None:
+        raise interrupt
+    whole, *others = (run.fitted for run in runs)
+    m_h, v_h = np.empty(len(y)), np.empty(len(y))
+    for part, fitted in zip(np.unique(parts), others, strict=True):
+        at = parts == part
+        h = predictive(plan, fitted.posterior, fitted.standardizer, Inputs(rows.X[at]))
+        m_h[at], v_h[at] = h.mean, h.variance
+    levels = levels_of(predictive(plan, whole.posterior, whole.standardizer, Inputs(rows.X)))
+    h = LogScale(m_h, v_h).bounded(*levels)
+    gain = likelihood.log_p(h, y) - (oof.residual_log_p(factor) + np.log(oof.unit))
+    return Judged(NoiseNetwork(encoding, whole.posterior, whole.standardizer, levels), h, gain)
+
+
+def _targets(oof: OutOfFold, factor: float) -> FloatArray:
+    """Return residuals, variances of their means and noise levels, in units of the target."""
+    stds = (oof.epistemic_std / oof.unit, oof.aleatoric_std / oof.unit)
+    return np.stack([oof.residual / oof.unit, *(factor * std**2 for std in stds)], axis=1)
+
+
+def _plan(dtype: np.dtype[np.floating]) -> Plan:
+    # If its prior were refined, the prior variance of a noise network would diverge.
+    return Plan(Scale(), hidden=_HIDDEN, refine=False, marginalize=True, dtype=dtype)
+
+
+# ---- Regression: calibration
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
-    """How the variances of the networks were corrected on rows held out.
+    """How the variances of the networks were corrected on out-of-fold samples.
 
     Parameters
     ----------
     squares : Squares
-        Of the errors on rows held out. `factor`, a^2, follows: by it the variances of model and
-        noise of every network are multiplied.
+        Of the out-of-fold errors. `factor`, a^2, follows, which scales the variances of model and
+        noise of every network.
     range : Range
-        Of the training rows; beyond it the model is less certain, and the noise that of the
-        nearest row inside.
+        Of the training samples. Beyond it the model is less certain, and the noise level of the
+        nearest point inside is used.
     noise : NoiseNetwork or None
-        Says where the noise is larger and where smaller; None: the same everywhere.
+        Heteroscedastic noise, or None if the noise is the same everywhere.
     gain, gain_error : float
-        What the noise network gains in log density per row, on rows that it had not seen, and
-        the standard error; NaN where none was tried. It is kept where the gain is above 0, or
-        the candidate asked for it. `partial_fit` leaves them as they were.
+        Gain of the noise network in log density per sample that it had not seen, and its standard
+        error; NaN if none was tried. The network is kept if the gain is above 0, or the candidate
+        asked for it. `partial_fit` leaves them as they were.
     transformation : BoxCox or None
-        Of the targets, before the networks see them; None: as they are. Factor, range and noise
-        are those of transformed targets.
+        Of the targets, before the networks see them, and of factor, range and noise.
     """
 
     squares: Squares
@@ -126,45 +537,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ValuesJudge:
-    """Judges predictions of values, by residuals and variances.
-
-    Parameters
-    ----------
-    likelihood : Gaussian
-    transformation : BoxCox or None, default=None
-        Of the targets that the networks were given.
-    noise : {"auto", "constant", "input"}, default="auto"
-        What the noise depends on.
-    """
+    """Judges predictions of values, by residuals and variances."""
 
     likelihood: Gaussian
-    transformation: BoxCox | None = None
+    transformation: BoxCox | None = None  # of the targets that the networks were given
     noise: Noise = "auto"
-    usual = OF_VALUES
-
-    def stratified(self, y: Array) -> bool:
-        """Return False: values are many; see `Judge`."""
-        return False
-
-    def out_of_fold(
-        self,
-        outputs: Sequence[FoldOutputs],
-        y: Array,
-        weights: FloatArray | None,
-        held_out: HeldOut,
-    ) -> OutOfFold:
-        """Return predictions and residuals of the rows held out; see `Judge`."""
-        each = [_in_target_units(output) for output in outputs]
-        mean, epistemic_std, aleatoric_std = map(held_out.in_order, zip(*each, strict=True))
-        if weights is not None:  # as in training
-            aleatoric_std = aleatoric_std / np.sqrt(weights)
-        unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
-        g, log_jacobian = self.transformation, None
-        if g is not None:
-            log_jacobian = g.log_jacobian(g.inverse(y))
-        return OutOfFold(
-            mean, y - mean, epistemic_std, aleatoric_std, unit, weights, log_jacobian=log_jacobian
-        )
+    usual = OF_VALUES  # what is compared if the user does not say
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
@@ -174,13 +552,35 @@ class ValuesJudge:
         g = box_cox_of(y, candidate.power)
         return g.forward(y), replace(judge, transformation=g)
 
-    def pooled(self, parts: Sequence[OutOfFold]) -> OutOfFold:
-        """Return the mean prediction of every row; see `Judge`."""
-        return pooled(parts)
+    def out_of_fold(
+        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
+    ) -> OutOfFold:
+        """Return predictions and residuals in the order of ``held_out.rows``, as y and weights."""
+        each = []
+        for fitted, m, v in outputs:
+            scales = fitted.standardizer.y_mean, fitted.standardizer.y_scale
+            y_mean, y_scale = (float(scale[0]) for scale in scales)
+            noise_std = float(np.sqrt(fitted.posterior.noise_variance[0])) * y_scale
+            stds = np.sqrt(v.astype(np.float64)) * y_scale, np.full(len(m), noise_std)
+            each.append((m.astype(np.float64) * y_scale + y_mean, *stds))
+        mean, epistemic_std, aleatoric_std = map(held_out.in_order, zip(*each, strict=True))
+        if weights is not None:  # as in training
+            aleatoric_std = aleatoric_std / np.sqrt(weights)
+        unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
+        g = self.transformation
+        log_jacobian = None if g is None else g.log_jacobian(g.inverse(y))
+        return OutOfFold(
+            mean, y - mean, epistemic_std, aleatoric_std, unit, weights, log_jacobian=log_jacobian
+        )
 
     def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
-        """Return the work of the noise networks; see `Judge`."""
-        return 0.0 if self.noise == "constant" else work_of_noise(encodings, n_rows, n_folds)
+        """Return the work of `calibrate` on rows held out, in units of `work_of_a_row`."""
+        if self.noise == "constant":
+            return 0.0
+        sizes = (encodings.state(encodings.bins_that_fit(_N_BINS)).n_outputs, *_HIDDEN, 1)
+        n_parts = n_folds if n_folds > 1 else _N_PARTS
+        n_learned = n_parts * n_rows  # once all, and for each part all but that
+        return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
 
     def calibrate(
         self,
@@ -191,78 +591,243 @@ class ValuesJudge:
         seed: int,
         n_threads: int,
     ) -> Calibrated:
-        """Find the factor, and learn and judge a noise network."""
-        found = calibrate(oof, held_out, encodings, n_members, seed, n_threads, self.noise)
-        if (g := self.transformation) is None:
-            return found
-        predictive = TransformedMixture(found.predictive, g)
-        return Calibrated(replace(found.calibration, transformation=g), predictive)
+        """Find the factor of so many networks, and learn and judge a noise network."""
+        squares, a = oof.squares(n_members), np.sqrt(oof.factor)
+        found = Calibration(
+            squares, range_of(encodings.X, oof.unit), transformation=self.transformation
+        )
+        # `a` is for these rows, each predicted by few networks.
+        aleatoric_std, tail = a * oof.aleatoric_std, None
+        many = len(oof.mean) >= MIN_ROWS_FOR_NOISE
+        if self.noise == "input" or (self.noise == "auto" and many):
+            ours = oof.of_ensemble(squares)
+            judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
+            gain = weighted_mean(judged.gain, oof.weights)
+            found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
+            # Any gain will do. A gain of one standard error was too much to ask: it refused
+            # networks that helped on test rows seven times in nine, and the other two would have
+            # cost 0.01.
+            if self.noise == "input" or gain > 0.0:
+                found, h = replace(found, noise=judged.network), judged.held_out
+                aleatoric_std, tail = aleatoric_std * np.sqrt(h.factor), h.variance
+        mixture = Mixture.of_one(oof.mean, a * oof.epistemic_std, aleatoric_std, tail=tail)
+        g = self.transformation
+        return Calibrated(found, mixture if g is None else TransformedMixture(mixture, g))
 
 
-def _in_target_units(output: FoldOutputs) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, and standard deviations of model and noise: each (n,)."""
-    standardizer, posterior = output.fitted.standardizer, output.fitted.posterior
-    y_mean, y_scale = float(standardizer.y_mean[0]), float(standardizer.y_scale[0])
-    aleatoric_std = float(np.sqrt(posterior.noise_variance[0])) * y_scale
-    epistemic_std = np.sqrt(output.variance.astype(np.float64)) * y_scale
-    mean = output.mean.astype(np.float64) * y_scale + y_mean
-    return mean, epistemic_std, np.full(len(mean), aleatoric_std)
+# ---- Classification: a temperature
 
 
-def calibrate(
-    oof: OutOfFold,
-    held_out: HeldOut,
-    encodings: Encodings,
-    n_members: int,
-    seed: int,
-    n_threads: int,
-    noise: Noise = "auto",
-) -> Calibrated:
-    """Find the factor, and learn and judge a noise network.
+@dataclass(frozen=True)
+class LogTemperature:
+    """What is known about log T: a Gaussian."""
+
+    mean: float = 0.0
+    precision: float = 1.0 / _WIDTH**2  # one over its variance
+
+    def after(self, surprise: Callable[[float], float]) -> LogTemperature:
+        """Return what is known after more rows: the mode, and the curvature there.
+
+        `surprise` is minus the log-likelihood of the rows as a function of log T.
+        """
+
+        def objective(log_T: float) -> float:
+            return surprise(log_T) + 0.5 * self.precision * (log_T - self.mean) ** 2
+
+        at, curvature = self.mean, self.precision
+        for _ in range(_MOST_STEPS):
+            below, here, above = (objective(at + d) for d in (-_STEP, 0.0, _STEP))
+            # The rows say something, or nothing; where they seem to say less the mode is far.
+            curvature = max(self.precision, (above - 2.0 * here + below) / _STEP**2)
+            step = -(above - below) / (2.0 * _STEP) / curvature
+            at += float(np.clip(step, -_LARGEST_STEP, _LARGEST_STEP))
+            if not abs(step) > _TOLERANCE:
+                break
+        return LogTemperature(float(at), float(curvature))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsOutOfFold:
+    """Outputs for rows by networks that had not seen them, and the labels of these rows."""
+
+    likelihood: LabelLikelihood
+    mean: FloatArray  # of the outputs in units of their noise, not calibrated, (n,) or (n, K)
+    variance: FloatArray
+    y: Array  # labels, as the likelihood encodes them, (n,) or (n, K)
+    weights: Weights = None
+    before: LogTemperature = LogTemperature()  # what is known without these rows
+    beside: tuple[LabelsOutOfFold, ...] = ()  # predictions of the same rows by other networks
+
+    @property
+    def factor(self) -> float:
+        """The temperature, the most probable one."""
+        return float(np.exp(self.belief.mean))
+
+    @cached_property
+    def belief(self) -> LogTemperature:
+        """What is known about the temperature after these rows.
+
+        Of many rows some are looked at, evenly spaced, which stand for all.
+        """
+        total, some = self.n_rows, self._some
+
+        def surprise(log_T: float) -> float:
+            return -total * weighted_mean(some.log_p(float(np.exp(log_T))), some.weights)
+
+        return self.before.after(surprise)
+
+    @property
+    def n_rows(self) -> float:
+        """How many rows there are, or the sum of their weights."""
+        return total_weight(self.y, self.weights)
+
+    def pooled(self, others: Sequence[LabelsOutOfFold]) -> LabelsOutOfFold:
+        """Return the rows with the mean of these probabilities and of others of the same rows."""
+        return replace(self, beside=tuple(others))
+
+    def predictive(self, temperature: float = 1.0) -> ClassMixture:
+        """Return the probabilities of the labels of every row at that temperature."""
+        outputs = ((part.mean, part.variance) for part in (self, *self.beside))
+        parts = [tempered(self.likelihood, *each, temperature) for each in outputs]
+        return self.likelihood.mixture(parts) if self.beside else parts[0]
+
+    def log_p(self, factor: float = 1.0) -> FloatArray:
+        """Return the log probability of the labels of every row at that temperature, (n,)."""
+        parts = (self, *self.beside)
+        outputs = [(part.mean / np.sqrt(factor), part.variance) for part in parts]
+        return self.likelihood.log_p_of_outputs(outputs, self.y, ENGINES["native"])
+
+    @property
+    def _some(self) -> LabelsOutOfFold:
+        n_rows = max(_FEWEST_ROWS, _MOST_TERMS // self.likelihood.n_outputs**2)
+        if self.mean.ndim == 1 or len(self.y) <= n_rows:
+            return self
+        at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
+        weights = None if self.weights is None else self.weights[at]
+        first, *others = (
+            replace(part, mean=part.mean[at], variance=part.variance[at], y=self.y[at])
+            for part in (self, *self.beside)
+        )
+        return replace(first, weights=weights, beside=tuple(others))
+
+
+def tempered(
+    likelihood: LabelLikelihood, mean: FloatArray, variance: FloatArray, temperature: float
+) -> ClassMixture:
+    """Return the probabilities that outputs give labels at a temperature.
+
+    In units of the noise, whose variance is T, the variance of the outputs is what it was.
+    """
+    return likelihood.of_outputs(mean / np.sqrt(temperature), variance, ENGINES["native"])
+
+
+@dataclass(frozen=True)
+class ClassCalibration:
+    """How the probabilities of the networks were corrected on rows held out.
 
     Parameters
     ----------
-    oof : OutOfFold
-        Predictions of the rows held out.
-    held_out : HeldOut
-        Which rows these are.
-    encodings : Encodings
-        Of all rows.
-    n_members : int
-        Of the ensemble that is calibrated.
-    seed : int
-        Of the noise network.
-    n_threads : int
-        They do not change the result.
-    noise : {"auto", "constant", "input"}, default="auto"
-        Whether a noise network is kept: if it gains anything, never, or always.
+    temperature : float
+        Above 1 where the networks were too sure, below where they were not sure enough.
+    precision : float
+        One over the variance of what is known about its logarithm.
+    log_loss, raw_log_loss : float
+        Mean of -log p of the labels held out, in nats, with this temperature and without.
+        `partial_fit` counts new rows with the temperature that was known before them.
+    n_rows : float
+        How many rows that is, or the sum of their weights.
     """
-    squares, box = oof.squares(n_members), range_of(encodings.X, oof.unit)
-    a = np.sqrt(oof.factor)  # of these rows, each predicted by few networks
-    epistemic_std, aleatoric_std = a * oof.epistemic_std, a * oof.aleatoric_std
-    constant = Mixture.of_one(oof.mean, epistemic_std, aleatoric_std)
-    if noise == "constant" or (noise == "auto" and len(oof.mean) < MIN_ROWS):
-        return Calibrated(Calibration(squares, box), constant)
-    n_bins = encodings.bins_that_fit(N_BINS)
-    judged = learn_noise(
-        encodings.inputs(n_bins)[held_out.rows],
-        encodings.state(n_bins),
-        oof.of_ensemble(squares),
-        squares.total,
-        held_out.fold,
-        seed,
-        n_threads,
-        encodings.dtype,
-    )
-    gain = weighted_mean(judged.gain, oof.weights)
-    gain_error = standard_error(judged.gain, oof.weights)
-    # Any gain will do. A gain of one standard error was too much to ask: it refused networks that
-    # helped on test rows seven times in nine, and the other two would have cost 0.01.
-    if noise == "auto" and not gain > 0.0:
-        return Calibrated(Calibration(squares, box, None, gain, gain_error), constant)
-    calibration = Calibration(squares, box, judged.network, gain, gain_error)
-    h = judged.held_out
-    heavy = Mixture.of_one(
-        oof.mean, epistemic_std, aleatoric_std * np.sqrt(h.factor), tail=h.variance
-    )
-    return Calibrated(calibration, heavy)
+
+    temperature: float
+    precision: float
+    log_loss: float
+    raw_log_loss: float
+    n_rows: float
+
+    @property
+    def factor(self) -> float:
+        """The temperature: the variances of all outputs are multiplied by it."""
+        return self.temperature
+
+    def log_scale(self, rows: Completed) -> None:
+        """Return None: class labels have no noise network."""
+
+    def after(self, oof: LabelsOutOfFold, rows: Completed) -> ClassCalibration:
+        """Return the calibration after more rows, which `oof` has the outputs of.
+
+        What was known about log T, a Gaussian, is the prior of what the new rows say: as for the
+        weights of a network, two numbers stand for all rows before.
+        """
+        known = replace(oof, before=LogTemperature(float(np.log(self.temperature)), self.precision))
+        n_rows = self.n_rows + oof.n_rows
+        share = oof.n_rows / n_rows
+
+        def running(loss: float, temperature: float) -> float:
+            new = -weighted_mean(oof.log_p(temperature), oof.weights)
+            return loss + share * (new - loss)
+
+        return ClassCalibration(
+            temperature=known.factor,
+            precision=known.belief.precision,
+            log_loss=running(self.log_loss, self.temperature),
+            raw_log_loss=running(self.raw_log_loss, 1.0),
+            n_rows=n_rows,
+        )
+
+    def mixture(
+        self, mean: FloatArray, variance: FloatArray, likelihood: LabelLikelihood
+    ) -> ClassMixture:
+        """Return the mixture of what the members predict, each at the temperature.
+
+        The moments of their outputs are (S, n) or (S, n, n_outputs).
+        """
+        each = zip(mean, variance, strict=True)
+        return ClassMixture.of([tempered(likelihood, m, v, self.temperature) for m, v in each])
+
+
+@dataclass(frozen=True)
+class LabelsJudge:
+    """Judges predictions of labels, by their log probabilities; see `ValuesJudge`."""
+
+    likelihood: LabelLikelihood
+    usual = OF_LABELS
+
+    def out_of_fold(
+        self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
+    ) -> LabelsOutOfFold:
+        """Return outputs and labels of the rows held out."""
+        mean, variance = (
+            held_out.in_order([a.astype(np.float64) for a in arrays])
+            for arrays in zip(*((o.mean, o.variance) for o in outputs), strict=True)
+        )
+        return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
+
+    def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
+        """Return the labels as they are: they have no scale, and no noise of a size."""
+        for name, usual in (("power", None), ("noise", "auto")):
+            if (value := getattr(candidate, name)) != usual:
+                raise ValueError(
+                    f"{name} of a candidate is for the targets of a regression. "
+                    f"Got {value!r} for labels."
+                )
+        return y, self
+
+    def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
+        """Return 0: one temperature is found at once."""
+        return 0.0
+
+    def calibrate(self, oof: LabelsOutOfFold, *_: Any) -> Calibrated:
+        """Find the temperature."""
+        predictive = oof.predictive(oof.factor)
+        log_p = self.likelihood.log_p(predictive, oof.y)
+        calibration = ClassCalibration(
+            temperature=oof.factor,
+            precision=oof.belief.precision,
+            log_loss=-weighted_mean(log_p, oof.weights),
+            raw_log_loss=-weighted_mean(oof.log_p(), oof.weights),
+            n_rows=oof.n_rows,
+        )
+        return Calibrated(calibration, predictive)
+
+
+Judge = ValuesJudge | LabelsJudge

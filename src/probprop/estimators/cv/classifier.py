@@ -11,56 +11,55 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.class_calibration import ClassCalibration, LabelsJudge
+from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
 
 
 class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
-    """Classification by PBP networks that are chosen, calibrated and averaged by cross-validation.
+    """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side
-    by side on the folds, and are compared again and again by the log-loss of the rows held out;
-    those that fall behind are dropped. The winner is the best one or, with fewer than 1,000 rows,
-    one that costs less and is behind by no more than a standard error of the difference. The
-    networks of its folds are the ensemble: nothing is trained again. One temperature, found on the
-    rows held out, corrects how sure they are.
+    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
+    side on the folds. They are compared by the log-loss of out-of-fold samples, and those that fall
+    behind are dropped. The winner is the best one or, with fewer than 1,000 samples, one that costs
+    less and is behind by no more than a standard error of the difference. The networks of its folds
+    are the ensemble: nothing is trained again. One temperature, found on out-of-fold samples,
+    calibrates their probabilities.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is that many folds of shuffled rows, which share the rows of every class alike, or
-        of groups where `fit` is given some; fewer where there are not as many. Else a splitter of
-        scikit-learn, or what one yields. Every network knows all classes, also those of which its
-        fold has no row.
+        An int is the number of folds of shuffled samples, stratified by class, or of the groups
+        passed to `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what
+        one yields. Every network knows all classes, also those missing in its fold.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto" with fewer than 1,000 rows: columns alone, with no hidden layer,
+        What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
         one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
-        rows: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
-        each and a layer of 100; these are compared on two folds, from 5,000 rows on on one, and
+        samples: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
+        each and a layer of 100; these are compared on two folds (one from 5,000 samples on), and
         only the winner learns the others. The memory is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer of 50 (100), memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with
-        128 ramps and two layers of 100 too. A number is seconds of processor time, all threads
-        together, of the whole process, and the result depends on the speed of the machine:
-        candidates that cost too much are left out, and where the race leaves time the best one
-        learns further partitions of the rows, up to six. ``choice_.ended`` says why it ended.
-        With more than 32 classes, see the notes.
+        128 ramps and two layers of 100 too. With more than 32 classes, see the notes.
+        A number is seconds of processor time of the whole process, all threads together. The
+        result then depends on the speed of the machine: candidates that cost too much are left out,
+        and if time is left, the best one is trained on further partitions, up to six in all.
+        ``choice_.ended`` says why the search ended.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from the values that it has, by a joint distribution of the features
-        that `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
+        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
+        completed in 32 ways from its other values, by a joint distribution of the features that
+        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
         calibrate how much less certain it is.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Threads to train with; None is 1 outside of a ``joblib.parallel_config``, -1 all
-        processors. Under ``joblib.parallel_config("dask")`` all workers of the cluster train. It
-        does not change the results.
+        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
+        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
+        not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the rows into folds, and draws the seeds of the networks.
+        Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
         1 shows a progress bar on the standard error. With more than 32 classes, a line before it
         says how much processor time a long fit takes at most.
@@ -72,43 +71,41 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     multilabel_ : bool
         Whether y was a matrix of labels.
     estimators_ : list of PBPClassifier
-        The network of every fold, those of the first partition of the rows first. They take rows
-        as `encoding_` gives them, and are not calibrated.
+        The network of every fold, partition after partition, not calibrated. They take samples as
+        encoded by `encoding_`.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 1,000 rows, or
-        100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
-        well where Ctrl-C left no time for the second, or its networks did not make finite
-        predictions.
+        Number of K-fold partitions: 2 with an int `cv` and fewer than 1,000 samples, or 100,000 and
+        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
+        left no time for the second, or its networks did not make finite predictions.
     bounds_ : InputBounds
         Range of each feature. Values inside it are used as they are; values beyond it grow ever
         more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
         bounded samples.
     encoding_ : PiecewiseLinear or None
-        How the features are encoded for them; None: not at all.
+        Encoder applied to the features before the members, or None if they are used as is.
     choice_ : CVChoice
-        The curves of all candidates, and which was chosen.
+        The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
     joint_ : Joint or None
-        The joint distribution of the features, which completes missing values, with their variance
-        scaling factors. None if ``missing="error"``.
+        Joint distribution of the features, which completes missing values, with variance scaling
+        factors. None if ``missing="error"``.
     oof_predictive_ : ClassMixture
-        The calibrated predictive distribution of the rows of `fit` held out, each by the
-        network of each partition that had not seen it.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
+        all partitions that had not seen them.
     oof_rows_ : ndarray of int
-        The rows that these are; with an int `cv` and fewer than 100,000 rows all that count,
-        ascending.
+        Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
+        weight above 0, ascending.
     n_iter_ : int
-        Passes that a member made, at most.
+        Maximum number of epochs of a member.
     n_samples_seen_ : int
-        Rows given, each counted once.
+        Number of samples passed to `fit` and `partial_fit`.
     mean_sample_weight_ : float
-        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
-        were none.
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided, or 1.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names. The members take arrays.
+        Names of the features, if X had string column names. The members take arrays.
 
     Notes
     -----
@@ -150,19 +147,18 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Go on with new rows; the first call is a `fit`.
+        """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each row belongs to one fold, in turn. The network of that fold predicts it before any
-        network learns from it; what was known about the temperature is updated by these
-        predictions. All other networks make one pass over the row, in the order given. Encoding
-        and choice stay as `fit` left them, and so do `oof_predictive_` and `oof_rows_`.
+        Each sample belongs to one fold, in turn. The network of that fold predicts it, which
+        updates the temperature, before the others make one pass over it, in the order given.
+        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be, for the first call; None: those of its rows.
+            All classes there will be, for the first call. None is the classes of its samples.
         sample_weight : array-like of shape (n_samples,), default=None
             In the units of `fit`, and divided by its mean weight; None is that mean weight.
 

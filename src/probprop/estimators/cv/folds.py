@@ -21,32 +21,23 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise
-from probprop.estimators.cv.joint import Completed, Joint, complete
+from probprop.estimators.cv import policy
+from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs
 from probprop.inference.standardize import fit_standardizer
 
-MOST_RAMPS = 1_024
-"""Of all columns of a table together: a wide table gets fewer per column."""
-FEWEST_BINS = 4
-"""Columns that could not have as many get none."""
+MOST_RAMPS = 1_024  # of all columns of a table together: a wide table gets fewer per column
+FEWEST_BINS = 4  # columns that could not have as many get none
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One split of the rows.
+    """One split of the rows."""
 
-    Parameters
-    ----------
-    train, test : ndarray of int
-        Rows to learn from, and rows held out.
-    seed : int
-        Of the network that learns from them.
-    """
-
-    train: Array
-    test: Array
-    seed: int
+    train: Array  # rows to learn from
+    test: Array  # rows held out
+    seed: int  # of the network that learns from them
 
 
 def make_folds(
@@ -59,24 +50,11 @@ def make_folds(
     stratified: bool = False,
     counts: Array | None = None,
 ) -> list[Fold]:
-    """Split the rows as the parameter `cv` says.
+    """Split the rows as the parameter `cv` says: an int, a splitter, or pairs (train, test).
 
-    Parameters
-    ----------
-    cv : int, splitter, or iterable of (train, test)
-        An int is that many folds of shuffled rows, or of groups where there are some, and no more
-        than there are rows or groups.
-    X : ndarray of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-    groups : array-like of shape (n,) or None
-        Rows of one group are never parted.
-    rng : RandomState
-        Shuffles the rows, and draws the seeds.
-    stratified : bool, default=False
-        Whether y, of shape (n,), has few values, each of which the folds share alike if `cv` is
-        an int.
-    counts : ndarray of int, default=None
-        The rows that are not left out; None: all. The folds have them numbered from 0.
+    An int is that many folds of shuffled rows, or of groups where there are some, and no more than
+    there are rows or groups; if y is `stratified`, (n,) with few values, the folds share each value
+    alike. `counts` are the rows that are not left out, None for all: the folds number them from 0.
     """
     together: Array | None = None
     if groups is not None:
@@ -91,16 +69,13 @@ def make_folds(
     else:
         splitter = check_cv(cv, y)
     parts = [_as_rows(a, b, len(y), counts) for a, b in splitter.split(X, y, together)]
-    for name, rows in ((name, rows) for p in parts for name, rows in zip(_SIDES, p, strict=True)):
-        if not len(rows):
+    for side, name in enumerate(("train on", "test on")):
+        if not all(len(part[side]) for part in parts):
             raise ValueError(f"cv gives a fold without rows to {name}. Use fewer folds.")
     if not parts:
         raise ValueError("cv gives no folds at all. Give at least one pair (train, test).")
     seeds: list[int] = rng.randint(2**31 - 1, size=len(parts)).tolist()
     return [Fold(*part, seed) for part, seed in zip(parts, seeds, strict=True)]
-
-
-_SIDES = ("train on", "test on")
 
 
 def _as_rows(train: Any, test: Any, n: int, counts: Array | None) -> tuple[Array, Array]:
@@ -148,22 +123,37 @@ def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
     return fold
 
 
+def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
+    """Return two folds of rows in random order: the first rows are held out, and the last.
+
+    No network then needs a copy of its rows. Every call holds the same rows out, and draws other
+    seeds of the networks.
+    """
+    n_held, rows = min(policy.HELD_OUT, n_rows // 5), np.arange(n_rows)
+    first, last = rng.randint(2**31 - 1, size=2).tolist()
+    return [
+        Fold(rows[n_held:], rows[:n_held], first),
+        Fold(rows[: n_rows - n_held], rows[n_rows - n_held :], last),
+    ]
+
+
+def dealt_in_turn(n: int, n_folds: int, start: int) -> list[Fold]:
+    """Return the folds of n new rows, of which the first belongs to the fold start mod n_folds.
+
+    The network of a single fold learns all rows, after it has predicted them.
+    """
+    of = (start + np.arange(n)) % n_folds
+    learned = [np.flatnonzero((of != i) | (n_folds == 1)) for i in range(n_folds)]
+    return [Fold(rows, np.flatnonzero(of == i), seed=0) for i, rows in enumerate(learned)]
+
+
 @dataclass(frozen=True, eq=False)
 class Encodings:
-    """Rows in every encoding that was asked for: each is made once.
+    """Rows in every encoding that was asked for: each is made once."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-    dtype : numpy.dtype
-        Of encoded rows. Rows that are not encoded stay as they are.
-    joint : Joint or None, default=None
-        Completes missing values. None if there are none.
-    """
-
-    X: Array
-    dtype: np.dtype[Any]
-    joint: Joint | None = None
+    X: Array  # (n, n_features)
+    dtype: np.dtype[Any]  # of encoded rows; rows that are not encoded stay as they are
+    joint: Joint | None = None  # completes missing values; None if there are none
     _states: dict[int, PiecewiseLinear] = field(default_factory=dict)
     _rows: dict[int, Array] = field(default_factory=dict)
     _inputs: dict[int | None, Inputs] = field(default_factory=dict)
@@ -215,10 +205,10 @@ class Encodings:
         """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
         0 in a constant column.
         """
-        return self._raw_spreads if n_bins is None else self.state(n_bins).spreads
+        return self._spreads if n_bins is None else self.state(n_bins).spreads
 
     @cached_property
-    def _raw_spreads(self) -> FloatArray:
+    def _spreads(self) -> FloatArray:
         return fit_standardizer(self.X, None).spreads
 
 
@@ -245,13 +235,6 @@ def side_by_side(rows: Array) -> Array | slice:
 class HeldOut:
     """The rows that were held out, fold after fold, and where they lie among all rows.
 
-    Parameters
-    ----------
-    folds : sequence of Fold
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> folds = [Fold(np.array([0, 1]), np.array([2]), 0), Fold(np.array([2]), np.array([0, 1]), 0)]
     >>> held_out = HeldOut(folds)
     >>> held_out.rows, held_out.fold, held_out.in_order([np.array([30]), np.array([10, 20])])

@@ -14,10 +14,10 @@ from typing import Any
 
 from probprop._types import Array
 from probprop.estimators.checkpoints import check_seed, checkpoint_of, resumed, settings_of
-from probprop.estimators.cv import sharing
-from probprop.estimators.cv.candidates import Budget
+from probprop.estimators.cv import search
 from probprop.estimators.cv.folds import Fold
-from probprop.estimators.cv.sharing import Step
+from probprop.estimators.cv.policy import Budget
+from probprop.estimators.cv.search import Step
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
 from probprop.inference.training import Run
 
@@ -36,7 +36,7 @@ class Journal:
     budget : Budget
         Its checks are the epochs after which candidates are compared.
     step : callable, default=None
-        Makes the epochs that are not in the file; None is `sharing.advance`.
+        Makes the epochs that are not in the file; None is `search.advance`.
     """
 
     def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None = None) -> None:
@@ -53,7 +53,7 @@ class Journal:
     def advance(
         self, runs: Sequence[Run], n_epochs: int, n_threads: int
     ) -> tuple[list[Run], BaseException | None]:
-        """Make more epochs of every training, as `sharing.advance` does, or find them."""
+        """Make more epochs of every training, as `search.advance` does, or find them."""
         step, self._n_steps = self._n_steps, self._n_steps + 1
         if step in self._steps:
             with self._file.reading():
@@ -69,7 +69,7 @@ class Journal:
                 if reached & self._checks:
                     raise ValueError("a step before a comparison is missing")
             return [run._replace(made=[]) for run in runs], None
-        made, interrupt = (self._step or sharing.advance)(runs, n_epochs, n_threads)
+        made, interrupt = (self._step or search.advance)(runs, n_epochs, n_threads)
         if interrupt is None:
             self._keep(step, made)
         return made, interrupt

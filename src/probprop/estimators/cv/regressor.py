@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.distributions.base import Moments
 from probprop.distributions.functions import Sensitivity
 from probprop.distributions.mixture import Mixture
@@ -20,11 +20,7 @@ from probprop.distributions.power import BoxCox, TransformedMixture
 from probprop.estimators.base import DistributionMixin
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import Calibration, ValuesJudge
-from probprop.estimators.cv.sensitivity import (
-    SampledFunction,
-    draw_function,
-    sensitivity_of_mixture,
-)
+from probprop.estimators.cv.sensitivity import SampledFunction, sensitivity_of_mixture
 from probprop.estimators.data import Given, TrainingData, noise_factor, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_inputs, check_int
@@ -33,100 +29,98 @@ from probprop.inference.likelihoods import Gaussian
 
 
 class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
-    """Regression by PBP networks that are chosen, calibrated and averaged by cross-validation.
+    """Regression by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side
-    by side on the folds, and are compared again and again by the log-likelihood of the rows held
-    out; those that fall behind are dropped. The networks of the winner's folds are the ensemble:
-    nothing is trained again. Their variances are calibrated on the rows held out, by one factor,
-    and a small network learns there where the noise is larger, if that helps.
+    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
+    side on the folds. They are compared by the log-likelihood of out-of-fold samples, and those
+    that fall behind are dropped. The networks of the winner's folds are the ensemble: nothing is
+    trained again. Their variances are calibrated by one factor on out-of-fold samples, and a small
+    network learns heteroscedastic noise there, if that helps.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is that many folds of shuffled rows, or of groups where `fit` is given some; fewer
-        where there are not as many. Else a splitter of scikit-learn, or what one yields.
+        An int is the number of folds of shuffled samples, or of the groups passed to `fit`; fewer
+        if there are fewer of them. Else a splitter of scikit-learn, or what one yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 rows on), one
-        or two layers of 50, memory 10, 30 or none. Where there are 100 rows or more, all targets
-        are above 0 and their errors grow with them, the best candidate is tried once more with a
-        power of the targets, and that is taken where it gains two standard errors on the rows
-        held out.
+        What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
+        one or two layers of 50, memory 10, 30 or none. If there are 100 samples or more, all
+        targets are above 0 and their errors grow with them, the best candidate is also tried with
+        a power of the targets, which is used if it gains two standard errors on out-of-fold
+        samples.
     budget : {"fast", "good", "best"} or float, default="good"
         How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
         layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
-        two layers of 100 too. A number is seconds of processor time, all threads together, of the
-        whole process, and the result depends on the speed of the machine: candidates that cost too
-        much are left out, and where the race leaves time the best one learns further partitions
-        of the rows, up to six. ``choice_.ended`` says why it ended.
+        two layers of 100 too.
+        A number is seconds of processor time of the whole process, all threads together. The
+        result then depends on the speed of the machine: candidates that cost too much are left out,
+        and if time is left, the best one is trained on further partitions, up to six in all.
+        ``choice_.ended`` says why the search ended.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from the values that it has, by a joint distribution of the features
-        that `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
+        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
+        completed in 32 ways from its other values, by a joint distribution of the features that
+        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
         calibrate how much less certain it is.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Threads to train with; None is 1 outside of a ``joblib.parallel_config``, -1 all
-        processors. Under ``joblib.parallel_config("dask")`` all workers of the cluster train. It
-        does not change the results.
+        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
+        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
+        not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the rows into folds, and draws the seeds of the networks.
+        Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
     Attributes
     ----------
     estimators_ : list of PBPRegressor
-        The network of every fold, those of the first partition of the rows first. They take rows
-        as `encoding_` gives them, predict targets as ``calibration_.transformation`` gives them,
-        and are not calibrated.
+        The network of every fold, partition after partition, not calibrated. They take samples as
+        encoded by `encoding_`, and predict targets as given by ``calibration_.transformation``.
     n_partitions_ : int
-        How often the rows were parted into folds: 2 with an int `cv` and fewer than 5,000 rows, or
-        100,000 and more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is 1 as
-        well where Ctrl-C left no time for the second, or its networks did not make finite
-        predictions.
+        Number of K-fold partitions: 2 with an int `cv` and fewer than 5,000 samples, or 100,000 and
+        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
+        left no time for the second, or its networks did not make finite predictions.
     bounds_ : InputBounds
         Range of each feature. Values inside it are used as they are; values beyond it grow ever
         more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
         bounded samples.
     encoding_ : PiecewiseLinear or None
-        How the features are encoded for them; None: not at all.
+        Encoder applied to the features before the members, or None if they are used as is.
     choice_ : CVChoice
         The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     joint_ : Joint or None
-        The joint distribution of the features, which completes missing values, with their variance
-        scaling factors. None if ``missing="error"``.
+        Joint distribution of the features, which completes missing values, with variance scaling
+        factors. None if ``missing="error"``.
     oof_predictive_ : Mixture or TransformedMixture
-        The calibrated predictive distribution of the rows of `fit` held out, each by the
-        network of each partition that had not seen it, with the noise that a row of its weight has.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
+        all partitions that had not seen them, with the noise of a sample of its weight.
     oof_rows_ : ndarray of int
-        The rows that these are; with an int `cv` and fewer than 100,000 rows all that count,
-        ascending.
+        Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
+        weight above 0, ascending.
     n_outputs_ : int
         Number of targets, 1.
     n_iter_ : int
-        Passes that a member made, at most.
+        Maximum number of epochs of a member.
     n_samples_seen_ : int
-        Rows given, each counted once.
+        Number of samples passed to `fit` and `partial_fit`.
     mean_sample_weight_ : float
-        Mean of the sample weights above 0 in `fit`, by which all weights are divided; 1 if there
-        were none.
+        Mean of the sample weights above 0 in `fit`, by which all weights are divided, or 1.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names. The members take arrays.
+        Names of the features, if X had string column names. The members take arrays.
 
     Notes
     -----
-    From 100,000 rows on, a fit hardly takes longer with more rows. A network is shown as many rows
-    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 rows with "good". One network
-    of each candidate, of memory 10 in "auto", decides on 20,000 rows held out. With an int `cv` and
-    without groups there are four networks, whatever `cv` is: two for each of two times 20,000 rows
-    held out, drawn by `random_state`, and all others learned. ``cv`` of another kind, and groups,
-    keep their folds.
+    From 100,000 samples on, a fit hardly takes longer with more samples. A network is shown as many
+    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 samples with "good". One
+    network of each candidate, of memory 10 in "auto", decides on 20,000 validation samples. With an
+    int `cv` and without groups there are four networks, whatever `cv` is: two for each of two
+    validation sets of 20,000 samples, drawn by `random_state`, trained on all others. Another kind
+    of `cv`, and groups, keep their folds.
 
     Examples
     --------
@@ -158,14 +152,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         *,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with new rows; the first call is a `fit`.
+        """Update the model with new samples. The first call is equivalent to `fit`.
 
-        Each row belongs to one fold, in turn. The network of that fold predicts it before any
-        network learns from it. The factor of the variances is the mean over these rows too, the
-        noise network, if there is one, makes a pass over their residuals, and the range beyond
-        which error bars grow holds them. All other networks make one pass over the row, in the
-        order given. Encoding and choice stay as `fit` left them, and so do `oof_predictive_` and
-        `oof_rows_`.
+        Each sample belongs to one fold, in turn. The network of that fold predicts it before the
+        others make one pass over it, in the order given. The factor of the variances is the mean
+        over these predictions too, the noise network, if there is one, makes a pass over their
+        residuals, and the range beyond which error bars grow includes the samples. Encoding,
+        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
 
         Parameters
         ----------
@@ -224,11 +217,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def predict_distribution(
         self, X: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Mixture | TransformedMixture:
-        """Return the predictive distribution of the target for every row.
+        """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
-        It is the mixture of the members, with calibrated variances. With a noise network h(x),
-        the noise variance of a sample is log-normal; the moments of its logarithm stay within the
-        levels that the network gives to out-of-fold training samples, whatever the features are.
+        With a noise network h(x), the noise variance of a sample is log-normal; the moments of its
+        logarithm stay within the levels that the network gives to out-of-fold training samples.
 
         Parameters
         ----------
@@ -242,8 +234,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         Mixture or TransformedMixture
             In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
-            not None. The second if the members predict a Box-Cox transformation of the target:
-            ``calibration_.transformation`` is not None.
+            not None. The second if ``calibration_.transformation``, a Box-Cox transformation of the
+            target, is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
@@ -261,7 +253,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return _stacked([s.y_mean for s in of]), _stacked([s.y_scale for s in of])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with gradients in the features.
+        """Return mean and standard deviation for every row, with gradients by the features.
 
         Parameters
         ----------
@@ -271,8 +263,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         Sensitivity
             ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
-            (n_samples, n_features), in target units per unit of the feature. Encoded features
-            have kinks, at quantiles of the training rows; there the gradient is that above. Where
+            (n_samples, n_features), in target units per unit of the feature. Encoded features have
+            kinks at quantiles of the training samples, where the gradient is the one above. If
             ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
         """
         check_is_fitted(self)
@@ -283,7 +275,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledFunction]:
-        """Draw functions: a member by lot, then its weights, as uncertain as calibration says.
+        """Sample functions from the calibrated posterior of a randomly chosen member.
 
         Parameters
         ----------
@@ -294,13 +286,18 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         list of SampledFunction
             Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-            Where the members predict a power of the target it is the median, given the network.
+            If the members predict a power of the target, it is the median, given the network.
         """
         check_is_fitted(self)
         check_int("n", n, 1)
-        rng = check_random_state(random_state)
-        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
-        return [draw_function(*parts, rng) for _ in range(n)]
+        rng, box, drawn = check_random_state(random_state), self.calibration_.range, []
+        for _ in range(n):
+            member = self.estimators_[rng.randint(len(self.estimators_))]
+            [network] = member.sample_functions(1, rng)
+            slopes = box.slope * rng.standard_normal(len(box.low))
+            parts = (network, member, self.bounds_, self.encoding_, self.calibration_)
+            drawn.append(SampledFunction(*parts, slopes))
+        return drawn
 
     # ---- Fitted attributes that follow from others
 
@@ -321,11 +318,21 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
-        if known is None:
-            _check_rows(data.y)
-            return data
-        g = self.calibration_.transformation
-        return data if g is None else replace(data, y=_on_scale(g, data.y))
+        y = data.y
+        if known is not None:
+            return data if (g := self.calibration_.transformation) is None else _on_scale(g, data)
+        if y.ndim > 1:
+            raise ValueError(
+                f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one "
+                "estimator per target, for example with sklearn.multioutput.MultiOutputRegressor, "
+                "or use PBPRegressor, which takes several."
+            )
+        if len(y) < 2:
+            raise ValueError(
+                "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
+                f"Got n_samples = {len(y)}."
+            )
+        return data
 
     def _judge(self, likelihood: Any) -> ValuesJudge:
         return ValuesJudge(likelihood)
@@ -336,8 +343,9 @@ def _stacked(each: list[FloatArray]) -> FloatArray:
     return np.concatenate(each)[:, np.newaxis]
 
 
-def _on_scale(g: BoxCox, y: Array) -> Array:
+def _on_scale(g: BoxCox, data: TrainingData) -> TrainingData:
     """Return targets as the members take them."""
+    y = data.y
     bad = y[~(y > 0.0)]
     if bad.size:
         raise ValueError(
@@ -345,19 +353,4 @@ def _on_scale(g: BoxCox, y: Array) -> Array:
             f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
             "them out, or fit again, with all rows or with `candidates` that have no power."
         )
-    return g.forward(y)
-
-
-def _check_rows(y: Array) -> None:
-    """Refuse several targets, and a single row, which cannot be held out."""
-    if y.ndim > 1:
-        raise ValueError(
-            f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one estimator "
-            "per target, for example with sklearn.multioutput.MultiOutputRegressor, or use "
-            "PBPRegressor, which takes several."
-        )
-    if len(y) < 2:
-        raise ValueError(
-            "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
-            f"Got n_samples = {len(y)}."
-        )
+    return replace(data, y=g.forward(y))

@@ -11,27 +11,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import Moments, short_repr
 from probprop.distributions.functions import SampledNetwork, Sensitivity
-from probprop.distributions.power import (
-    BoxCox,
-    capped,
-    ends_of,
-    mixed,
-    moments,
-    slopes,
-)
+from probprop.distributions.power import BoxCox, capped, ends_of, mixed, moments, slopes
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.cv.beyond import Range
-from probprop.estimators.cv.calibration import Calibration
+from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range
 from probprop.estimators.cv.folds import encoded
-from probprop.estimators.cv.noise import NoiseNetwork
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods.scale import Scale
@@ -41,24 +31,11 @@ from probprop.inference.prediction import sensitivity_at
 
 
 def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
-    """Return derivatives by the features, given those by the columns of encoded rows.
+    """Return derivatives by the features, (n, n_features), given those by the columns of encoded
+    rows, (n, n_encoded).
 
     At a knot the derivative is that of the side above it.
 
-    Parameters
-    ----------
-    dA : ndarray of shape (n, n_encoded)
-    X : ndarray of shape (n, n_features)
-    state : PiecewiseLinear or None
-        None: the rows are not encoded.
-
-    Returns
-    -------
-    ndarray of shape (n, n_features)
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> from probprop.encoding.piecewise import fit_piecewise
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> state = fit_piecewise(X, n_bins=2)
@@ -96,18 +73,7 @@ def sensitivity_of_mixture(
     calibration: Calibration,
     X: Array,
 ) -> Sensitivity:
-    """Return mean and standard deviation of every row with their gradients.
-
-    Parameters
-    ----------
-    estimators : sequence of PBPRegressor
-        Members, on encoded rows.
-    bounds : InputBounds
-    encoding : PiecewiseLinear or None
-    calibration : Calibration
-    X : ndarray of shape (n, n_features)
-        Checked.
-    """
+    """Return mean and standard deviation of every row of X, checked, with their gradients."""
     z = _calibrated(estimators, encoding, calibration, bounds.apply(X))
     mixture, g = _mixed(z), calibration.transformation
     if g is not None:
@@ -134,13 +100,8 @@ def _mixed(m: _Members) -> _Members:
 def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
     """Return the moments as `TransformedMixture` caps them, and the gradients of these.
 
-    Parameters
-    ----------
-    exact, mixture_z : _Members
-        Moments of the mixture in target units, and of z.
-    z : _Members
-        Members, of z.
-    g : BoxCox
+    `exact` and `mixture_z` are moments of the mixture in target units, and of z; `z` are the
+    members, of z.
     """
     ends = ends_of(z.values, _equal(z), g)
     values = capped(exact.values, mixture_z.values, ends)
@@ -150,12 +111,8 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
 
     # A capped part is `most` times its share of the std, a / hypot(a, b).
     finite = np.isfinite(std)
-    parts = exact.values[1:], exact[2:], mixture_z.values[1:], mixture_z[2:]
-    a, b = (np.where(finite, of_y, of_z) for of_y, of_z in zip(parts[0], parts[2], strict=True))
-    da, db = (
-        np.where(finite[:, np.newaxis], of_y, of_z)
-        for of_y, of_z in zip(parts[1], parts[3], strict=True)
-    )
+    a, b = np.where(finite, exact.values[1:], mixture_z.values[1:])
+    da, db = np.where(finite[:, np.newaxis], exact[2:], mixture_z[2:])
     total = np.hypot(a, b)
     total = np.where(total > 0.0, total, 1.0)
     share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
@@ -165,8 +122,7 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
         share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
         for share, dpart in ((share_a, da), (share_b, db))
     ]
-    over = (std > most)[:, np.newaxis]
-    dstds = [np.where(over, new, old) for new, old in zip(of_parts, exact[2:], strict=True)]
+    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact[2:])
     above = (exact.values.mean > high)[:, np.newaxis]
     return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
 
@@ -194,11 +150,10 @@ def _of_root_mean_square(
 ) -> FloatArray:
     """Return the gradient of the root of the mean over members of the sum of squares of parts."""
     # A part over the root, because squares of targets may be no floats.
-    shares = [
-        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis]
-        for part in parts
+    d_each = [
+        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis] * dpart_dX
+        for part, dpart_dX in zip(parts, dparts_dX, strict=True)
     ]
-    d_each = [share * dpart_dX for share, dpart_dX in zip(shares, dparts_dX, strict=True)]
     gradient: FloatArray = np.sum(d_each, axis=0).mean(axis=0)
     return gradient
 
@@ -223,7 +178,7 @@ def _calibrated(
     a, box = np.sqrt(calibration.factor), calibration.range
     epistemic_std = np.hypot(a * std, box.std(X))
     # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
-    along = box.slope * _outside(box, X) / box.scale
+    along = box.slope * box.outside(X) / box.scale
     scaled = (a * std / epistemic_std)[..., np.newaxis] * (a * dstd_dX)
     depistemic_std_dX = scaled + (box.slope / epistemic_std)[..., np.newaxis] * along
     aleatoric_std, dlog_dX = a * noise, np.zeros(X.shape)
@@ -241,12 +196,6 @@ def _in_target_units(m: _Members, g: BoxCox) -> _Members:
     by_z = zip(slopes(m.values, g), m[1:], strict=True)
     each = [by[..., np.newaxis] * dz_dX for by, dz_dX in by_z]  # (3, S, n, n_features)
     return _Members(moments(m.values, g), *np.sum(each, axis=0))
-
-
-def _outside(box: Range, X: Array) -> FloatArray:
-    """Return how far features lie outside of the range, in standard deviations, with the sign."""
-    distance: FloatArray = (X - box.nearest(X)).astype(np.float64) / box.scale
-    return distance
 
 
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
@@ -324,10 +273,10 @@ class SampledFunction:
         X : array-like of shape (n, n_features)
         """
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
-        A = self._encoded(rows)
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
         f: FloatArray = m + a * (self.network(A) - m)
-        f += _outside(self.calibration.range, rows) @ self.slopes
+        f += self.calibration.range.outside(rows) @ self.slopes
         return f if g is None else g.inverse(f)
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -339,9 +288,10 @@ class SampledFunction:
         """
         given = self._rows(X)
         rows = self.bounds.apply(given)
-        A, a, box = self._encoded(rows), np.sqrt(self.calibration.factor), self.calibration.range
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
+        a, box = np.sqrt(self.calibration.factor), self.calibration.range
         at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
-        outside = _outside(box, rows)
+        outside = box.outside(rows)
         value = at.mean + a * (f - at.mean) + outside @ self.slopes
         dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
         beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
@@ -359,31 +309,3 @@ class SampledFunction:
                 f"{len(self.slopes)} features as input."
             )
         return rows
-
-    def _encoded(self, rows: Array) -> Array:
-        return encoded(rows, self.encoding, np.dtype(self.member.dtype))
-
-
-def draw_function(
-    estimators: Sequence[PBPRegressor],
-    bounds: InputBounds,
-    encoding: PiecewiseLinear | None,
-    calibration: Calibration,
-    random_state: RandomState,
-) -> SampledFunction:
-    """Draw a member by lot, then its weights, then the slopes beyond the range.
-
-    Parameters
-    ----------
-    estimators : sequence of PBPRegressor
-        Members, on encoded rows.
-    bounds : InputBounds
-    encoding : PiecewiseLinear or None
-    calibration : Calibration
-    random_state : RandomState
-    """
-    member = estimators[random_state.randint(len(estimators))]
-    [network] = member.sample_functions(1, random_state)
-    box = calibration.range
-    slopes = box.slope * random_state.standard_normal(len(box.low))
-    return SampledFunction(network, member, bounds, encoding, calibration, slopes)

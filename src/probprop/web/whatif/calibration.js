@@ -1,4 +1,4 @@
-// What cross-validation corrects: probprop/estimators/cv/calibration.py, beyond.py and noise.py.
+// What cross-validation corrects: probprop/estimators/cv/calibration.py.
 
 import { overNodes } from "./joint.js";
 import { LARGEST_VARIANCE, logScale } from "./network.js";

@@ -1,4 +1,4 @@
-// Missing values, completed from those that are present: probprop/estimators/cv/joint.py.
+// Missing values, completed from those that are present: probprop/estimators/cv/missing.py.
 
 import { encodeRamps } from "./piecewise.js";
 
@@ -48,7 +48,7 @@ function interpolated(x, xs, ys) {
 }
 
 export class Joint {
-  // `exported` is what probprop/report/live/exported.py wrote.
+  // `exported` is what probprop/report/live.py wrote.
   constructor({ column, value, score, discrete, encoding, covariance, ...rest }) {
     const { spread, factor, nodes, n_nodes } = rest;
     const n = discrete.length;

@@ -10,7 +10,7 @@ import { encodeRamps } from "./piecewise.js";
 import { encodeCells } from "./table.js";
 
 export class Model {
-  // `exported` is what probprop/report/live/exported.py wrote.
+  // `exported` is what probprop/report/live.py wrote.
   constructor(exported, kernel) {
     Object.assign(this, exported);
     this.kernel = kernel;

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from probprop.estimators.cv.candidates import Candidate
+from probprop.estimators.cv.policy import Candidate
 from probprop_lab.experiments.beyond import auto_figure
 from probprop_lab.experiments.beyond.field import default_splits
 from probprop_lab.experiments.harness import benchmark, comparison, methods

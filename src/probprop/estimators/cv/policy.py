@@ -1,9 +1,10 @@
-"""What a cross-validated estimator compares: candidates, and how long they may train."""
+"""What a cross-validated estimator compares, and how long: a function of the samples and task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,19 +19,26 @@ from probprop.estimators.validation import (
     check_share,
 )
 
-MANY_ROWS = 5_000
-"""Of a regression: from so many rows on, more bins are tried, since there are rows to fill them."""
+# ---- Constants of the search
 
-VERY_MANY_ROWS = 20_000
-
-MANY_CLASSES = 32
-"""Number of classes above which candidates train for fewer epochs, as an epoch takes longer."""
-_LEAST_SHARE = 0.1  # of the epochs, whatever the number of classes
-
-FIRST_CUT = 40
-"""Epochs after which one memory of each form is left."""
-
-_CHECKS = (20, 40, 80, 160, 320)
+MANY_ROWS = 5_000  # regression: samples from which on there are more bins, and two folds decide
+VERY_MANY_ROWS = 20_000  # regression: samples from which on one fold decides
+LARGE = 100_000  # samples from which on a table is large, see `is_large`
+HELD_OUT = 20_000  # samples in each of the two validation sets of a large table
+AS_IF = 25_000  # samples that the epochs of a budget are meant for, if a table is large
+MIN_ROWS_FOR_POWER = 100  # samples: a line that is hardly known, as an exponential, goes anywhere
+MIN_ROWS_FOR_NOISE = 20  # out-of-fold samples from which on noise="auto" tries a noise network
+MANY_CLASSES = 32  # above which candidates train for fewer epochs, as an epoch takes longer
+LEAST_SHARE_OF_EPOCHS = 0.1  # of a budget, whatever the number of classes
+CHECKS = (20, 40, 80, 160, 320)  # epochs after which candidates are compared
+FIRST_CUT = 40  # epochs after which one memory of each form is left
+CLEAR = 2.0  # standard errors above which a mean difference between candidates is clear
+N_STALE = 2  # comparisons without a gain after which a candidate is dropped
+MOST_PARTITIONS = 6  # K-fold partitions used to train the selected candidate, at most
+SHARE_OF_POWERS = 0.2  # of the seconds, or of the work, for the best with a power of the targets
+SHARE_AFTER = 0.1  # of the seconds, at least, for the calibration
+MOST_OVER = 0.1  # of the seconds, by which the last partition may be late
+TIMING_COST = 50.0  # a throw-away timing run is made if the budget allows this times its cost
 
 Noise = Literal["auto", "constant", "input"]
 """What the noise of a regression depends on."""
@@ -38,25 +46,23 @@ Noise = Literal["auto", "constant", "input"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings of a network that are worth a try.
+    """Hyperparameters of a network that are worth a try.
 
     Parameters
     ----------
     n_bins : int or None, default=None
-        Ramps per column that stand beside it, as of `PiecewiseLinearEncoder`; None: the columns
-        alone.
+        Ramps per column, appended as by `PiecewiseLinearEncoder`. None is the columns alone.
     hidden : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     memory : float or None, default=None
-        The most evidence the posterior holds, in passes over the data, at least 1; None has no
-        bound.
+        Evidence cap of the posterior, in passes over the data, at least 1. None has no bound.
     power : float or None, default=None
-        Of the targets of a regression, all above 0, that the networks predict: the power of
-        `BoxCox`, between 0, the logarithm, and 1; None: targets as they are.
+        Regression only: power of `BoxCox`, between 0, the logarithm, and 1, applied to the targets,
+        which must be above 0. None uses the targets as they are.
     noise : {"auto", "constant", "input"}, default="auto"
-        Of a regression, after calibration: the same everywhere, or larger and smaller with the
-        inputs, as a noise network says that learns from the rows held out. "auto" takes that
-        network where it gains anything on rows that it has not seen.
+        Regression only: whether the calibrated noise is the same everywhere, or heteroscedastic, by
+        a noise network trained on out-of-fold residuals. "auto" uses that network if it gains
+        anything on samples that it has not seen.
 
     Examples
     --------
@@ -108,51 +114,31 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Budget:
-    """How far a race goes.
+    """How long candidates train."""
 
-    Parameters
-    ----------
-    checks : tuple of int
-        Epochs after which the candidates are compared, ascending.
-    seconds : float or None, default=None
-        Of processor time, that of all threads of the process together; None has no bound.
-    most_after : float, default=inf
-        Seconds that may be left for a noise network, which else is not tried.
-    first_cut : int, default=40
-        Epochs after which one memory of each form is left.
-    chunk : int, default=10
-        Epochs between two looks at the clock.
-    """
+    checks: tuple[int, ...] = CHECKS  # epochs after which candidates are compared, ascending
+    seconds: float | None = None  # processor time of all threads together; None has no bound
+    most_after: float = np.inf  # seconds that a noise network may take, which else is not tried
+    first_cut: int = FIRST_CUT  # epochs after which one memory of each form is left
+    chunk: int = 10  # epochs between two looks at the clock
 
-    checks: tuple[int, ...] = _CHECKS
-    seconds: float | None = None
-    most_after: float = np.inf
-    first_cut: int = FIRST_CUT
-    chunk: int = 10
-
-    def with_epochs(self, epochs: Callable[[int], int]) -> Budget:
-        """Return the budget with other numbers of epochs: `epochs` of those there were."""
-        checks = tuple(sorted(set(map(epochs, self.checks))))
-        return replace(self, checks=checks, first_cut=epochs(self.first_cut))
+    def with_epochs(self, epochs: Callable[[int], float]) -> Budget:
+        """Return the budget with other numbers of epochs, rounded up, as a function of each."""
+        *checks, first_cut = (int(np.ceil(epochs(n))) for n in (*self.checks, self.first_cut))
+        return replace(self, checks=tuple(sorted(set(checks))), first_cut=first_cut)
 
     def less(self, seconds: float) -> Budget:
         """Return what is left after so many seconds."""
         return self if self.seconds is None else replace(self, seconds=self.seconds - seconds)
 
 
-BUDGETS = {
-    "fast": Budget(_CHECKS[:3]),
-    "good": Budget(),
-    "best": Budget((*_CHECKS, 640, 1280)),
-}
+BUDGETS = {"fast": Budget(CHECKS[:3]), "good": Budget(), "best": Budget((*CHECKS, 640, 1280))}
 """Budgets that have a name."""
 
 
 def read_budget(budget: Any) -> Budget:
     """Check the parameter: a name, or seconds of processor time.
 
-    Examples
-    --------
     >>> read_budget("fast").checks, read_budget(30).seconds, read_budget(30).most_after
     ((20, 40, 80), 30.0, 10.0)
     """
@@ -175,69 +161,68 @@ def for_many_classes(budget: Budget, n_classes: int) -> Budget:
     epochs are divided by a 32nd of the number of classes, at most by 10, and the last comparison
     is left out.
 
-    Examples
-    --------
     >>> for_many_classes(Budget(), 100).checks, for_many_classes(Budget(), 32).checks
     ((7, 13, 26, 52), (20, 40, 80, 160, 320))
     """
     if n_classes <= MANY_CLASSES:
         return budget
-    share = max(_LEAST_SHARE, MANY_CLASSES / n_classes)
+    share = max(LEAST_SHARE_OF_EPOCHS, MANY_CLASSES / n_classes)
+    chunk = int(np.ceil(budget.chunk * share))
+    fewer = replace(budget, checks=budget.checks[:-1], chunk=chunk)
+    return fewer.with_epochs(lambda n: n * share)
 
-    def epochs(n: int) -> int:
-        return int(np.ceil(n * share))
 
-    fewer = replace(budget, checks=budget.checks[:-1], chunk=epochs(budget.chunk))
-    return fewer.with_epochs(epochs)
+def work_of_a_row(sizes: Sequence[int]) -> float:
+    """Return the time of a row, in units of the time of a weight of the first layer.
+
+    A weight of a later layer takes twice that, and a unit 25 times, as measured. The sizes are the
+    units of all layers, inputs and outputs included.
+    """
+    first, *later = ((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
+    return first + 2.0 * sum(later) + 25.0 * sum(sizes[1:])
+
+
+def is_large(n_rows: int) -> bool:
+    """Return whether the passes over its samples are what a fit of a table costs.
+
+    Below `LARGE` samples the time of a fit grows with them. From there on it hardly does: a network
+    that has seen a few million samples, each a few times, is as good as one that has seen few very
+    often. So
+
+    - epochs are scaled by `shown_as_often`;
+    - samples are held out twice, `HELD_OUT` each, and every network learns all others;
+    - one of these networks per candidate decides, also about a power of the targets. The best then
+      trains the others: two for each of two partitions.
+    """
+    return n_rows >= LARGE
+
+
+def shown_as_often(budget: Budget, n_rows: int) -> Budget:
+    """Return the budget that shows as many samples, n_rows an epoch, as it has with `AS_IF`."""
+    return replace(budget.with_epochs(lambda n: n * AS_IF / n_rows), chunk=1)
 
 
 @dataclass(frozen=True)
 class Forms:
-    """Encodings, layers and memories that are compared.
+    """Encodings, layers and memories that are compared; the budget "fast" has the first of each."""
 
-    Parameters
-    ----------
-    n_bins : int
-        Ramps per column.
-    plain, ramped : tuple of tuple of int
-        Units of the hidden layers on the columns alone, and beside ramps. The first of each is
-        that of the budget "fast".
-    memories : tuple of float or None
-        The first is that of the budget "fast".
-    """
-
-    n_bins: int
-    plain: tuple[tuple[int, ...], ...]
-    ramped: tuple[tuple[int, ...], ...]
+    n_bins: int  # ramps per column
+    plain: tuple[tuple[int, ...], ...]  # units of the hidden layers on the columns alone
+    ramped: tuple[tuple[int, ...], ...]  # and on columns and ramps
     memories: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What ``candidates="auto"`` is made of, and how candidates are compared.
+    """What ``candidates="auto"`` consists of, and how candidates are compared."""
 
-    Parameters
-    ----------
-    few, many : Forms
-        With few rows, and with many.
-    most_bins : int
-        Of the budget "best" besides.
-    powers : bool, default=False
-        Whether the best candidate is tried with a power of the targets, if all are above 0.
-    rows : tuple of int, default=(MANY_ROWS, VERY_MANY_ROWS)
-        From which on there are many, and the race is run on two folds; and from which on it is
-        run on one.
-    n_errors : float, default=0.0
-        With few rows a candidate that costs less than the leader is chosen if it is behind by no
-        more than so many standard errors of their difference.
-    """
-
-    few: Forms
+    few: Forms  # below rows[0] samples
     many: Forms
-    most_bins: int
-    powers: bool = False
-    rows: tuple[int, int] = (MANY_ROWS, VERY_MANY_ROWS)
-    n_errors: float = 0.0
+    most_bins: int  # also tried by the budget "best"
+    stratified: bool = False  # whether the folds share each value of the targets alike
+    powers: bool = False  # whether the best is tried with a power of the targets, if all are > 0
+    rows: tuple[int, int] = (MANY_ROWS, VERY_MANY_ROWS)  # from which on two folds, or one, decide
+    n_errors: float = 0.0  # below rows[0]: standard errors by which a cheaper winner may be behind
 
 
 _ONE_OR_TWO = ((50,), (50, 50))
@@ -250,6 +235,7 @@ OF_LABELS = Usual(
     few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
     many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
     most_bins=128,
+    stratified=True,
     rows=(1_000, 5_000),
     n_errors=1.0,
 )
@@ -270,23 +256,8 @@ def usual_candidates(
 ) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``.
 
-    Parameters
-    ----------
-    budget : str or float
-        As `read_budget` takes it.
-    n_rows : int
-    usual : Usual, default=OF_VALUES
-    bins_that_fit : callable, default=int
-        Given a number of bins, returns one that is not too costly; 1: none is not.
-    one_memory : bool, default=False
-        Whether the first of the memories alone is compared: few epochs do not tell them apart.
-
-    Examples
-    --------
-    >>> [c.n_bins for c in usual_candidates("fast", n_rows=500)]
-    [None, 32]
-    >>> len(usual_candidates("good", n_rows=500))
-    12
+    `bins_that_fit` takes a number of bins and returns one that is not too costly, or 1 for none.
+    With `one_memory` only the first memory is compared: few epochs do not tell them apart.
     """
     forms = usual.few if n_rows < usual.rows[0] else usual.many
     ramps = [forms.n_bins, *([usual.most_bins] if budget == "best" else [])]
@@ -294,15 +265,13 @@ def usual_candidates(
     layers: dict[int | None, tuple[tuple[int, ...], ...]] = {None: forms.plain}
     layers |= dict.fromkeys(fitting, forms.ramped)
     deeper = ((100, 100),) if budget == "best" else ()
-    found = [
+    fast = budget == "fast"
+    return [
         Candidate(n_bins, hidden, memory)
         for n_bins, sizes in layers.items()
-        for hidden in (*sizes, *deeper)
-        for memory in forms.memories[: 1 if one_memory else None]
+        for hidden in (*sizes, *deeper)[: 1 if fast else None]
+        for memory in forms.memories[: 1 if fast or one_memory else None]
     ]
-    if budget != "fast":
-        return found
-    return [Candidate(n_bins, sizes[0], forms.memories[0]) for n_bins, sizes in layers.items()]
 
 
 def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:

@@ -30,12 +30,11 @@ from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
 from probprop.inference.inputs import Inputs, normal_nodes
 
-N_NODES = 32
-"""Number of completed samples that stand for a sample with missing values."""
+N_NODES = 32  # completed samples that stand for a sample with missing values
+# Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
+# than this, they are taken as independent.
 MOST_INPUTS = 512
-"""Maximum number of scores and ramps. Columns get fewer ramps, or none; if there are more columns
-than this, they are taken as independent."""
-
+LARGEST_FACTOR = 100.0  # the largest variance scaling factor that is tried
 _MOST_ROWS = 10_000  # samples that the distribution is learned from, drawn with a fixed seed
 _N_QUANTILES = 32  # intervals between which a score is interpolated
 _N_BINS = 32
@@ -44,6 +43,9 @@ _MOST_DIMENSIONS = 1_024  # of quasi-random nodes
 _MOST_USED = 0.25  # share of the degrees of freedom above which there are fewer ramps
 _UNIFORM = 0.1  # share of the weight that all nodes have alike, so that no node is left alone
 _BLOCK = 1 << 13  # samples, completed or to be completed, at a time
+_EVERY = 4  # masked samples of which one misses a quarter of the features, the others one each
+_SHARE = 0.25
+_N_PATTERNS = 16  # different sets of features that are a quarter
 
 Encode = Callable[[Array], Array]
 Moments = tuple[FloatArray, FloatArray]
@@ -51,36 +53,20 @@ Moments = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint distribution of the features, as far as completing missing values needs it.
+    """The joint distribution of the features, as far as completing missing values needs it."""
 
-    Parameters
-    ----------
-    column : ndarray of int, shape (n_quantiles,)
-        The feature of each quantile, ascending; each has at least one.
-    value, score : ndarray of shape (n_quantiles,)
-        A quantile, in the units of its feature, and its normal score: both ascending.
-    discrete : ndarray of bool, shape (n_features,)
-        Whether the quantiles of a feature are all of its values.
-    encoding : PiecewiseLinear
-        Of the scores: they are the columns.
-    covariance : ndarray of float32, shape (n_inputs, n_inputs), or None
-        Of the encoded scores, positive definite. None if the features are taken as independent.
-    spread : float
-        Factor of the standard deviations of the scores of missing features. It is above 1: the
-        covariance was learned from few samples, and explains these better than new ones.
-    factor : ndarray of shape (n_features + 1,)
-        Variance scaling factor of what a prediction varies by between the nodes: if one feature is
-        missing, the one of that feature, if several are missing, the last.
-    """
-
-    column: Array
-    value: FloatArray
-    score: FloatArray
-    discrete: Array
-    encoding: PiecewiseLinear
+    column: Array  # (n_quantiles,): the feature of each quantile, ascending; each has at least one
+    value: FloatArray  # (n_quantiles,): in the units of the feature, ascending in each
+    score: FloatArray  # (n_quantiles,): normal score of the quantile, ascending in each
+    discrete: Array  # (n_features,): whether the quantiles of a feature are all of its values
+    encoding: PiecewiseLinear  # of the scores: they are the columns
+    # Of the encoded scores, (n_inputs, n_inputs), float32, positive definite. None if the features
+    # are taken as independent.
     covariance: Array | None
+    # Factor of the standard deviations of missing scores, above 1: the covariance explains the few
+    # samples that it was learned from better than new ones.
     spread: float
-    factor: FloatArray
+    factor: FloatArray  # (n_features + 1,): scales the variance between nodes; the last if several
 
     def scores(self, X: Array) -> FloatArray:
         """Return the normal scores of samples, (n, n_features); NaN where a value is missing."""
@@ -94,9 +80,7 @@ class Joint:
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(gaps), _BLOCK)]
         found = [self._completed(X[gaps[own]], missing[own]) for own in blocks]
         values, weights = (np.concatenate(part, axis=1) for part in zip(*found, strict=True))
-        several = missing.sum(axis=1) > 1
-        factor = self.factor[np.where(several, X.shape[1], missing.argmax(axis=1))]
-        return Completed(X, gaps, missing, values, weights, factor)
+        return Completed(X, gaps, missing, values, weights, self.factor[_which(missing)])
 
     def _completed(self, X: Array, missing: Array) -> tuple[FloatArray, FloatArray]:
         """Return the values and the weights of `Completed` for samples that all miss something."""
@@ -114,20 +98,11 @@ class Joint:
         return values, weights
 
     def _nodes(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values of the missing features at nodes, and weights, for samples of one pattern.
+        """Return values of the missing features at nodes, (N_NODES, n, n_missing), and weights,
+        (N_NODES, n), which sum to 1 over the nodes.
 
-        Parameters
-        ----------
-        pattern : ndarray of bool, shape (n_features,)
-            Which features are missing.
-        A : ndarray of shape (n, n_inputs)
-            Encoded scores, 0 where they are missing.
-
-        Returns
-        -------
-        values : ndarray of shape (N_NODES, n, n_missing)
-        weights : ndarray of shape (N_NODES, n)
-            They sum to 1 over the nodes.
+        The samples all miss the features of the pattern, (n_features,). A, (n, n_inputs), are their
+        encoded scores, 0 where they are missing.
         """
         j = np.flatnonzero(pattern)
         nodes, state = nodes_of(len(pattern))[:, : len(j)], _of_columns(self.encoding, j)
@@ -144,7 +119,9 @@ class Joint:
         inputs = encode(u.reshape(-1, len(j)), state, np.dtype(np.float64))
         given = inputs - np.tile(mean, (N_NODES, 1))
         # Of the features alone all nodes are as likely as the Gaussian of the scores says.
-        ratio = _surprise(given, root, len(j)) - _surprise(inputs, self._root(pattern), len(j))
+        m = np.flatnonzero(pattern[self._column_of_input])
+        own_root = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
+        ratio = _surprise(given, root, len(j)) - _surprise(inputs, own_root, len(j))
         surprise = ratio.reshape(u.shape[:2])
         likely = np.exp(surprise.min(axis=0) - surprise)
         weights = (1.0 - _UNIFORM) * likely / likely.sum(axis=0) + _UNIFORM / N_NODES
@@ -156,12 +133,6 @@ class Joint:
         # In terms of the precision: then a few missing features take little time. A is 0 at m.
         covariance = np.linalg.inv(P[np.ix_(m, m)])
         return -A @ P[:, m] @ covariance, np.linalg.cholesky(covariance)
-
-    def _root(self, pattern: Array) -> FloatArray:
-        """Return a root of the covariance of the inputs of some features, (k, k)."""
-        m = np.flatnonzero(pattern[self._column_of_input])
-        root: FloatArray = np.linalg.cholesky(np.asarray(self.covariance, float)[np.ix_(m, m)])
-        return root
 
     @cached_property
     def _precision(self) -> FloatArray:
@@ -211,27 +182,15 @@ def _nearest(
 def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     """Return the encoding of some of the columns, ascending."""
     ramps = np.isin(state.column, columns)
-    return PiecewiseLinear(
-        state.mean[columns],
-        state.scale[columns],
-        np.searchsorted(columns, state.column[ramps]),
-        state.start[ramps],
-        state.end[ramps],
-        state.ramp_mean[ramps],
-        state.ramp_scale[ramps],
-    )
+    of_ramps = (state.start, state.end, state.ramp_mean, state.ramp_scale)
+    column = np.searchsorted(columns, state.column[ramps])
+    own = state.mean[columns], state.scale[columns], column
+    return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
 
 
 def learn_joint(X: Array) -> Joint:
-    """Learn the joint distribution of the features from samples.
+    """Learn the joint distribution of the features from samples, NaN where a value is missing.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where a value is missing, else finite.
-
-    Examples
-    --------
     The second feature is the square of the first, whose values are known:
 
     >>> x = np.linspace(-1.0, 1.0, 201)
@@ -299,50 +258,23 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
 
 
 class Parts(NamedTuple):
-    """Moments of outputs for samples some of which were completed.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n, ...)
-    within : ndarray of shape (n, ...)
-        Mean over the nodes of the variance.
-    between : ndarray of shape (n, ...) or 0.0
-        Variance of the mean between the nodes.
-    """
+    """Moments of outputs, (n, ...) each, for samples some of which were completed."""
 
     mean: FloatArray
-    within: FloatArray
-    between: FloatArray | float
+    within: FloatArray  # mean over the nodes of the variance
+    between: FloatArray | float  # variance of the mean between the nodes
 
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """Samples, those with missing values completed in several ways.
+    """Samples, those with missing values completed in several ways. Indexing takes samples."""
 
-    Indexing takes samples, by integers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where a value is missing.
-    gaps : ndarray of int, shape (n_gaps,)
-        The samples with missing values, ascending.
-    missing : ndarray of bool, shape (n_gaps, n_features)
-        Where they miss values.
-    values : ndarray of shape (n_nodes, n_missing)
-        Those of all missing values, in the order of `missing`, at every node.
-    weights : ndarray of shape (n_nodes, n_gaps)
-        They sum to 1 over the nodes of a sample.
-    factor : ndarray of shape (n_gaps,)
-        Variance scaling factor of what predictions of a sample vary by between the nodes.
-    """
-
-    X: Array
-    gaps: Array
-    missing: Array
-    values: FloatArray
-    weights: FloatArray
-    factor: FloatArray
+    X: Array  # (n, n_features), NaN where a value is missing
+    gaps: Array  # (n_gaps,): the samples with missing values, ascending
+    missing: Array  # (n_gaps, n_features)
+    values: FloatArray  # (n_nodes, n_missing): of the missing values, sample by sample
+    weights: FloatArray  # (n_nodes, n_gaps), which sum to 1 over the nodes of a sample
+    factor: FloatArray  # (n_gaps,): scaling factor of the variance of predictions between nodes
 
     def __getitem__(self, rows: Array) -> Completed:
         place = np.full(len(self.X), -1)
@@ -358,14 +290,9 @@ class Completed:
     def parts(self, A: Array, encode: Encode, of: Callable[[Array], Moments]) -> Parts:
         """Return the moments of outputs for every sample.
 
-        Parameters
-        ----------
-        A : ndarray of shape (n, n_inputs)
-            The samples, encoded; those with missing values are not looked at.
-        encode : callable
-            Encodes completed samples.
-        of : callable
-            Takes encoded samples, and returns means and variances of outputs, (n,) or (n, K) each.
+        A are the samples, encoded; those with missing values are not looked at. `encode` encodes
+        completed samples; `of` takes encoded samples, and returns means and variances of outputs,
+        (n,) or (n, K) each.
         """
         if not len(self.gaps):
             return Parts(*of(A), 0.0)
@@ -376,8 +303,7 @@ class Completed:
             each = (a.reshape(n_nodes, -1, *a.shape[1:]) for a in of(encode(rows)))
             mean, variance = (a.astype(np.float64, copy=False) for a in each)
             w = self.weights[:, own].reshape(n_nodes, -1, *[1] * (mean.ndim - 2))
-            center = (w * mean).sum(axis=0)
-            between = (w * (mean - center) ** 2).sum(axis=0)
+            center, between = _over_nodes(mean, w)
             found.append(np.stack([center, (w * variance).sum(axis=0), between]))
         completed = np.concatenate(found, axis=1)
         whole = np.zeros((3, len(self.X), *completed.shape[2:]))
@@ -410,9 +336,7 @@ class Completed:
         filled, std = A.copy(), np.zeros_like(A)
         for own, rows in self._blocks():
             nodes, w = encode(rows).astype(np.float64, copy=False), self.weights[:, own, np.newaxis]
-            nodes = nodes.reshape(*w.shape[:2], -1)
-            mean = (w * nodes).sum(axis=0)
-            variance = (w * (nodes - mean) ** 2).sum(axis=0)
+            mean, variance = _over_nodes(nodes.reshape(*w.shape[:2], -1), w)
             at, missing = self.gaps[own], np.isnan(A[self.gaps[own]])
             filled[at] = np.where(missing, mean, A[at])
             std[at] = np.where(missing, np.sqrt(variance), 0.0)
@@ -429,6 +353,12 @@ class Completed:
             yield own, rows.reshape(-1, self.X.shape[1])
 
 
+def _over_nodes(a: FloatArray, w: FloatArray) -> Moments:
+    """Return mean and variance over the nodes, the first axis, with weights w."""
+    mean = (w * a).sum(axis=0)
+    return mean, (w * (a - mean) ** 2).sum(axis=0)
+
+
 def complete(X: Array, joint: Joint | None) -> Completed:
     """Complete samples; without a joint distribution they are taken to have no missing values."""
     if joint is not None and np.isnan(X).any():
@@ -436,3 +366,30 @@ def complete(X: Array, joint: Joint | None) -> Completed:
     gaps, missing, nothing = np.empty(0, np.intp), np.empty((0, X.shape[1]), bool), np.empty(0)
     nodes = nothing.reshape(N_NODES, 0)
     return Completed(X, gaps, missing, nodes, nodes, nothing)
+
+
+def masked(X: Array) -> tuple[Array, Array]:
+    """Return samples with one feature masked in turn, or a quarter, and which it is, (n,).
+
+    Values that were missing stay so.
+
+    >>> X, which = masked(np.zeros((5, 8)))
+    >>> np.isnan(X).sum(axis=1), which
+    (array([1, 1, 1, 2, 1]), array([0, 1, 2, 8, 3]))
+    """
+    n, n_features = X.shape
+    missing, rng = np.isnan(X), RandomState(0)
+    several = np.arange(n) % _EVERY == _EVERY - 1
+    one = np.flatnonzero(~several)
+    missing[one, np.arange(len(one)) % n_features] = True
+    for k in range(_N_PATTERNS):
+        some = rng.permutation(n_features)[: max(1, round(_SHARE * n_features))]
+        own = np.flatnonzero(several)[k::_N_PATTERNS]
+        missing[np.ix_(own, some)] = True
+    return np.where(missing, np.nan, X).astype(X.dtype), _which(missing)
+
+
+def _which(missing: Array) -> Array:
+    """Return which feature is missing, (n,); the number of features if several are."""
+    which: Array = np.where(missing.sum(axis=1) > 1, missing.shape[1], missing.argmax(axis=1))
+    return which

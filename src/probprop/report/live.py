@@ -1,0 +1,505 @@
+"""The what-if section of a report: the model, the rows, the kernel and the script."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from probprop._types import Array, FloatArray
+from probprop.distributions.classes import normal_draws
+from probprop.encoding import bounds
+from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
+from probprop.estimators.cv.calibration import Calibration, ClassCalibration
+from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
+from probprop.estimators.kind import (
+    classes_of,
+    first_network,
+    is_cross_validated,
+    members,
+    transformation_of,
+)
+from probprop.inference.posterior import Posterior, flat
+from probprop.inference.standardize import LARGEST, Standardizer, fit_standardizer
+from probprop.report.document import Live
+from probprop.table.model import TableModel, UnknownCategoryWarning, takes_gaps
+from probprop.web import bundle, compressed, packed_kernel, text_of
+
+MOST_NUMBERS = 6_000_000
+"""Weights, their means and variances, that a page may hold: some 20 MB of text."""
+
+_TARGET_REACH = 2.5  # standard deviations of a target around its mean, where no rows are known
+
+
+def refusal(model: TableModel) -> str | None:
+    """Say why a page cannot hold a model; None: it can."""
+    n = n_numbers(model)
+    if n > MOST_NUMBERS:
+        return (
+            f"This report has no what-if page: its networks hold {n:,} numbers, and a page at most "
+            f"{MOST_NUMBERS:,}."
+        )
+    return None
+
+
+def live_page(
+    model: TableModel,
+    *,
+    rows: pd.DataFrame | None = None,
+    judged: TableModel | None = None,
+    train: pd.DataFrame | None = None,
+) -> Live:
+    """Return the what-if section of a model.
+
+    Parameters
+    ----------
+    model : TableModel
+        Which predicts in the page.
+    rows : DataFrame, default=None
+        Rows with their targets, of which the page has up to 300 whole, to begin with; None: none.
+    judged : TableModel, default=None
+        What predicted them, where that is another model than the one in the page.
+    train : DataFrame, default=None
+        The rows that the model was fitted on, of which the page has summaries; None: it has those
+        of `rows`, or says only what the model knows by itself.
+
+    Returns
+    -------
+    Live
+        For `write_report`.
+    """
+    summarised = train if train is not None else rows
+    given = None
+    if summarised is not None:
+        given = encoded_rows(model, some_rows(summarised, MOST_SUMMARISED))
+    tree: Tree = exported(model) | {
+        "columns": columns_of(model, given),
+        "ranges": target_ranges(model, given),
+        "range_of": _range_of(model, rows, train),
+        "rows": None if rows is None else _rows(model, judged or model, rows),
+    }
+    text, block = packed(tree)
+    data = {
+        "what-if-kernel": packed_kernel(),
+        "what-if-model": text,
+        "what-if-arrays": block,
+    }
+    return Live("what-if", "What if", text_of("whatif/whatif.css"), _script(), data)
+
+
+@cache
+def _script() -> str:
+    return text_of("kernel.js") + bundle("whatif", "start.js")
+
+
+def _range_of(model: TableModel, rows: pd.DataFrame | None, train: pd.DataFrame | None) -> str:
+    """Say whose range the sliders show."""
+    if train is not None or hasattr(model.estimator, "bounds_"):
+        return "training"
+    return "model" if rows is None else "rows"
+
+
+def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
+    """Return where the values of each target lie, as [low, high]; [0, 1] for probabilities.
+
+    Without rows, the mean and the standard deviation of the training targets say it.
+    """
+    if model.classes is not None:
+        return [[0.0, 1.0]]
+    if rows is not None:
+        ends = zip(rows.y.min(axis=0), rows.y.max(axis=0), strict=True)
+        return [[float(low), float(high)] for low, high in ends]
+    estimator: Any = model.estimator
+    members = getattr(estimator, "estimators_", [estimator])
+    s, g = members[0].standardizer_, transformation_of(estimator)
+    reach = _TARGET_REACH * s.y_scale
+    usual = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
+    in_units: FloatArray = usual if g is None else g.inverse(usual)
+    return [[float(low), float(high)] for low, high in in_units]
+
+
+def _rows(model: TableModel, judged: TableModel, frame: pd.DataFrame) -> Tree:
+    frame = some_rows(frame, MOST_ROWS)
+    encoded = encoded_rows(model, frame)
+    own = encoded if judged is model else encoded_rows(judged, frame)
+    predicted: Any = judged.estimator.predict_distribution(own.X)
+    if judged.classes is None:
+        return rows_to_begin_with(model, encoded, own.y, predicted.mean.reshape(own.y.shape))
+    place = np.searchsorted(judged.classes, own.y)
+    of_observed = np.take_along_axis(predicted.proba, place, axis=1)
+    return rows_to_begin_with(model, encoded, place.astype(np.float64), of_observed)
+
+
+# ---- The model as a tree of names and arrays
+
+
+Tree = dict[str, Any]
+
+
+def exported(model: TableModel) -> Tree:
+    """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it."""
+    estimator: Any = model.estimator
+    classes = classes_of(estimator)
+    networks = members(estimator) or [estimator]
+    x_mean, x_scale = moments_of_columns(model)
+    several = classes is not None and len(classes) > 2
+    return {
+        "targets": model.targets,
+        "classes": None if classes is None else [str(name) for name in classes.tolist()],
+        "takes_gaps": takes_gaps(estimator),
+        "n_features": len(model.encoded_names),
+        "x_mean": x_mean,
+        "x_scale": x_scale,
+        "largest": LARGEST[first_network(estimator).posterior_.dtype],
+        "bounds": bounds.to_arrays(estimator.bounds_) if is_cross_validated(estimator) else None,
+        "encoding": _encoding(getattr(estimator, "encoding_", None)),
+        "members": [_network(network) for network in networks],
+        "calibration": _calibration(estimator.calibration_)
+        if is_cross_validated(estimator)
+        else None,
+        "joint": _joint(getattr(estimator, "joint_", None)),
+        "draws": normal_draws(len(cast(Array, classes))) if several else None,
+    }
+
+
+def n_numbers(model: TableModel) -> int:
+    """Count the weights of all networks, twice: their means and their variances."""
+    estimator: Any = model.estimator
+    return sum(2 * m.size for n in members(estimator) or [estimator] for m in n.posterior_.m_w)
+
+
+def moments_of_columns(model: TableModel) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of every encoded column, as the model learned them."""
+    estimator: Any = model.estimator
+    if (encoding := getattr(estimator, "encoding_", None)) is not None:
+        return encoding.mean, encoding.scale
+    standardizer: Standardizer = first_network(estimator).standardizer_
+    return standardizer.x_mean, standardizer.x_scale
+
+
+def _encoding(state: PiecewiseLinear | None) -> Tree | None:
+    return None if state is None else dict(to_arrays(state))
+
+
+def _joint(joint: Joint | None) -> Tree | None:
+    """Return what completes missing values; of the covariance the lower triangle, row by row."""
+    if joint is None:
+        return None
+    S = joint.covariance
+    return {
+        "column": joint.column,
+        "value": joint.value,
+        "score": joint.score,
+        "discrete": joint.discrete.astype(np.int32),
+        "encoding": _encoding(joint.encoding),
+        "covariance": None if S is None else S[np.tril_indices(len(S))],
+        "spread": joint.spread,
+        "factor": joint.factor,
+        "nodes": nodes_of(len(joint.discrete)),
+        "n_nodes": N_NODES,
+    }
+
+
+def _network(network: Any) -> Tree:
+    posterior: Posterior = network.posterior_
+    standardizer: Standardizer = network.standardizer_
+    tree = _layers(posterior, standardizer)
+    if is_classifier(network):
+        return tree
+    noise = posterior.noise_network
+    return tree | {
+        "y_mean": standardizer.y_mean,
+        "y_scale": standardizer.y_scale,
+        "noise_variance": posterior.noise_variance,
+        "noise_network": None if noise is None else _layers(noise, standardizer),
+    }
+
+
+def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
+    known = standardizer.missing_variance
+    return {
+        "sizes": list(posterior.layer_sizes),
+        "m_w": flat(posterior.m_w),
+        "v_w": flat(posterior.v_w),
+        "x_mean": standardizer.x_mean,
+        "x_scale": standardizer.x_scale,
+        "missing_variance": np.ones_like(standardizer.x_mean) if known is None else known,
+        "tail": posterior.tail,
+    }
+
+
+def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
+    if isinstance(calibration, ClassCalibration):
+        return {"temperature": calibration.temperature}
+    box, noise, g = calibration.range, calibration.noise, calibration.transformation
+    return {
+        "factor": calibration.factor,
+        "range": {"low": box.low, "high": box.high, "scale": box.scale, "slope": box.slope},
+        "noise": None
+        if noise is None
+        else {
+            **_layers(noise.posterior, noise.standardizer),
+            "encoding": _encoding(noise.encoding),
+            "levels": noise.levels._asdict(),
+        },
+        "transformation": None if g is None else {"power": g.power, "unit": g.unit},
+    }
+
+
+# ---- The rows: summaries of the columns, and some rows to begin with
+
+
+N_BINS = 40
+"""Of the histogram of a column."""
+MOST_ROWS = 300
+"""Rows that the page offers to begin with, each with all its cells."""
+
+MOST_SUMMARISED = 100_000
+"""Rows that ranges and counts are taken from."""
+
+_REACH = 2.0  # standard deviations around the mean, where no range is known
+_DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows of a table, with what the estimator sees of them."""
+
+    frame: pd.DataFrame  # (n, n_columns)
+    X: FloatArray  # (n, n_encoded), NaN where a cell is missing
+    y: Array  # targets, (n, K), or classes, (n, 1)
+
+
+def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the rows of a frame, or as many as `most` of them, evenly spaced.
+
+    The frame of some keeps the index: rows are called by it.
+
+    >>> some_rows(pd.DataFrame({"a": range(9)}), 3)["a"].tolist()
+    [0, 4, 8]
+    """
+    if len(frame) <= most:
+        return frame
+    return frame.iloc[np.linspace(0, len(frame) - 1, most).round().astype(np.intp)]
+
+
+def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:
+    """Encode rows, without another warning of unknown categories: who predicts them has warned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownCategoryWarning)
+        X, y = model.split(frame)
+    return Encoded(frame, X, y.reshape(len(frame), -1))
+
+
+def columns_of(model: TableModel, rows: Encoded | None) -> list[Tree]:
+    """Describe each column of the table: what it holds, where its rows lie, a typical cell.
+
+    Without rows, what the model itself holds has to do: the mean and the standard deviation of
+    every encoded column, and the range of the training rows if the model is cross-validated.
+    """
+    describe = {"number": _number, "boolean": _boolean, "date": _date, "text": _text}
+    mean, scale = moments_of_columns(model)
+    box = getattr(model.estimator, "bounds_", None)
+    places, columns = model.encoder.places, []
+    for name, kind in model.kinds.items():
+        at = list(places[name])
+        x = np.empty((0, len(at))) if rows is None else rows.X[:, at]
+        ends = None if box is None else (float(box.low[at[0]]), float(box.high[at[0]]))
+        column = _Column(model, name, rows, x, mean[at], scale[at], ends)
+        columns.append({"name": name, "kind": kind, "at": at[0]} | describe[kind](column))
+    return columns
+
+
+class _Column(NamedTuple):
+    """A column of the table, and the rows of which something may be said."""
+
+    model: TableModel
+    name: str
+    rows: Encoded | None
+    x: FloatArray  # numbers of the rows, (n, n_encoded)
+    mean: FloatArray  # of the training rows, (n_encoded,)
+    scale: FloatArray  # standard deviation, (n_encoded,)
+    range: tuple[float, float] | None  # of the training rows, where the model knows it
+
+
+def _number(column: _Column) -> Tree:
+    mean, std = float(column.mean[0]), float(column.scale[0])
+    std = std if np.isfinite(std) else 1.0
+    x = column.x[:, 0]
+    x = x[~np.isnan(x)]
+    if not len(x):
+        low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
+        return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}
+    low, high = column.range or (float(x.min()), float(x.max()))
+    if fit_standardizer(np.array([[low], [high]]), None).spreads[0] == 0.0:
+        high = low  # constant, except for rounding
+        counts = np.zeros(N_BINS, np.int64)
+        counts[0] = len(x)
+    else:
+        counts = np.histogram(x, N_BINS, (low, high))[0]
+    return {
+        "scale": std,
+        "low": low,
+        "high": high,
+        "typical": float(np.quantile(x, 0.5, method="inverted_cdf")),
+        "whole": bool((x == np.rint(x)).all()),
+        "counts": counts,
+    }
+
+
+def _boolean(column: _Column) -> Tree:
+    if column.rows is None:
+        return {"typical": bool(column.mean[0] > 0.5)}
+    n_false, n_true = (int((column.x == value).sum()) for value in (0.0, 1.0))
+    return {"typical": n_true > n_false, "counts": np.array([n_false, n_true])}
+
+
+def _text(column: _Column) -> Tree:
+    categories = column.model.categories[column.name]
+    if column.rows is None:
+        return {"categories": categories, "typical": categories[int(np.argmax(column.mean))]}
+    counts = (column.x == 1.0).sum(axis=0)
+    typical = categories[int(np.argmax(counts))]
+    return {"categories": categories, "typical": typical, "counts": counts}
+
+
+def _date(column: _Column) -> Tree:
+    parts = list(column.model.encoder.parts[column.name])
+    timed = "seconds" in parts
+    known: Tree = {"parts": parts, "timed": timed}
+    if column.rows is None:
+        means = dict(zip(parts, column.mean.tolist(), strict=True))
+        return known | {"typical": _typical_date(means)}
+    when = _dates_of(column.model, column.name, column.rows.frame)
+    there = np.sort(when[~np.isnat(when)])
+    if not len(there):
+        return known | {"typical": None}
+    days = (there - there[0]) / _DAY
+    low, typical, high = (_iso(there[i], timed) for i in (0, len(there) // 2, -1))
+    counts = np.histogram(days, N_BINS, (0.0, float(days[-1]) or 1.0))[0]
+    return known | {"low": low, "high": high, "typical": typical, "counts": counts}
+
+
+def _typical_date(parts: dict[str, float]) -> str:
+    """Return the date that mean parts are nearest to; the year 2000 where they have no year."""
+    first = np.datetime64(f"{round(parts.get('year', 2000.0)):04d}-01-01")
+    day = parts.get("day_of_year", 30.4 * (parts.get("month", 6.5) - 0.5))
+    when = first + np.timedelta64(max(0, round(day) - 1), "D")
+    return _iso(
+        when.astype("datetime64[s]") + np.timedelta64(int(parts.get("seconds", 0.0)), "s"),
+        "seconds" in parts,
+    )
+
+
+def _iso(when: Any, timed: bool) -> str:
+    if not timed:
+        return str(np.datetime_as_string(when, unit="D"))
+    seconds = str(np.datetime_as_string(when, unit="ms"))
+    return seconds.removesuffix(".000")
+
+
+def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
+    """Return the dates of a column, (n,); NaT where one is missing."""
+    column = frame[name]
+    there = column.notna().to_numpy()
+    when = np.full(len(column), np.datetime64("NaT"), "datetime64[us]")
+    when[there] = model.encoder.dates_of(name, column[there]).to_numpy()
+    return when
+
+
+def rows_to_begin_with(
+    model: TableModel, rows: Encoded, observed: Array, predicted: FloatArray
+) -> Tree:
+    """Return rows with their cells, what was observed and what was predicted, (n, K) each.
+
+    For classes, (n, 1), these are the places of the classes observed, and their probabilities.
+    """
+    index = rows.frame.index
+    numbers = index.to_numpy() if index.dtype.kind in "iu" else np.arange(len(index))
+    places = model.encoder.places
+    return {
+        "cells": [_cells(model, k, rows, list(places[k])) for k in model.features],  # by column
+        "numbers": (numbers + 1).tolist(),
+        "observed": observed,
+        "predicted": predicted,
+    }
+
+
+def _cells(model: TableModel, name: str, rows: Encoded, at: list[int]) -> list[Any]:
+    x = rows.X[:, at]
+    match model.kinds[name]:
+        case "number":
+            return [None if np.isnan(v) else v for v in x[:, 0].tolist()]
+        case "boolean":
+            return [None if np.isnan(v) else bool(v) for v in x[:, 0].tolist()]
+        case "text":
+            known = model.categories[name]
+            return [known[int(np.argmax(row))] if (row == 1.0).any() else None for row in x]
+        case _:
+            when = _dates_of(model, name, rows.frame)
+            timed = "seconds" in model.encoder.parts[name]
+            return [None if np.isnat(v) else _iso(v, timed) for v in when]
+
+
+# ---- The text that a page holds: JSON, and one block of all arrays
+
+
+_KINDS = {"f8": np.float64, "f4": np.float32, "i4": np.int32}
+
+
+def packed(tree: Any) -> tuple[str, str]:
+    r"""Return a tree of dicts, lists, texts, numbers and arrays as JSON, and its arrays as base64.
+
+    In the JSON an array is ``{"array": [kind, start, length]}``, which says where its bytes begin
+    in the block. There the first bytes of all its numbers come first, then the second ones: so they
+    compress better. Other numbers that are not finite become null. In neither text is a ``<``: both
+    may stand in a script element.
+
+    >>> text, block = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
+    >>> print(text)
+    {"name":"\u003c/script>","weights":{"array":["f8",0,6]},"gain":null}
+    >>> import base64, gzip
+    >>> np.frombuffer(gzip.decompress(base64.b64decode(block))).shape
+    (6,)
+    """
+    blocks: list[bytes] = []
+    size = 0
+
+    def plain(node: Any) -> Any:
+        nonlocal size
+        if isinstance(node, np.ndarray):
+            kind = _kind(node)
+            values = np.ascontiguousarray(node, _KINDS[kind]).ravel()
+            start, data = size, _by_place(values)
+            blocks.append(data)
+            size += len(data)
+            return {"array": [kind, start, values.size]}
+        if isinstance(node, Mapping):
+            return {str(key): plain(value) for key, value in node.items()}
+        if isinstance(node, Sequence) and not isinstance(node, str):
+            return [plain(value) for value in node]
+        if isinstance(node, np.generic):
+            node = node.item()
+        return None if isinstance(node, float) and not np.isfinite(node) else node
+
+    text = json.dumps(plain(tree), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c"), compressed(b"".join(blocks))
+
+
+def _kind(array: Array) -> str:
+    if array.dtype.kind in "iu":
+        return "i4"
+    return "f4" if array.dtype == np.float32 else "f8"
+
+
+def _by_place(values: Array) -> bytes:
+    """Return the bytes of an array, all first bytes first."""
+    data: bytes = values.view(np.uint8).reshape(-1, values.itemsize).T.tobytes()
+    return data

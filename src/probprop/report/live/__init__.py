@@ -1,1 +1,0 @@
-"""The what-if page: a fitted model of a table inside a report, which answers as one asks it."""
