@@ -199,7 +199,7 @@ def _in_words(rows: Any) -> str:
     if isinstance(rows, DiskRows):
         size = in_words(rows.scratch.shape.n_bytes)
         return f"{plural(rows.scratch.n, 'row')}, of which {size} are on disk"
-    return f"{plural(n_rows(rows), 'row')} in {plural(len(rows.shards), 'shard')}"
+    return f"{plural(n_rows(rows.summaries), 'row')} in {plural(len(rows.shards), 'shard')}"
 
 
 def _recipe(terminal: Terminal, asked: Asked, n_targets: int, *, of_classes: bool) -> Recipe:

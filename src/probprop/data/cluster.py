@@ -33,6 +33,7 @@ from probprop.data.shards import (
     Kept,
     Learner,
     Summary,
+    baseline_of,
     mean_weight,
     sample_sizes,
     summarize,
@@ -173,11 +174,16 @@ def _of_arrays(network: Any, given: Sequence[Any]) -> Collection:
 class ClusterRows:
     """Rows in shards on a cluster."""
 
-    schema: Any
+    schema: Schema
     client: Client
     shards: list[Any]  # futures of `Loaded`
     summaries: list[Summary]
     held_out: Any = None
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        return baseline_of(self.summaries, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -211,7 +217,7 @@ class ClusterRows:
 
     def with_relative_weights(self) -> ClusterRows:
         """Return the rows with weights in units of their mean."""
-        mean = mean_weight(self)
+        mean = mean_weight(self.summaries)
         shards = [self.client.submit(in_units_of, rows, mean, pure=False) for rows in self.shards]
         return replace(self, shards=shards)
 
@@ -307,7 +313,7 @@ def surveyed(labels: Sequence[str], pieces: Sequence[Any], reader: Any) -> Any:
     return reader.survey(piece, label)
 
 
-def loaded_shard(labels: Sequence[str], pieces: Sequence[Any], schema: Any) -> Loaded:
+def loaded_shard(labels: Sequence[str], pieces: Sequence[Any], schema: Schema) -> Loaded:
     """Load the pieces of a shard, on a worker."""
     likelihood: Likelihood = schema.likelihood
     parts = [schema.load(piece, label) for piece, label in zip(pieces, labels, strict=True)]
@@ -338,12 +344,12 @@ def drawn_places(sizes: Sequence[int], test: Kept, seed: int) -> list[Array]:
 
 
 def rows_at(
-    labels: Sequence[str], pieces: Sequence[Any], schema: Any, places: Array
+    labels: Sequence[str], pieces: Sequence[Any], schema: Schema, places: Array
 ) -> list[pd.DataFrame]:
     """Return some rows of a shard, for each of its pieces; places are ascending."""
     found, start = [], 0
     for piece, label in zip(pieces, labels, strict=True):
-        frame = schema.rows(piece, label)
+        frame = schema.reader.rows(piece, label)
         own = places[(places >= start) & (places < start + len(frame))] - start
         found.append(frame.iloc[own])
         start += len(frame)

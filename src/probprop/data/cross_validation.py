@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,9 +21,9 @@ from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
 from probprop.data.shards import (
+    DiskRows,
     Folds,
     Learner,
-    ShardedRows,
     View,
     digest_of,
     mean_weight,
@@ -81,6 +81,11 @@ from probprop.inference.standardize import (
 )
 from probprop.inference.training import Fitted, Run, Setting, State, first_state, rounds
 
+if TYPE_CHECKING:
+    from probprop.data.cluster import ClusterRows  # it needs Dask
+
+    ShardedRows: TypeAlias = DiskRows | ClusterRows
+
 SAMPLE = 20_000
 """Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
 _SHARE_OF_CHOICE = 0.3  # of the progress bar
@@ -113,8 +118,8 @@ def fit_cross_validated(
     check_cross_validated(estimator, checkpoint)
     model: Any = clone(estimator)
     model.n_features_in_ = rows.schema.n_features
-    likelihood, n = rows.schema.likelihood, n_rows(rows)
-    spreads = standardizer_of_all(rows, Plan(likelihood)).spreads
+    likelihood, n = rows.schema.likelihood, n_rows(rows.summaries)
+    spreads = standardizer_of_all(rows.summaries, Plan(likelihood)).spreads
     rng = check_random_state(model.random_state)
     split = Folds(rng.randint(2**31 - 1), min(model.cv, n))
     sample, ends = _sample(rows, split), _ends(rows)
@@ -169,7 +174,7 @@ def fit_cross_validated(
     whole = _of_all(calibrated.calibration, bounds.apply(ends))
     calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest, likelihood, mean_weight(rows))
+    publish_race(model, race, calibrated, contest, likelihood, mean_weight(rows.summaries))
     model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n
@@ -375,7 +380,7 @@ class _Files:
     def __init__(
         self, path: _Path, rows: ShardedRows, model: PBPEstimatorCV, networks: Networks
     ) -> None:
-        self._path, self._data = os.fspath(path), digest_of(rows)
+        self._path, self._data = os.fspath(path), digest_of(rows.summaries)
         self._settings = settings_of(model) | rows.settings
         self._settings |= {
             "rounds": str(networks.n_rounds),

@@ -21,9 +21,7 @@ from probprop.data.shards import (
     Kept,
     Learner,
     MemoryRows,
-    ShardedRows,
     View,
-    baseline,
     digest_of,
     mean_weight,
     n_rows,
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
     from dask import dataframe as dd
     from distributed import Client
 
+    from probprop.data.cross_validation import ShardedRows
     from probprop.table.model import TableModel
 
 Progress = Callable[[float], object]
@@ -341,6 +340,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
     from probprop.table.model import TableModel
 
     reader, columns = rows.schema.reader, rows.schema.columns
+    assert columns is not None  # tables have them
     targets = list(columns.wanted.targets)
     return TableModel(
         model,
@@ -349,7 +349,7 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         targets[0] if len(targets) == 1 else targets,
         reader.counting,
         reader.na,
-        baseline(rows),
+        rows.baseline,
     )
 
 
@@ -406,9 +406,9 @@ def _train_network(
 
     Also on Ctrl-C the checkpoint gets what the last whole round has reached.
     """
-    likelihood = rows.schema.likelihood
+    likelihood: Any = rows.schema.likelihood
     plan = plan_of(model, likelihood)
-    standardizer = standardizer_of_all(rows, plan)
+    standardizer = standardizer_of_all(rows.summaries, plan)
     n_rounds = rows.n_rounds(len(plan.hidden)) if n_rounds is None else n_rounds
     random_state: RandomState = check_random_state(model.random_state)
     none = Inputs(np.zeros((0, rows.schema.n_features)))
@@ -418,7 +418,7 @@ def _train_network(
     sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
     if checkpoint is not None:
         settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
-        file = CheckpointFile(checkpoint, Origin(digest_of(rows), settings))
+        file = CheckpointFile(checkpoint, Origin(digest_of(rows.summaries), settings))
     if file is not None and (found := file.read()) is not None:
         with file.reading():
             ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)
@@ -450,6 +450,6 @@ def _train_network(
             file.flush()
     check_learned(history)
     model.likelihood_ = likelihood
-    n = n_rows(rows)
+    n = n_rows(rows.summaries)
     fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
-    publish(model, fitted, history, mean_weight(rows))
+    publish(model, fitted, history, mean_weight(rows.summaries))

@@ -1,7 +1,7 @@
 """Rows that wait for a training: all in memory, on disk in one shard, or on a cluster in several.
 
-Rows in memory are for the estimator's own `fit`. The others are `ShardedRows`: they are measured
-shard by shard (on disk, pile by pile), and a training takes them by parts of an epoch.
+Rows in memory are for the estimator's own `fit`. The others are measured shard by shard (on disk,
+pile by pile), and a training takes them by parts of an epoch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -223,84 +223,42 @@ class FoldShard:
         return learner.view.rows(loaded, learner.standardizer, completed)
 
 
-# ---- Rows in shards
+# ---- What is known of all shards
 
 
-class ShardedRows(Protocol):
-    """Rows on disk or on a cluster."""
-
-    @property
-    def schema(self) -> Any:
-        """What the rows hold."""
-
-    @property
-    def summaries(self) -> list[Summary]:
-        """What is known of each shard, or pile."""
-
-    @property
-    def held_out(self) -> Any:
-        """Rows to judge a fit on, as they are in the table; None: there are none."""
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """What besides the estimator decides the result."""
-
-    def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function with the rows of each shard, or pile, its number and the arguments."""
-
-    def numbers(self, places: Sequence[Array]) -> list[Array]:
-        """Return the numbers, among all rows, of rows at these places of each shard or pile."""
-
-    def with_relative_weights(self) -> ShardedRows:
-        """Return the rows with weights in units of their mean."""
-
-    def n_rounds(self, n_hidden: int) -> int:
-        """Return the rounds, or parts, of an epoch of a network with so many hidden layers."""
-
-    def sizes(self, learner: Learner) -> tuple[int, ...]:
-        """Return the rows of each shard that a network learns."""
-
-    def mapped(self, learner: Learner) -> MapShards:
-        """Return the map over the shards of a network."""
-
-    def advance(self) -> Any:
-        """Return what makes epochs of the candidates; None: threads of this process."""
-
-
-def n_rows(rows: ShardedRows) -> int:
+def n_rows(summaries: Sequence[Summary]) -> int:
     """Return the number of all rows."""
-    return sum(summary.n for summary in rows.summaries)
+    return sum(summary.n for summary in summaries)
 
 
-def mean_weight(rows: ShardedRows) -> float:
+def mean_weight(summaries: Sequence[Summary]) -> float:
     """Return the mean sample weight of all rows, 1 if there are none."""
-    n = n_rows(rows)
-    if all(summary.mean_weight == 1.0 for summary in rows.summaries):
+    if all(summary.mean_weight == 1.0 for summary in summaries):
         return 1.0
-    return sum(summary.n / n * summary.mean_weight for summary in rows.summaries)
+    n = n_rows(summaries)
+    return sum(summary.n / n * summary.mean_weight for summary in summaries)
 
 
-def digest_of(rows: ShardedRows) -> str:
+def digest_of(summaries: Sequence[Summary]) -> str:
     """Return a digest of all rows, and of how they are assigned to shards or piles."""
-    return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in rows.summaries])
+    return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in summaries])
 
 
-def baseline(rows: ShardedRows | MemoryRows) -> tuple[tuple[float, float], ...]:
+def baseline_of(
+    summaries: Sequence[Summary], likelihood: Likelihood
+) -> tuple[tuple[float, float], ...]:
     """Return the mean and the standard deviation of each target; empty for classes."""
-    if not rows.schema.likelihood.standardises_target:
+    if not likelihood.standardises_target:
         return ()
-    if isinstance(rows, MemoryRows):
-        return marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
-    return marginal(merged([summary.y for summary in rows.summaries]))
+    return marginal(merged([summary.y for summary in summaries]))
 
 
-def standardizer_of_all(rows: ShardedRows, plan: Plan) -> Standardizer:
+def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
     """Return the standardizer of all rows; refuse what no network could be trained on.
 
     The moments are summed in the order of the shards, or piles.
     """
-    x = merged([summary.x for summary in rows.summaries])
-    y = merged([summary.y for summary in rows.summaries])
+    x, y = merged([s.x for s in summaries]), merged([s.y for s in summaries])
     if len(empty := np.flatnonzero(x.n == 0)):
         raise ValueError(
             f"X has no value at all in the column(s) {empty.tolist()}: nothing can be learned "
@@ -311,27 +269,36 @@ def standardizer_of_all(rows: ShardedRows, plan: Plan) -> Standardizer:
         found = standardizer_of(x, y if likelihood.standardises_target else None)
     else:
         n_targets = likelihood.n_outputs if likelihood.standardises_target else 1
-        found = identity_standardizer(rows.schema.n_features, n_targets)
+        found = identity_standardizer(len(x.n), n_targets)
     if likelihood.standardises_target:
         check_target_scale(found.y_scale)
         found.check_y(np.array([y.low, y.high]), plan.dtype)
     return found
 
 
+# ---- Rows on this machine. `ClusterRows` has the attributes and methods of `DiskRows`.
+
+
 @dataclass(frozen=True, eq=False)
 class MemoryRows:
     """All rows in memory, in the order in which they came, with the targets as given."""
 
-    schema: Any
+    schema: Schema
     loaded: Loaded
     held_out: Any = None
+
+    @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        y, numbers = self.loaded.y, self.schema.likelihood.standardises_target
+        return marginal(measure(y.reshape(len(y), -1))) if numbers else ()
 
 
 @dataclass(frozen=True, eq=False)
 class DiskRows:
     """All rows on disk: one shard, of which an epoch takes a part after the other."""
 
-    schema: Any
+    schema: Schema
     scratch: Scratch  # X, y as the likelihood encodes it, sample weights, known errors
     like: Loaded  # no rows: their types, and what they have
     held_out: Any = None
@@ -359,6 +326,11 @@ class DiskRows:
         return self.map(summarize, self.schema.likelihood)
 
     @property
+    def baseline(self) -> tuple[tuple[float, float], ...]:
+        """Mean and standard deviation of each target; empty for classes."""
+        return baseline_of(self.summaries, self.schema.likelihood)
+
+    @property
     def settings(self) -> dict[str, str]:
         """What besides the estimator decides the result."""
         return {"training in parts (out of core)": str(self.scratch.shape.n_parts)}
@@ -377,7 +349,7 @@ class DiskRows:
 
     def with_relative_weights(self) -> DiskRows:
         """Return the rows with weights in units of their mean."""
-        made = replace(self, weight_unit=mean_weight(self))
+        made = replace(self, weight_unit=mean_weight(self.summaries))
         made.__dict__["summaries"] = self.summaries  # of the weights as given
         return made
 
@@ -516,7 +488,7 @@ class _Test:
     def _leave(self, piece: Piece) -> tuple[Loaded, int]:
         if self._share == 0.0:
             return self._schema.load(piece.rows, piece.label), 0
-        frame = self._schema.rows(piece.rows, piece.label)
+        frame = self._schema.reader.rows(piece.rows, piece.label)
         out = self._random.random(len(frame)) < self._share
         if out.any():
             self._frames.append(frame[out])

@@ -68,47 +68,33 @@ def joined(parts: Sequence[Loaded]) -> Loaded:
     parts = [part for part in parts if len(part.X)] or parts[:1]
     if len(parts) == 1:
         return Loaded(parts[0].X, parts[0].y, parts[0].weights, parts[0].y_std, sizes)
-    X, y = (np.concatenate([getattr(part, k) for part in parts]) for k in ("X", "y"))
-    weights, y_std = (
-        np.concatenate([getattr(part, k) for part in parts])
-        if getattr(parts[0], k) is not None
-        else None
-        for k in ("weights", "y_std")
-    )
-    return Loaded(X, y, weights, y_std, sizes)
+
+    def whole(name: str) -> Any:
+        each = [getattr(part, name) for part in parts]
+        return None if each[0] is None else np.concatenate(each)
+
+    return Loaded(whole("X"), whole("y"), whole("weights"), whole("y_std"), sizes)
 
 
 # ---- What every source offers
 
 
-class Schema(Protocol):
-    """What all pieces hold, in one answer."""
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What all pieces hold, in one answer; picklable."""
 
-    @property
-    def likelihood(self) -> Likelihood:
-        """Of all targets."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-
-    @property
-    def n_numbers(self) -> int:
-        """Numbers of a row: features, targets, weights and known errors."""
-
-    @property
-    def feature_names(self) -> Array | None:
-        """Names of features that are all numbers."""
-
-    @property
-    def columns(self) -> Columns | None:
-        """Columns of a table."""
-
-    def rows(self, piece: Any, label: str) -> Any:
-        """Return the rows of a piece that count, not encoded."""
+    reader: Any
+    likelihood: Likelihood
+    n_features: int  # columns of X
+    n_numbers: int  # of a row: features, targets, weights and known errors
+    feature_names: Array | None  # of features that are all numbers
+    columns: Columns | None = None  # of a table
+    n_without_target: int = 0  # rows of a table that are left out
 
     def load(self, piece: Any, label: str) -> Loaded:
         """Check and encode the rows of a piece that count."""
+        loaded: Loaded = self.reader.load(piece, label, self.columns)
+        return loaded
 
 
 class Piece(NamedTuple):
@@ -123,7 +109,7 @@ class Source(Protocol):
 
     @property
     def reader(self) -> Any:
-        """Surveys pieces, and agrees on a schema; picklable."""
+        """Surveys pieces, agrees on a schema, and loads pieces; picklable."""
 
     @property
     def in_memory(self) -> bool:
@@ -158,32 +144,12 @@ class ArraySurvey(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySchema:
-    """What all blocks of arrays hold."""
-
-    reader: ArrayReader
-    likelihood: Likelihood
-    n_features: int
-    n_numbers: int
-    feature_names: Array | None
-    columns: None = None
-
-    def rows(self, piece: Any, label: str) -> Any:
-        """Return a block as it is."""
-        return piece
-
-    def load(self, piece: Any, label: str) -> Loaded:
-        """Check the rows of a block, as the estimator checks its data."""
-        return self.reader.load(piece, label)
-
-
-@dataclass(frozen=True, eq=False)
 class ArrayReader:
     """Reads tuples of arrays, or of frames of numbers."""
 
     network: Any  # not fitted; says what targets are, and whether values may be missing
 
-    def load(self, piece: Any, label: str) -> Loaded:
+    def load(self, piece: Any, label: str, columns: None = None) -> Loaded:
         """Check the rows of a block; those of weight 0 are left out."""
         return self._checked(piece, label)[0]
 
@@ -214,7 +180,7 @@ class ArrayReader:
         names = getattr(network, "feature_names_in_", None)
         return loaded, None if names is None else tuple(names)
 
-    def agree(self, surveys: Sequence[ArraySurvey]) -> ArraySchema:
+    def agree(self, surveys: Sequence[ArraySurvey]) -> Schema:
         """Return what all blocks hold."""
         if not surveys:
             raise ValueError(f"there are no blocks: {_SHAPE}.")
@@ -242,7 +208,7 @@ class ArrayReader:
         n_targets = first.n_targets[0] if first.n_targets else 1
         names = None if first.names is None else np.array(first.names, object)
         likelihood = _array_likelihood(self.network, surveys, n_targets)
-        return ArraySchema(self, likelihood, first.n_features, first.n_numbers, names)
+        return Schema(self, likelihood, first.n_features, first.n_numbers, names)
 
 
 def _array_likelihood(network: Any, surveys: Sequence[ArraySurvey], n_targets: int) -> Likelihood:

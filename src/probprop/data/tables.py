@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
-from probprop._types import Array
 from probprop.data.sources import (
     Columnwise,
     Loaded,
@@ -23,7 +22,6 @@ from probprop.data.sources import (
     class_likelihood,
     values_likelihood,
 )
-from probprop.inference.likelihoods import Likelihood
 from probprop.table import encoding
 from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
 from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
@@ -49,57 +47,6 @@ class TableSurvey(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TableSchema:
-    """What the columns of all pieces are."""
-
-    reader: TableReader
-    columns: Columns
-    likelihood: Likelihood
-    n_without_target: int
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return len(self.columns.encoder.names)
-
-    @property
-    def n_numbers(self) -> int:
-        """Numbers of a row: features, targets, weights and known errors."""
-        return self.n_features + len(self.reader.wanted.targets) + len(self.reader.counting.names)
-
-    @property
-    def feature_names(self) -> Array | None:
-        """Names of the features, if all of them are numbers."""
-        encoder = self.columns.encoder
-        numbers = {*encoder.kinds.values()} == {"number"}
-        return np.array(encoder.names, object) if numbers else None
-
-    @property
-    def kinds(self) -> dict[str, Any]:
-        """What the columns that are read hold."""
-        kinds: dict[str, Any] = dict(self.columns.encoder.kinds)
-        kinds |= dict.fromkeys(self.reader.wanted.targets, self.columns.target_kind)
-        return kinds | dict.fromkeys(self.reader.counting.names, "number")
-
-    def rows(self, piece: Any, label: str) -> pd.DataFrame:
-        """Return the rows of a piece that count, as they are in the table."""
-        return self.reader.rows(piece, label)
-
-    def load(self, piece: Any, label: str) -> Loaded:
-        """Check and encode the rows of a piece that count."""
-        frame, counting = self.rows(piece, label), self.reader.counting
-        if not len(frame):
-            shape = (0, len(counting.error)) if len(counting.error) > 1 else (0,)
-            weights = None if counting.weight is None else np.zeros(0)
-            y_std = np.zeros(shape) if counting.error else None
-            return Loaded(np.zeros((0, self.n_features)), np.zeros(0), weights, y_std)
-        with labelled(label):
-            X, y = self.columns.encode(frame)
-            options = counting.options(frame)
-        return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
-
-
-@dataclass(frozen=True, eq=False)
 class TableReader:
     """Reads frames, and pieces of files."""
 
@@ -116,6 +63,16 @@ class TableReader:
                 known = known[self.counting.weights(known) > 0.0]
         return known
 
+    def load(self, piece: Any, label: str, columns: Columns) -> Loaded:
+        """Check and encode the rows of a piece that count."""
+        frame, counting = self.rows(piece, label), self.counting
+        if not len(frame):
+            return Loaded(np.zeros((0, len(columns.encoder.names))), np.zeros(0))
+        with labelled(label):
+            X, y = columns.encode(frame)
+            options = counting.options(frame)
+        return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
+
     def survey(self, piece: Any, label: str) -> TableSurvey:
         """Look at one piece."""
         frame = _frame_of(piece, label, self.na)
@@ -130,7 +87,7 @@ class TableReader:
         found = survey_frame(known, label, self.wanted) if len(known) else None
         return TableSurvey(label, len(known), n_without, found)
 
-    def agree(self, surveys: Sequence[TableSurvey]) -> TableSchema:
+    def agree(self, surveys: Sequence[TableSurvey]) -> Schema:
         """Return what the columns of all pieces are."""
         found = [each.found for each in surveys if each.found is not None]
         if not found:
@@ -142,8 +99,17 @@ class TableReader:
             if columns.classes is None
             else class_likelihood(columns.classes, self.wanted.targets[0])
         )
+        names, kinds = columns.encoder.names, {*columns.encoder.kinds.values()}
+        n_numbers = len(names) + len(self.wanted.targets) + len(self.counting.names)
+        feature_names = np.array(names, object) if kinds == {"number"} else None
         n_without = sum(each.n_without_target for each in surveys)
-        return TableSchema(self, columns, likelihood, n_without)
+        return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
+
+    def kinds(self, columns: Columns) -> dict[str, Any]:
+        """Return what the columns that are read hold."""
+        kinds = {**columns.encoder.kinds}
+        kinds |= dict.fromkeys(self.wanted.targets, columns.target_kind)
+        return kinds | dict.fromkeys(self.counting.names, "number")
 
 
 def table_reader(network: Any, asked: Columnwise) -> TableReader:
@@ -234,9 +200,11 @@ class Files:
     advance: Callable[[int], None] = lambda n: None  # is told how many more rows were read
     in_memory: bool = False
 
-    def pieces(self, schema: Any) -> Iterator[Piece]:
+    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
         """Yield chunks of rows; without a schema all columns, as what they look like."""
-        na, kinds = self.reader.na, None if schema is None else schema.kinds
+        na = self.reader.na
+        columns = None if schema is None else schema.columns
+        kinds = None if columns is None else self.reader.kinds(columns)
         for path in self.paths:
             _, chunk_rows = plan_chunks(path)
             names = None if kinds is None else list(kinds)
