@@ -39,7 +39,7 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import first_network, members, transformation_of
 from probprop.estimators.members import check_ensemble, member_kind
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int, check_parameters
+from probprop.estimators.validation import check_gamma, check_int, check_parameters
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
 from probprop.inference.engine import ENGINES
@@ -110,8 +110,8 @@ def load(path: _Path) -> Any:
     except (OSError, MemoryError, ImportError):
         raise
     except Exception as error:  # zipfile raises a dozen types for damaged files
-        kind = {Foreign: _FOREIGN, Newer: _NEWER}.get(type(error), _DAMAGED)
-        reason = kind.format(str(error) or type(error).__name__)
+        words: dict[type, str] = {Foreign: _FOREIGN, Newer: _NEWER}
+        reason = words.get(type(error), _DAMAGED).format(str(error) or type(error).__name__)
         raise ModelFileError(f"{os.fspath(path)} {reason}") from error
 
 
@@ -274,7 +274,7 @@ def _network(
     n_samples_seen_: int,
     mean_sample_weight_: float,
     feature_names_in_: list[str] | None,
-) -> Network:
+) -> Any:
     """Return the fitted network with these attributes, if they fit together."""
     model = _unfitted(kind, parameters)
     q, s, likelihood, n_outputs = posterior_, standardizer_, likelihood_, likelihood_.n_outputs
@@ -335,6 +335,11 @@ def _labels(dtype: str, values: list[Any]) -> Array:
     return classes
 
 
+def _check_noise_prior(likelihood: Gaussian) -> None:
+    check_gamma("noise_shape", likelihood.noise_shape, 1.0)
+    check_gamma("noise_rate", likelihood.noise_rate, 0.0)
+
+
 def _check_probit(likelihood: Probit) -> None:
     known = likelihood.classes.tolist()
     if not (known == list(range(len(known))) if likelihood.multilabel else len(known) == 2):
@@ -360,7 +365,7 @@ def _check_scales(name: str, mean: FloatArray, scale: FloatArray) -> None:
 
 def _ensemble(
     parameters: Any, estimators_: list[Network], feature_names_in_: list[str] | None
-) -> PBPEnsemble:
+) -> Any:
     """Return the fitted ensemble with these members."""
     model = _unfitted(PBPEnsemble, parameters)
     _check_members(type(member_kind(model)), estimators_)
@@ -631,7 +636,7 @@ _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
 
 
-def _is_flag(x: Array) -> Array:
+def _is_flag(x: Any) -> Any:
     return (x == 0.0) | (x == 1.0)
 
 
@@ -659,8 +664,8 @@ _DECLARED: dict[Any, Declared] = {
         estimators_=list[PBPClassifier],
         calibration_=ClassCalibration,
     ),
-    Gaussian: Declared({"noise_shape": above(1.0), "noise_rate": _POSITIVE}),
-    Heavy: Declared({"noise_shape": above(1.0), "noise_rate": _POSITIVE}),
+    Gaussian: Declared(check=_check_noise_prior),
+    Heavy: Declared(check=_check_noise_prior),
     Probit: Declared(types={"classes": _Labels}, check=_check_probit),
     Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),

@@ -1,7 +1,12 @@
-"""A fitted model of a table as a tree of names and arrays: all that a prediction needs."""
+"""A fitted model of a table as text that a page may hold: all that a prediction needs."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +14,6 @@ from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import normal_draws
-from probprop.encoding import bounds
-from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration
 from probprop.estimators.cv.class_calibration import ClassCalibration
 from probprop.estimators.cv.joint import N_NODES, Joint, nodes_of
@@ -21,15 +24,11 @@ from probprop.table.model import TableModel, takes_gaps
 
 Tree = dict[str, Any]
 
+_KINDS = {"f8": np.float64, "f4": np.float32, "i4": np.int32}
+
 
 def exported(model: TableModel) -> Tree:
-    """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it.
-
-    Parameters
-    ----------
-    model : TableModel
-        Of any estimator.
-    """
+    """Return what `probprop/web/whatif/model.js` predicts from, as `packed` takes it."""
     estimator: Any = model.estimator
     classes = classes_of(estimator)
     networks = members(estimator) or [estimator]
@@ -43,8 +42,8 @@ def exported(model: TableModel) -> Tree:
         "x_mean": x_mean,
         "x_scale": x_scale,
         "largest": LARGEST[first_network(estimator).posterior_.dtype],
-        "bounds": bounds.to_arrays(estimator.bounds_) if is_cross_validated(estimator) else None,
-        "encoding": _encoding(getattr(estimator, "encoding_", None)),
+        "bounds": getattr(estimator, "bounds_", None),
+        "encoding": getattr(estimator, "encoding_", None),
         "members": [_network(network) for network in networks],
         "calibration": _calibration(estimator.calibration_)
         if is_cross_validated(estimator)
@@ -69,10 +68,6 @@ def moments_of_columns(model: TableModel) -> tuple[FloatArray, FloatArray]:
     return standardizer.x_mean, standardizer.x_scale
 
 
-def _encoding(state: PiecewiseLinear | None) -> Tree | None:
-    return None if state is None else dict(to_arrays(state))
-
-
 def _joint(joint: Joint | None) -> Tree | None:
     """Return what completes missing values; of the covariance the lower triangle, row by row."""
     if joint is None:
@@ -82,8 +77,8 @@ def _joint(joint: Joint | None) -> Tree | None:
         "column": joint.column,
         "value": joint.value,
         "score": joint.score,
-        "discrete": joint.discrete.astype(np.int32),
-        "encoding": _encoding(joint.encoding),
+        "discrete": joint.discrete,
+        "encoding": joint.encoding,
         "covariance": None if S is None else S[np.tril_indices(len(S))],
         "spread": joint.spread,
         "factor": joint.factor,
@@ -123,16 +118,89 @@ def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
 def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
     if isinstance(calibration, ClassCalibration):
         return {"temperature": calibration.temperature}
-    box, noise, g = calibration.range, calibration.noise, calibration.transformation
+    noise = calibration.noise
     return {
         "factor": calibration.factor,
-        "range": {"low": box.low, "high": box.high, "scale": box.scale, "slope": box.slope},
+        "range": calibration.range,
         "noise": None
         if noise is None
         else {
             **_layers(noise.posterior, noise.standardizer),
-            "encoding": _encoding(noise.encoding),
-            "levels": noise.levels._asdict(),
+            "encoding": noise.encoding,
+            "levels": noise.levels,
         },
-        "transformation": None if g is None else {"power": g.power, "unit": g.unit},
+        "transformation": calibration.transformation,
     }
+
+
+# ---- As text
+
+
+def packed(tree: Any) -> tuple[str, str]:
+    r"""Return a tree of records, lists, texts and numbers as JSON, and its arrays as base64.
+
+    In the JSON an array is ``{"array": [kind, start, length]}``, which says where its bytes begin
+    in the block. There the first bytes of all its numbers come first, then the second ones: so
+    they compress better.
+
+    Parameters
+    ----------
+    tree : dict, dataclass, named tuple, list, str, float, int, bool, None or ndarray
+        Arrays are flattened. Other numbers that are not finite become null.
+
+    Returns
+    -------
+    text, block : str
+        In neither is a ``<``: both may stand in a script element.
+
+    Examples
+    --------
+    >>> text, block = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
+    >>> print(text)
+    {"name":"\u003c/script>","weights":{"array":["f8",0,6]},"gain":null}
+    >>> np.frombuffer(gzip.decompress(base64.b64decode(block))).shape
+    (6,)
+    """
+    blocks: list[bytes] = []
+    size = 0
+
+    def plain(node: Any) -> Any:
+        nonlocal size
+        if isinstance(node, np.ndarray):
+            kind = _kind(node)
+            values = np.ascontiguousarray(node, _KINDS[kind]).ravel()
+            start, data = size, _by_place(values)
+            blocks.append(data)
+            size += len(data)
+            return {"array": [kind, start, values.size]}
+        if is_dataclass(node):
+            node = {field.name: getattr(node, field.name) for field in fields(node)}
+        elif hasattr(node, "_asdict"):
+            node = node._asdict()
+        if isinstance(node, Mapping):
+            return {str(key): plain(value) for key, value in node.items()}
+        if isinstance(node, Sequence) and not isinstance(node, str):
+            return [plain(value) for value in node]
+        if isinstance(node, np.generic):
+            node = node.item()
+        return None if isinstance(node, float) and not np.isfinite(node) else node
+
+    text = json.dumps(plain(tree), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c"), compressed(b"".join(blocks))
+
+
+def compressed(data: bytes) -> str:
+    """Return bytes as base64 of their gzip stream, which a browser can inflate."""
+    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def _kind(array: Array) -> str:
+    if array.dtype.kind in "iub":
+        return "i4"
+    return "f4" if array.dtype == np.float32 else "f8"
+
+
+def _by_place(values: Array) -> bytes:
+    """Return the bytes of an array, all first bytes first."""
+    data: bytes = values.view(np.uint8).reshape(-1, values.itemsize).T.tobytes()
+    return data

@@ -11,8 +11,7 @@ import pandas as pd
 from probprop._types import FloatArray
 from probprop.estimators.kind import transformation_of
 from probprop.report.document import Live
-from probprop.report.live.exported import Tree, exported, n_numbers
-from probprop.report.live.packing import packed
+from probprop.report.live.exported import Tree, exported, n_numbers, packed
 from probprop.report.live.rows import (
     MOST_ROWS,
     MOST_SUMMARISED,

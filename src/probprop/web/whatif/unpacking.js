@@ -1,4 +1,4 @@
-// The tree that probprop/report/live/packing.py packed.
+// The tree that probprop/report/live/exported.py packed.
 
 const KINDS = { f8: [Float64Array, 8], f4: [Float32Array, 4], i4: [Int32Array, 4] };
 
