@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from inspect import signature
@@ -178,7 +179,7 @@ def _is_splitter(cv: Any) -> bool:
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON; objects are mappings, and a RandomState is null."""
     if isinstance(value, BaseEstimator):
-        if not isinstance(value, Network) or type(value) not in _NETWORKS.values():
+        if type(value) not in _NETWORKS.values():
             raise TypeError(f"{type(value).__name__} is another class; use pickle")
         return {"estimator": type(value).__name__, "parameters": _taken_parameters(value)}
     if isinstance(value, Candidate):
@@ -191,7 +192,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, tuple):
         return {"tuple": [_plain(item) for item in value]}
-    if isinstance(value, list | range):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(item) for item in value]
     return None if isinstance(value, np.random.RandomState) else value
 
@@ -226,8 +227,8 @@ def _unfitted(kind: Any, parameters: Any) -> Any:
     if hasattr(model, "candidates"):
         read_budget(model.budget)
         read_candidates(model.candidates, model.budget, 0)
-        if type(model.cv) is bool or not _is_splitter(model.cv):
-            raise ValueError("cv is missing or not of type int")
+        if not _is_splitter(model.cv):
+            raise ValueError("cv is neither an int nor a splitter")
         if isinstance(model.cv, int):
             check_int("cv", model.cv, 2)
     check_random_state(model.random_state)
@@ -469,7 +470,7 @@ def _check_candidate(choice: CVChoice, state: PiecewiseLinear | None, found: lis
 
 def _check_choice(choice: CVChoice) -> None:
     # On a cluster the networks of all rows may make other epochs than those of the sample.
-    if not choice.best < len(choice.curves):
+    if choice.best >= len(choice.curves):
         raise ValueError("the best of choice_ is none of its candidates")
 
 

@@ -8,6 +8,7 @@ damaged or crafted: it is checked before a training goes on from it.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -234,9 +235,8 @@ def _taken_generator(state: dict[str, Any]) -> dict[str, Any]:
     inner, key = {**state["state"]}, None
     if state["bit_generator"] == "MT19937":
         key = np.asarray(inner.pop("key"), np.int64)
-    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in inner.items()}
-    others = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
-    return {"state": others | {"state": plain}, "key": key}
+    text = json.dumps({**state, "state": inner}, default=lambda array: array.tolist())
+    return {"state": json.loads(text), "key": key}
 
 
 def _made_generator(state: Any, key: Array | None) -> dict[str, Any]:
@@ -304,15 +304,8 @@ def checked(
 ) -> Checkpoint:
     """Return a checkpoint that a training can go on from; ValueError says why it cannot.
 
-    Parameters
-    ----------
-    found : Checkpoint
-    begun : Posterior
-        Of the same training, before its first epoch: it has the shapes.
-    n_before : int, default=0
-        Epochs made before the first one in the history.
-    n_rounds : int, default=1
-        Rounds of the epoch under way.
+    The training begins with the posterior `begun` after `n_before` epochs, and the epoch under way
+    has `n_rounds` rounds.
     """
     state, history = found.state, found.history
     if [epoch.n_iter for epoch in history] != [*range(n_before + 1, state.n_iter + 1)]:
