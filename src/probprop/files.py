@@ -386,7 +386,8 @@ def _check_members(kind: type[Network], found: list[Any]) -> None:
     for member in found:  # only the ensemble keeps the names
         if member.n_features_in_ != first.n_features_in_ or hasattr(member, "feature_names_in_"):
             raise ValueError("the members do not have the same features")
-        if member.likelihood_.n_outputs != first.likelihood_.n_outputs:
+        own, usual = member.likelihood_, first.likelihood_
+        if (type(own), own.n_outputs) != (type(usual), usual.n_outputs):
             raise ValueError("the members do not have the same outputs")
         if kind is PBPClassifier and not (
             member.multilabel_ == first.multilabel_

@@ -14,11 +14,13 @@ import pytest
 from cv_models import assert_equal
 from probprop._types import Array, FloatArray
 from probprop.io import (
+    CHECKPOINT,
     MODEL,
     Declared,
     Foreign,
     Newer,
     above,
+    begins_as,
     decode,
     encode,
     read_file,
