@@ -551,8 +551,10 @@ def _check_table(model: Any) -> None:
     if len(targets) != n_targets or isinstance(model.target, str) != (n_targets == 1):
         raise ValueError("target does not have a column for each output")
     names = [*features, *targets, *counting.names]
-    if len({*names}) < len(names) or {*features} != kinds.keys():
-        raise ValueError("two columns have the same name")
+    if len({*names}) < len(names):
+        raise ValueError("two columns of the table have the same name")
+    if {*features} != kinds.keys():
+        raise ValueError("features are not the columns of the encoder")
     if counting.error and len(counting.error) != n_targets:
         raise ValueError("the columns of errors are not one per target")
     described = {"text": encoder.categories, "date": encoder.parts}

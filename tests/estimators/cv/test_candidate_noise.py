@@ -110,7 +110,7 @@ def test_older_files_have_no_such_setting(tmp_path: Path) -> None:
     with header_of(tmp_path / "m") as header:
         candidates = [
             header["choice_"]["curves"][0]["candidate"],
-            *header["parameters"]["candidates"],
+            *(each["candidate"] for each in header["parameters"]["candidates"]),
         ]
         assert [candidate.pop("noise") for candidate in candidates] == ["auto", "auto"]
     assert_equal(model, load(tmp_path / "m"))
