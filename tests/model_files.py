@@ -1,4 +1,4 @@
-"""Model files to break, and what the tests of probprop.files.format share."""
+"""Model files to break, and what the tests of model files share."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from numpy.testing import assert_array_equal
 
 from probprop.estimators.regressor import PBPRegressor
 from probprop.files import ModelFileError, load
+from probprop.io import MODEL, read_file, write_file
 
 X = RandomState(0).standard_normal((60, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]
 Y = 3.0 * X[:, 0] + np.sin(X[:, 1]) + RandomState(1).standard_normal(60)
@@ -62,6 +63,17 @@ def assert_same(a: PBPRegressor, b: PBPRegressor) -> None:
 
 def files_in(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
+
+
+def read_model(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the JSON and the arrays of a model file."""
+    tree, arrays, _ = read_file(path, MODEL)
+    return tree, arrays
+
+
+def write_model(path: Path, tree: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write any JSON and arrays as if they were a model."""
+    write_file(path, MODEL, tree, arrays)
 
 
 def refused(path: Path, reason: str, kind: str = "is truncated or damaged") -> None:

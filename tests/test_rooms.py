@@ -22,6 +22,7 @@ ORDER = (
         "probprop._version",
         "probprop._kernel",
         "probprop._atomic",
+        "probprop.io",
         "probprop.toy",
         "probprop.web",
     ),

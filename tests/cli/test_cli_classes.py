@@ -305,5 +305,6 @@ def test_a_model_file_of_labels_is_no_table(model: Path, tmp_path: Path) -> None
     copied = tmp_path / "m.pbp"
     copied.write_bytes(model.read_bytes())
     with header_of(copied) as header:
-        header["estimator"]["multilabel_"] = True
-    refused(copied, "not the columns of a matrix of labels")
+        likelihood = header["estimator"]["likelihood_"]
+        likelihood |= {"class": "Probit", "multilabel": True}
+    refused(copied, "the columns of a matrix of labels")

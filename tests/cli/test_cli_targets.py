@@ -327,11 +327,11 @@ def test_from_python() -> None:
 @pytest.mark.parametrize(
     ("targets", "reason"),
     [
-        ("cost", "target in the header is missing or not of type list"),
-        (["cost"], "not different columns, one per output"),
-        (["cost", "cost"], "not different columns, one per output"),
-        (["cost", 1], "not different columns, one per output"),
-        (["cost", "a"], "two columns have the same name"),
+        ("cost", "target does not have a column for each output"),
+        (["cost"], "target does not have a column for each output"),
+        (["cost", "cost"], "two columns of the table have the same name"),
+        (["cost", 1], "target/1 is missing or not of type str"),
+        (["cost", "a"], "two columns of the table have the same name"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, targets: Any, reason: str) -> None:

@@ -202,14 +202,14 @@ def test_a_file_without_them_has_none_and_a_wrong_one_is_refused(here: Path) -> 
     assert call(f"{FIT} --target light --weight n --error light_error -q") == 0
     for key, value, reason in (
         ("weight", 3, "not of type str"),
-        ("weight", "colour", "columns of their own"),
-        ("error", [3], "columns of their own"),
-        ("error", ["n"], "columns of their own"),
+        ("weight", "colour", "two columns of the table have the same name"),
+        ("error", [3], "counting/error/0 is missing or not of type str"),
+        ("error", ["n"], "two columns of the table have the same name"),
         ("error", ["a", "b"], "one per target"),
     ):
         shutil.copy("m.pbp", "broken.pbp")
         with header_of(here / "broken.pbp") as header:
-            header[key] = value
+            header["counting"][key] = value
         refused(here / "broken.pbp", reason)
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from probprop.encoding.bounds import InputBounds, fit_bounds, from_arrays, to_arrays
+from probprop.encoding.bounds import fit_bounds
 
 RNG = np.random.RandomState(0)
 NORMAL = RNG.standard_normal((400, 1))
@@ -149,18 +149,3 @@ def test_ends_of_samples_that_are_not_there() -> None:
     empty = fit_bounds(np.full((3, 1), np.nan), np.full((2, 1), np.nan))
     assert_array_equal(empty.apply(np.array([[5.0]])), [[5.0]])
     assert_array_equal(empty.grown(np.array([[5.0]])).low, [5.0])
-
-
-def test_arrays_that_are_no_bounds() -> None:
-    bounds = fit_bounds(NORMAL)
-    arrays = to_arrays(bounds)
-    again = from_arrays(arrays, 1)
-    assert isinstance(again, InputBounds)
-    assert to_arrays(again) == arrays
-    for name, value in (("low", 9.0), ("high", np.inf), ("growth", -1.0), ("growth", np.nan)):
-        with pytest.raises(ValueError, match="values that no fitted model has"):
-            from_arrays({**arrays, name: np.array([value])}, 1)
-    with pytest.raises(ValueError, match=r"must be float64 of shape \(2,\)"):
-        from_arrays(arrays, 2)
-    with pytest.raises(ValueError, match="must have the arrays low, high, growth"):
-        from_arrays({"low": bounds.low}, 1)

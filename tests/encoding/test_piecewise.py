@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -14,16 +13,13 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import SplineTransformer
 
-from probprop._types import Array, FloatArray
+from probprop._types import FloatArray
 from probprop.encoding import piecewise
 from probprop.encoding.piecewise import (
-    PiecewiseLinear,
     encode,
     fit_piecewise,
-    from_arrays,
     place_knots,
     ramp_moments,
-    to_arrays,
 )
 
 # Whole numbers, so that ties are common and an affine map moves no two values into one.
@@ -145,7 +141,7 @@ def test_the_order_of_the_rows_does_not_matter(x: FloatArray, seed: int) -> None
     X = x[:, None]
     shuffled = np.random.default_rng(seed).permutation(X)
     states = fit_piecewise(X, 4), fit_piecewise(shuffled, 4)
-    for a, b in zip(*(to_arrays(s).values() for s in states), strict=True):
+    for a, b in zip(*(vars(s).values() for s in states), strict=True):
         assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
@@ -247,7 +243,7 @@ def test_a_column_without_values_says_nothing() -> None:
     Z = encode(np.array([[np.nan, 1.0], [8.0, 1.0]]), state)
     assert np.isnan(Z[0, 0])
     assert Z[1, 0] == 0.0
-    assert np.isfinite(from_arrays(to_arrays(state)).mean).all()
+    assert np.isfinite(state.mean).all()
 
 
 def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +251,7 @@ def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPa
     X = np.random.default_rng(0).uniform(size=(20_000, 2))
     X[0, 1] = 5.0
     state, again = fit_piecewise(X, 8), fit_piecewise(X, 8)
-    for a, b in zip(to_arrays(state).values(), to_arrays(again).values(), strict=True):
+    for a, b in zip(vars(state).values(), vars(again).values(), strict=True):
         assert_array_equal(a, b)
     assert_allclose(state.knots[0], np.linspace(0.0, 1.0, 9), atol=0.08)
     assert state.knots[1][-1] == 5.0  # the ends are those of all rows
@@ -284,51 +280,3 @@ def test_a_value_too_large_when_standardised_is_refused(dtype: Any, size: float)
     state = fit_piecewise(1e-20 * np.arange(5.0)[:, None], 2)
     with pytest.raises(ValueError, match=r"column 0 that is too large for dtype float"):
         encode(np.array([[size]], dtype), state)
-
-
-# ---- Arrays for files
-
-
-def test_arrays_and_back() -> None:
-    X = mixed()
-    state = fit_piecewise(X, 8)
-    given_arrays = to_arrays(state)
-    assert all(array.dtype.kind in "fi" for array in given_arrays.values())
-    assert_array_equal(encode(X, from_arrays(given_arrays)), encode(X, state))
-
-
-def _without(name: str) -> Callable[[dict[str, Array]], Any]:
-    return lambda a: a.pop(name)
-
-
-def _with(name: str, f: Callable[[Array], Any]) -> Callable[[dict[str, Array]], Any]:
-    return lambda a: a.update({name: np.asarray(f(a[name].copy()))})
-
-
-def _at_0(value: float) -> Callable[[Array], Array]:
-    return lambda array: np.concatenate([np.array([value], array.dtype), array[1:]])
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (_without("start"), "lacks start"),
-        (_with("start", lambda a: a[1:]), "start .* wrong shape"),
-        (_with("mean", lambda a: a[:, None]), "mean .* wrong shape"),
-        (_with("column", lambda a: a.astype(float)), "column .* type"),
-        (_with("end", _at_0(np.nan)), "not finite"),
-        (_with("ramp_scale", _at_0(np.inf)), "not finite"),
-        (_with("ramp_scale", _at_0(0.0)), "not positive"),
-        (_with("scale", _at_0(np.nan)), "not positive"),
-        (_with("column", _at_0(-1)), "out of order, or of none"),
-        (_with("column", lambda a: a + 5), "out of order, or of none"),
-        (_with("column", lambda a: a[::-1]), "out of order, or of none"),
-        (_with("end", _at_0(-1e9)), "does not rise"),
-    ],
-)
-def test_damaged_arrays_are_refused(damage: Callable[..., Any], message: str) -> None:
-    damaged = to_arrays(fit_piecewise(mixed(), 8))
-    assert isinstance(from_arrays(damaged), PiecewiseLinear)
-    damage(damaged)
-    with pytest.raises(ValueError, match=message):
-        from_arrays(damaged)

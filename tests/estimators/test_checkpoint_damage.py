@@ -5,8 +5,6 @@ What is done to a file follows from the number of the mutation alone.
 
 from __future__ import annotations
 
-import io
-import json
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,10 +16,12 @@ import pytest
 from numpy.random import RandomState
 
 from cv_models import small
+from model_files import header_of
 from probprop import Candidate, PBPRegressor, fit
 from probprop.data import scratch, shards
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
+from probprop.io import CHECKPOINT, read_file, write_file
 
 RNG = RandomState(0)
 X = RNG.standard_normal((60, 3))
@@ -123,16 +123,14 @@ def test_changed_bytes_are_refused_or_harmless(kind: str, written: bytes, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["network"])
-@pytest.mark.parametrize("parts", [[], {}, "", None])
+@pytest.mark.parametrize("trainings", [[], {}, "", None])
 def test_a_file_without_a_training_is_refused(
-    parts: Any, kind: str, written: bytes, tmp_path: Path
+    trainings: Any, kind: str, written: bytes, tmp_path: Path
 ) -> None:
-    with np.load(io.BytesIO(written)) as archive:
-        about = json.loads(archive["about"].tobytes())
-    file = io.BytesIO()
-    about["parts"] = parts
-    np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
-    assert check(kind, file.getvalue(), tmp_path / "c")
+    (tmp_path / "c").write_bytes(written)
+    tree, _, _ = read_file(tmp_path / "c", CHECKPOINT)
+    write_file(tmp_path / "c", CHECKPOINT, tree | {"trainings": trainings}, {})
+    assert check(kind, (tmp_path / "c").read_bytes(), tmp_path / "c")
 
 
 # ---- Content: the same file, but an entry or an array is another one
@@ -142,13 +140,12 @@ ODD = [None, True, -1, 0, 3, 2**70, 0.5, 1e308, float("nan"), "", "x", "\x1b[31m
 ODD += [[1, 2], {"state": 1}, 10**9]
 
 
-def crafted(content: bytes, number: int) -> tuple[bytes, str]:
+def crafted(path: Path, content: bytes, number: int) -> tuple[bytes, str]:
     rng = RandomState(number)
-    with np.load(io.BytesIO(content)) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    about = json.loads(arrays.pop("about").tobytes())
+    path.write_bytes(content)
+    tree, arrays, _ = read_file(path, CHECKPOINT)
     if rng.uniform() < 0.5:
-        words = change_entry(about, rng)
+        words = change_entry(tree, rng)
     else:
         name = list(arrays)[rng.randint(len(arrays))]
         changed, words = changes(arrays[name], rng)
@@ -157,10 +154,10 @@ def crafted(content: bytes, number: int) -> tuple[bytes, str]:
             del arrays[name]
         else:
             arrays[name] = changed
-    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue(), words
+    write_file(path, CHECKPOINT, {}, arrays)
+    with header_of(path) as header:  # which may have any number
+        header |= tree
+    return path.read_bytes(), words
 
 
 def change_entry(about: Any, rng: RandomState) -> str:
@@ -209,7 +206,7 @@ def test_crafted_checkpoints_are_refused_or_harmless(
     n_refused = 0
     numbers = range(30 if kind == "race" else 80)
     for number in numbers:
-        content, words = crafted(written, number)
+        content, words = crafted(tmp_path / "c", written, number)
         try:
             n_refused += check(kind, content, tmp_path / "c")
         except Exception as error:

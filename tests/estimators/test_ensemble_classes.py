@@ -201,12 +201,12 @@ def test_members_that_do_not_fit_together(wine: Split, tmp_path: Path):
     model = PBPEnsemble(small(), n_members=2).fit(X, y)
     model.save(path)
     with header_of(path) as header:
-        header["members"][1]["classes_"]["values"] = [0, 1, 3]
+        header["estimators_"][1]["likelihood_"]["classes"]["values"] = [0, 1, 3]
     refused(path, "the members do not have the same classes")
     model.save(path)
     with header_of(path) as header:
         header["parameters"]["estimator"] = None  # regressors
-    refused(path, "has a class that it cannot have")
+    refused(path, "estimators_ has a member that is not a PBPRegressor")
     model.estimators_[1] = PBPRegressor((8,), n_epochs=2).fit(X, y)
-    with pytest.raises(ValueError, match="cannot be saved: a part of the model has a class"):
+    with pytest.raises(ValueError, match="cannot be saved: estimators_ has a member that is not"):
         model.save(path)

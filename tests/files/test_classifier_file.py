@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from json_values import JSON, places_in
-from model_files import X, assert_same, files_in, header_of, refused, rezip, unzip
+from model_files import (
+    X,
+    assert_same,
+    files_in,
+    header_of,
+    read_model,
+    refused,
+    rezip,
+    unzip,
+    write_model,
+)
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.files import ModelFileError, load
 from probprop.inference.likelihoods import of_classes
@@ -95,7 +105,7 @@ def test_the_same_model_gives_the_same_bytes(path: Path) -> None:
 def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     model = fitted(INDEX)
     model.likelihood_ = of_classes(model.classes_[::-1], multilabel=False)
-    with pytest.raises(ValueError, match="cannot be saved: classes_ are not sorted"):
+    with pytest.raises(ValueError, match="cannot be saved: classes are not sorted"):
         model.save(tmp_path / "m")
 
     class Special(PBPClassifier):
@@ -131,47 +141,88 @@ def test_a_classifier_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> N
         ("bool", [False, True, True], "not sorted, or not all different"),
         ("datetime64[s]", [1, 2, 3], "not two or more of one type"),
         ("<U1000000000", ["a", "b", "c"], "not two or more of one type"),
-        (3, ["a", "b", "c"], "dtype in the header"),
-        ("str", "abc", "values in the header"),
+        (3, ["a", "b", "c"], "dtype is missing or not of type str"),
+        ("str", "abc", "values is missing or not of type list"),
     ],
 )
 def test_classes_that_no_classifier_has(path: Path, dtype: Any, values: Any, reason: str) -> None:
     with header_of(path) as header:
-        header["classes_"] = {"dtype": dtype, "values": values}
+        header["likelihood_"]["classes"] = {"dtype": dtype, "values": values}
     refused(path, reason)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("classes_", ["a", "b", "c"], "classes_ in the header"),
-        ("multilabel_", 1, "multilabel_ in the header"),
-        ("multilabel_", True, "not the columns of a matrix of labels"),
-        ("layer_sizes", [3, 4, 1], "the layers are not those of a classification network"),
-        ("alpha_noise", 6.0, "is not that of a classifier"),
-        ("y_scale", 2.0, "is not that of a classifier"),
-        ("class", "PBPRegressor", "the parameter noise is missing"),
+        ("classes", ["a", "b", "c"], "classes is missing or not of type dict"),
+        ("multilabel", 1, "multilabel is unexpected"),
+        ("class", "Probit", "classes are not two, or the columns of a matrix of labels"),
+        ("class", "Gaussian", "likelihood_ is missing or not of a type that it can have"),
+        ("class", "Poisson", "this one has no Poisson"),
+        ("class", None, "class is missing or not of type str"),
     ],
 )
-def test_a_header_that_does_not_fit(path: Path, key: str, value: Any, reason: str) -> None:
+def test_a_likelihood_that_does_not_fit(path: Path, key: str, value: Any, reason: str) -> None:
     with header_of(path) as header:
-        header[key] = value
-    refused(path, reason)
+        header["likelihood_"][key] = value
+    newer = reason.startswith("this one")
+    refused(path, reason, "was written by a newer probprop" if newer else "is truncated or damaged")
+
+
+@pytest.mark.parametrize("multilabel", [1, None, True])
+def test_labels_that_do_not_fit(tmp_path: Path, multilabel: Any) -> None:
+    fitted(np.array(["a", "b"])[INDEX % 2]).save(tmp_path / "m")
+    with header_of(tmp_path / "m") as header:
+        header["likelihood_"]["multilabel"] = multilabel
+    reason = "the columns of a matrix" if multilabel is True else "multilabel is missing or not"
+    refused(tmp_path / "m", reason)
+
+
+@pytest.mark.parametrize("name", ["posterior_/alpha_noise", "standardizer_/y_scale"])
+def test_noise_and_scale_that_no_classifier_has(path: Path, name: str) -> None:
+    tree, arrays = read_model(path)
+    write_model(path, tree, arrays | {name: np.array([6.5])})
+    refused(path, "is not that of a classifier")
+    write_model(path, tree, arrays | {name: np.array([6.5, 7.0])})
+    refused(path, "does not fit the other arrays")
+
+
+def test_layers_of_another_number_of_classes(path: Path) -> None:
+    tree, arrays = read_model(path)
+    one = {k: a[:1] for k, a in arrays.items() if k.endswith("/1") or k.endswith("tail")}
+    write_model(path, tree, arrays | one)
+    refused(path, "the layers are not those of a classification network")
 
 
 def test_a_regressor_is_no_classifier(tmp_path: Path) -> None:
     PBPRegressor((4,), n_epochs=2, random_state=0).fit(X, X[:, 0]).save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
         header["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "the parameter noise is missing or unexpected")
+    refused(tmp_path / "m", "likelihood_ is missing or not of a type that it can have")
+
+
+def renamed(node: Any, start: str, arrays: dict[str, Any]) -> Any:
+    """Return the JSON of a model as a part of another one: the names of its arrays are longer."""
+    if isinstance(node, dict):
+        return {k: renamed(v, start, arrays) for k, v in node.items()}
+    if isinstance(node, list):
+        return [renamed(v, start, arrays) for v in node]
+    return start + node if isinstance(node, str) and node in arrays else node
 
 
 def test_a_classifier_is_no_member_of_an_ensemble(tmp_path: Path) -> None:
     model = PBPEnsemble(PBPRegressor((4,), n_epochs=2), n_members=2, random_state=0)
     model.fit(X, X[:, 0]).save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
-        header["members"][1]["class"] = "PBPClassifier"
-    refused(tmp_path / "m", "has a class that it cannot have")
+        header["estimators_"][1]["class"] = "PBPClassifier"
+    refused(tmp_path / "m", "likelihood_ is missing or not of a type that it can have")
+    PBPClassifier((4,), n_epochs=2, random_state=0).fit(X, X[:, 0] > 0.0).save(tmp_path / "c")
+    tree, arrays = read_model(tmp_path / "m")
+    member, own = read_model(tmp_path / "c")
+    arrays = {k: a for k, a in arrays.items() if not k.startswith("estimators_/1")}
+    tree["estimators_"][1] = renamed(member, "estimators_/1/", own)
+    write_model(tmp_path / "m", tree, arrays | {f"estimators_/1/{k}": a for k, a in own.items()})
+    refused(tmp_path / "m", "estimators_ has a member that is not a PBPRegressor")
 
 
 def test_truncated_and_flipped_files(path: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from model_files import X, fitted, header_of, refused, unzip
+from model_files import X, fitted, read_model, refused, unzip, write_model
 from probprop.files import load
-from probprop.files.format import read_model, write_model
+
+NOISE = "posterior_/noise_network"
 
 
 @pytest.fixture
@@ -36,36 +37,48 @@ def test_the_weights_come_back(path: Path) -> None:
 
 def test_constant_noise_needs_no_room(tmp_path: Path) -> None:
     fitted(n_epochs=2).save(tmp_path / "m")
-    assert not [name for name in unzip(tmp_path / "m") if name.startswith("noise_")]
+    assert not [name for name in unzip(tmp_path / "m") if "noise_network" in name]
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [4, 3, 2, 1], [3, 3, 2, 2], [3, 1], [3, 3, 3, 1]])
 def test_layers_that_do_not_fit(path: Path, sizes: list[int]) -> None:
-    with header_of(path) as header:
-        header["noise_layer_sizes_"] = sizes
-    ends_fit = len(sizes) > 1 and (sizes[0], sizes[-1]) == (3, 1)
-    refused(path, "arrays do not fit together" if ends_fit else "the layers of the network of the")
+    """A noise network of other sizes, or with more layers than arrays, is not of this model."""
+    tree, arrays = read_model(path)
+    node = tree["posterior_"]["noise_network"]
+    arrays = {k: a for k, a in arrays.items() if not k.startswith(f"{NOISE}/m_w")}
+    shapes = [(n_out, n_in + 1) for n_in, n_out in pairwise(sizes)]
+    arrays |= {f"{NOISE}/m_w/{i}": np.zeros(shape) for i, shape in enumerate(shapes)}
+    node["m_w"] = [f"{NOISE}/m_w/{i}" for i in range(len(shapes))]
+    write_model(path, tree, arrays)
+    refused(path, "fit together")
+    arrays = {k: a for k, a in arrays.items() if not k.startswith(f"{NOISE}/v_w")}
+    arrays |= {f"{NOISE}/v_w/{i}": np.ones(shape) for i, shape in enumerate(shapes)}
+    node["v_w"] = [f"{NOISE}/v_w/{i}" for i in range(len(shapes))]
+    write_model(path, tree, arrays)
+    if sizes in ([3, 1], [3, 3, 3, 1]):
+        load(path).predict(X)  # another network of the noise, but one
+    else:
+        refused(path, "fit")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("noise_v_w_0", 0.0), ("noise_v_w_1", np.nan), ("noise_m_w_2", np.inf)]
-)
+def test_layers_that_claim_much_are_refused_before_they_are_made(path: Path) -> None:
+    tree, arrays = read_model(path)
+    huge = {f"{NOISE}/{k}/{i}": np.ones((10**6, 1)) for k in ("m_w", "v_w") for i in range(3)}
+    write_model(path, tree, arrays | huge)
+    refused(path, "the layers of m_w do not fit together")
+
+
+@pytest.mark.parametrize(("name", "value"), [("v_w/0", 0.0), ("v_w/1", np.nan), ("m_w/2", np.inf)])
 def test_values_that_no_fitted_model_has(path: Path, name: str, value: float) -> None:
     header, arrays = read_model(path)
     arrays = {k: a.copy() for k, a in arrays.items()}
-    arrays[name].flat[0] = value
-    write_model(path, _own(header), arrays)
-    refused(path, f"{name} has values that no fitted model has")
+    arrays[f"{NOISE}/{name}"].flat[0] = value
+    write_model(path, header, arrays)
+    refused(path, "has values that are out of range")
 
 
 def test_an_array_is_missing(path: Path) -> None:
     header, arrays = read_model(path)
-    del arrays["noise_m_w_0"]
-    write_model(path, _own(header), arrays)
-    refused(path, "do not fit together")
-
-
-def _own(header: dict[str, Any]) -> dict[str, Any]:
-    """The header without what `write_model` adds."""
-    added = ("format", "format_version", "probprop_version", "arrays")
-    return {k: value for k, value in header.items() if k not in added}
+    del arrays[f"{NOISE}/m_w/0"]
+    write_model(path, header, arrays)
+    refused(path, f"the array {NOISE}/m_w/0 is missing")

@@ -93,12 +93,12 @@ def evaluate(
 def info(context: typer.Context, model: Model) -> None:
     """Show what a model is and what it was fitted on."""
     from probprop.files import load
-    from probprop.files.format import read_model
+    from probprop.io import MODEL, read_file
     from probprop.report import model_facts
     from probprop.table import TableModel
 
     loaded: Any = load(model)
-    version = read_model(model)[0].get("probprop_version", "unknown")
+    version = read_file(model, MODEL).version
     if isinstance(loaded, TableModel):
         facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)

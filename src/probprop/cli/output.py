@@ -237,9 +237,9 @@ def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
     """Refuse to put a model in the place of a file that is none; an empty file is no loss."""
-    from probprop.files.format import begins_as_model
+    from probprop.io import MODEL, begins_as
 
-    if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as_model(path):
+    if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as(path, MODEL):
         raise ValueError(
             f"{option} {path} exists and is no model file, and would be replaced by one: give "
             "another path, or remove it first"

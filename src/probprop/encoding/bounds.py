@@ -28,8 +28,7 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -228,27 +227,3 @@ def _width(low: FloatArray | float, high: FloatArray | float) -> FloatArray:
     """Return the length of ranges, at most the largest float."""
     with np.errstate(over="ignore"):
         return np.minimum(np.subtract(high, low), np.finfo(np.float64).max)
-
-
-def to_arrays(bounds: InputBounds) -> dict[str, Array]:
-    """Return the bounds as named arrays, for a file."""
-    return {field.name: getattr(bounds, field.name) for field in fields(bounds)}
-
-
-def from_arrays(arrays: Mapping[str, Array], n_features: int) -> InputBounds:
-    """Return the bounds that `to_arrays` gave; raise ValueError if they cannot be bounds."""
-    names = [field.name for field in fields(InputBounds)]
-    if {*arrays} != {*names}:
-        raise ValueError(f"bounds_ must have the arrays {', '.join(names)}; got {[*arrays]}")
-    for name in names:
-        if arrays[name].shape != (n_features,) or arrays[name].dtype != np.float64:
-            raise ValueError(
-                f"bounds_.{name} must be float64 of shape ({n_features},); got "
-                f"{arrays[name].dtype} of shape {arrays[name].shape}"
-            )
-    bounds = InputBounds(**{name: arrays[name] for name in names})
-    empty = np.isnan(bounds.low) & np.isnan(bounds.high)
-    finite = np.isfinite(bounds.low) & np.isfinite(bounds.high) & (bounds.low <= bounds.high)
-    if not (empty | finite).all() or not ((bounds.growth >= 0.0) & (bounds.growth < np.inf)).all():
-        raise ValueError("bounds_ has values that no fitted model has")
-    return bounds

@@ -11,8 +11,7 @@ in its column and in all ramps of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -195,34 +194,6 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
         ramps /= state.ramp_scale
         out[rows, n_raw:] = ramps.astype(X.dtype, copy=False)
     return out
-
-
-def to_arrays(state: PiecewiseLinear) -> dict[str, Array]:
-    """Return the state as named arrays, for a file."""
-    return {field.name: getattr(state, field.name) for field in fields(state)}
-
-
-def from_arrays(arrays: Mapping[str, Array]) -> PiecewiseLinear:
-    """Return the state that `to_arrays` gave; raise ValueError where it could not be one."""
-    names = [field.name for field in fields(PiecewiseLinear)]
-    if missing := [name for name in names if name not in arrays]:
-        raise ValueError(f"the encoding lacks {', '.join(missing)}")
-    state = PiecewiseLinear(**{name: arrays[name] for name in names})
-    n_features, n_ramps = np.size(state.mean), np.size(state.column)
-    lengths = [n_features] * 2 + [n_ramps] * 5
-    for name, length, kind in zip(names, lengths, "ffiffff", strict=True):
-        if arrays[name].shape != (length,) or arrays[name].dtype.kind != kind:
-            raise ValueError(f"{name} of the encoding has the wrong shape or type")
-    finite = (state.mean, state.start, state.end, state.ramp_mean, state.ramp_scale)
-    if not all(np.isfinite(array).all() for array in finite):
-        raise ValueError("the encoding has values that are not finite")
-    if not all((scale > 0.0).all() for scale in (state.scale, state.ramp_scale)):
-        raise ValueError("the encoding has a scale that is not positive")
-    if not np.isin(state.column, np.arange(n_features)).all() or (np.diff(state.column) < 0).any():
-        raise ValueError("the encoding has ramps of columns out of order, or of none")
-    if not (state.start < state.end).all():
-        raise ValueError("the encoding has a ramp that does not rise")
-    return state
 
 
 def present(x: Array) -> FloatArray:

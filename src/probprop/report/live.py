@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple, cast
 
@@ -15,8 +15,6 @@ from sklearn.base import is_classifier
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import normal_draws
-from probprop.encoding import bounds
-from probprop.encoding.piecewise import PiecewiseLinear, to_arrays
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import (
@@ -158,8 +156,8 @@ def exported(model: TableModel) -> Tree:
         "x_mean": x_mean,
         "x_scale": x_scale,
         "largest": LARGEST[first_network(estimator).posterior_.dtype],
-        "bounds": bounds.to_arrays(estimator.bounds_) if is_cross_validated(estimator) else None,
-        "encoding": _encoding(getattr(estimator, "encoding_", None)),
+        "bounds": getattr(estimator, "bounds_", None),
+        "encoding": getattr(estimator, "encoding_", None),
         "members": [_network(network) for network in networks],
         "calibration": _calibration(estimator.calibration_)
         if is_cross_validated(estimator)
@@ -184,10 +182,6 @@ def moments_of_columns(model: TableModel) -> tuple[FloatArray, FloatArray]:
     return standardizer.x_mean, standardizer.x_scale
 
 
-def _encoding(state: PiecewiseLinear | None) -> Tree | None:
-    return None if state is None else dict(to_arrays(state))
-
-
 def _joint(joint: Joint | None) -> Tree | None:
     """Return what completes missing values; of the covariance the lower triangle, row by row."""
     if joint is None:
@@ -197,8 +191,8 @@ def _joint(joint: Joint | None) -> Tree | None:
         "column": joint.column,
         "value": joint.value,
         "score": joint.score,
-        "discrete": joint.discrete.astype(np.int32),
-        "encoding": _encoding(joint.encoding),
+        "discrete": joint.discrete,
+        "encoding": joint.encoding,
         "covariance": None if S is None else S[np.tril_indices(len(S))],
         "spread": joint.spread,
         "factor": joint.factor,
@@ -238,18 +232,18 @@ def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
 def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
     if isinstance(calibration, ClassCalibration):
         return {"temperature": calibration.temperature}
-    box, noise, g = calibration.range, calibration.noise, calibration.transformation
+    noise = calibration.noise
     return {
         "factor": calibration.factor,
-        "range": {"low": box.low, "high": box.high, "scale": box.scale, "slope": box.slope},
+        "range": calibration.range,
         "noise": None
         if noise is None
         else {
             **_layers(noise.posterior, noise.standardizer),
-            "encoding": _encoding(noise.encoding),
-            "levels": noise.levels._asdict(),
+            "encoding": noise.encoding,
+            "levels": noise.levels,
         },
-        "transformation": None if g is None else {"power": g.power, "unit": g.unit},
+        "transformation": calibration.transformation,
     }
 
 
@@ -481,6 +475,10 @@ def packed(tree: Any) -> tuple[str, str]:
             blocks.append(data)
             size += len(data)
             return {"array": [kind, start, values.size]}
+        if is_dataclass(node):
+            node = {field.name: getattr(node, field.name) for field in fields(node)}
+        elif hasattr(node, "_asdict"):
+            node = node._asdict()
         if isinstance(node, Mapping):
             return {str(key): plain(value) for key, value in node.items()}
         if isinstance(node, Sequence) and not isinstance(node, str):
@@ -494,7 +492,7 @@ def packed(tree: Any) -> tuple[str, str]:
 
 
 def _kind(array: Array) -> str:
-    if array.dtype.kind in "iu":
+    if array.dtype.kind in "iub":
         return "i4"
     return "f4" if array.dtype == np.float32 else "f8"
 

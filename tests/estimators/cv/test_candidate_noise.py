@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from cv_models import LABELS, X, Y, answers, assert_equal, small, small_classifier
-from model_files import header_of, refused
+from model_files import header_of
 from probprop import Candidate, load
 from probprop.estimators.cv.policy import read_candidates
 from probprop.plot.model import candidate_in_words
@@ -104,8 +104,13 @@ def test_files(tmp_path: Path, noise: str) -> None:
     assert_array_equal(answers(model), answers(loaded))
 
 
-def test_a_file_without_this_setting_is_refused(tmp_path: Path) -> None:
-    fit("auto").save(tmp_path / "m")
+def test_a_file_without_this_setting_has_its_default(tmp_path: Path) -> None:
+    model = fit("auto")
+    model.save(tmp_path / "m")
     with header_of(tmp_path / "m") as header:
-        del header["choice_"]["curves"][0]["candidate"]["noise"]
-    refused(tmp_path / "m", "a candidate is not described")
+        candidates = [
+            header["choice_"]["curves"][0]["candidate"],
+            *(each["candidate"] for each in header["parameters"]["candidates"]),
+        ]
+        assert [candidate.pop("noise") for candidate in candidates] == ["auto", "auto"]
+    assert_equal(model, load(tmp_path / "m"))

@@ -27,16 +27,9 @@ _Path = str | os.PathLike[str]
 class Journal:
     """The steps of the trainings of a race, numbered, in a file.
 
-    A step in the middle between two comparisons is dropped once the next one is there, which then
-    has the epochs of both.
-
-    Parameters
-    ----------
-    file : CheckpointFile
-    budget : Budget
-        Its checks are the epochs after which candidates are compared.
-    step : callable, default=None
-        Makes the epochs that are not in the file; None is `search.advance`.
+    A step in the middle between two comparisons, the checks of the budget, is dropped once the next
+    one is there, which then has the epochs of both. `step` makes the epochs that are not in the
+    file; None is `search.advance`.
     """
 
     def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None = None) -> None:
@@ -81,7 +74,7 @@ class Journal:
             old.state.n_iter == run.fitted.epoch.n_iter - len(run.made)
             for old, run in zip(before, made, strict=True)
         )
-        parts = [_checkpoint(step, run) for run in made]
+        parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
         if goes_on and not reached & self._checks:
             pairs = zip(parts, before, strict=True)
             parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
@@ -126,11 +119,6 @@ def written_at_the_end(journal: Journal | None) -> Iterator[None]:
     finally:
         if journal is not None:
             journal.flush()
-
-
-def _checkpoint(step: int, run: Run) -> Checkpoint:
-    """Return what a step of a training has reached, with the epochs that it made."""
-    return replace(checkpoint_of(run, list(run.made)), label=str(step))
 
 
 def _resumed(run: Run, found: Checkpoint) -> Run:
