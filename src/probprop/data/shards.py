@@ -423,21 +423,23 @@ def read_here(
     are learned in an encoding, which is wider. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
-    surveys, held, n_held = list[Any](), list[Piece](), 0
+    surveys, held, n_bytes = list[Any](), list[Piece](), 0
     for piece in source.pieces(None):
         surveys.append(found := source.reader.survey(piece.rows, piece.label))
-        n_held += _CELL * getattr(found, "n_numbers", 0) * found.n
-        if source.in_memory or (isinstance(piece.rows, tuple | list) and COPIES * n_held <= budget):
-            held.append(piece)
+        n_bytes += _CELL * getattr(found, "n_numbers", 0) * found.n
+        held.append(piece)
+        # Files are read again, with the kinds of their columns; so are blocks above the limit.
+        if not (source.in_memory or (hasattr(found, "n_numbers") and COPIES * n_bytes <= budget)):
+            held.clear()
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
     n_wide = _n_encoded(schema.n_features) if encodes else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
-    test = Kept(test.share, int(min(test.most, budget // 8 // (_CELL * schema.n_features))))
+    most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     pieces = iter(held) if len(held) == len(surveys) else source.pieces(schema)
-    blocks = _Test(schema, min(test.share, test.most / max(1, n)), seed)
+    blocks = _Test(schema, min(test.share, most_test / max(1, n)), seed)
     parts = blocks.left(pieces, surveys)
-    if COPIES * (shape.n_bytes + _CELL * n * n_wide // 2) <= budget:
+    if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
         loaded = joined([part for part in parts if len(part.X)])
         yield MemoryRows(schema, loaded, blocks.held_out)
         return
