@@ -380,7 +380,7 @@ class _Files:
     def __init__(
         self, path: _Path, rows: ShardedRows, model: PBPEstimatorCV, networks: Networks
     ) -> None:
-        self._path, self._data = os.fspath(path), digest_of(rows.summaries)
+        self._path, self._data = os.fspath(path), digest_of(rows)
         self._settings = settings_of(model) | rows.settings
         self._settings |= {
             "rounds": str(networks.n_rounds),

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.random import default_rng
 
 from probprop._types import Array, FloatArray
-from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, scratch, shape_of
+from probprop.data.scratch import (
+    RESERVED,
+    Scratch,
+    check_parts_fit,
+    in_words,
+    scratch,
+    shape_of,
+)
 from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
@@ -54,9 +61,9 @@ from probprop.inference.training import target_variance
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
-MOST_BINS = 64
-"""Bins of a feature in the encodings that are usually compared."""
 _CELL = 8  # bytes of a number
+_BINS = (4, 8, 16, 32, 64, 128)  # of a feature, in the encodings that are compared
+_COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 
 
@@ -76,7 +83,6 @@ class Summary:
     x: Moments
     y: Moments
     target: Moments  # of the targets, or of the frequencies of the classes
-    digest: str  # of all rows
     sizes: tuple[int, ...]  # rows of each piece
     mean_weight: float  # 1 if there are no weights
 
@@ -90,9 +96,8 @@ def summarize(loaded: Loaded, k: int, likelihood: Likelihood) -> Summary:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
-    found = digest([loaded.X, y, loaded.weights, loaded.y_std])
     weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
-    return Summary(k, n, measure(loaded.X), y_moments, target, found, loaded.sizes, weight)
+    return Summary(k, n, measure(loaded.X), y_moments, target, loaded.sizes, weight)
 
 
 def between_shards(summaries: Sequence[Summary]) -> float:
@@ -239,9 +244,14 @@ def mean_weight(summaries: Sequence[Summary]) -> float:
     return sum(summary.n / n * summary.mean_weight for summary in summaries)
 
 
-def digest_of(summaries: Sequence[Summary]) -> str:
+def digest_of(rows: Any) -> str:
     """Return a digest of all rows, and of how they are assigned to shards or piles."""
-    return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in summaries])
+    return digest([np.frombuffer(each.encode(), np.uint8) for each in rows.map(shard_digest)])
+
+
+def shard_digest(loaded: Loaded, k: int) -> str:
+    """Return a digest of the rows of a shard."""
+    return digest([loaded.X, loaded.y, loaded.weights, loaded.y_std])
 
 
 def baseline_of(
@@ -415,12 +425,13 @@ def read_here(
     seed: int,
     *,
     test: Kept = NONE_KEPT,
-    encodes: bool = False,
+    n_sample: int = 0,
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
-    The seed draws the rows that are held out and the piles of the others. With `encodes` the rows
-    are learned in an encoding, which is wider. A limit of None keeps all rows in memory.
+    The seed draws the rows that are held out and the piles of the others. With `n_sample` above 0
+    hyperparameters are chosen on so many rows, and all rows are learned in an encoding, which is
+    wider. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
     surveys, held, n_bytes = list[Any](), list[Piece](), 0
@@ -433,7 +444,7 @@ def read_here(
             held.clear()
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
-    n_wide = _n_encoded(schema.n_features) if encodes else 0
+    n_wide = _n_encoded(schema.n_features) if n_sample else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
     most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     pieces = iter(held) if len(held) == len(surveys) else source.pieces(schema)
@@ -444,6 +455,12 @@ def read_here(
         yield MemoryRows(schema, loaded, blocks.held_out)
         return
     check_parts_fit(shape, int(budget))
+    needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
+    if needed > budget:
+        raise ValueError(
+            f"the memory limit is too small for cross-validation with {schema.n_features} "
+            f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
+        )
     with scratch(shape, seed, int(budget)) as file:
         like = Loaded(np.zeros((0, schema.n_features)), np.zeros(0))
         for part in parts:
@@ -456,7 +473,8 @@ def read_here(
 
 def _n_encoded(n_features: int) -> int:
     """Return the numbers of 8 bytes that an encoded row of single precision takes, at most."""
-    return (n_features + min(MOST_RAMPS, MOST_BINS * n_features)) // 2
+    bins = [n for n in _BINS if n * n_features <= MOST_RAMPS]
+    return (n_features + max(bins, default=0) * n_features + 1) // 2
 
 
 def _stacked(rows: Loaded) -> FloatArray:
