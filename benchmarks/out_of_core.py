@@ -22,9 +22,9 @@ from benchmarks.clock import say
 from benchmarks.machine import machine
 from benchmarks.out_of_core_fit import LIMIT, N_FILES, N_ROWS, write
 from benchmarks.scale_out_fit import N_FEATURES
-from probprop import PBPRegressor, blocks
+from probprop import PBPRegressor, fit
 from probprop._types import Array
-from probprop.blocks import dealing, scratch
+from probprop.data import scratch, shards
 from probprop_lab.experiments.harness import benchmark
 
 _FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
@@ -107,14 +107,14 @@ def agreement(name: str, memory: float | None) -> Figures:
 
 def on_disk(network: PBPRegressor, X: Array, y: Array) -> Any:
     """Fit on blocks as if they did not fit into memory, in as many piles as a large table has."""
-    kept = dealing.COPIES, scratch.PILE_BYTES
-    dealing.COPIES = 10**9  # none fits
+    kept = shards.COPIES, scratch.PILE_BYTES
+    shards.COPIES = 10**9  # none fits
     scratch.PILE_BYTES = X.nbytes // _N_PILES
     try:
         pairs = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
-        return blocks.fit(network, pairs)
+        return fit(network, pairs)
     finally:
-        dealing.COPIES, scratch.PILE_BYTES = kept
+        shards.COPIES, scratch.PILE_BYTES = kept
 
 
 def _page(known: dict[str, Any], info: dict[str, str]) -> str:

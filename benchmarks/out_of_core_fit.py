@@ -17,7 +17,7 @@ import pandas as pd
 
 from benchmarks.memory_fit import peak
 from benchmarks.scale_out_fit import N_FEATURES, Clock, rows
-from probprop import PBPRegressor, blocks
+from probprop import PBPRegressor, fit
 
 N_ROWS, N_FILES, LIMIT = 5_000_000, 20, "700MB"
 _N_EPOCHS = 3
@@ -57,7 +57,7 @@ def in_memory(folder: Path) -> tuple[PBPRegressor, Clock]:
 
 def from_files(pattern: Path) -> tuple[PBPRegressor, Clock]:
     clock = Clock()
-    model = blocks.fit(network(), pattern, target="y", memory_limit=LIMIT, callback=clock)
+    model = fit(network(), pattern, target="y", memory_limit=LIMIT, callback=clock)
     assert isinstance(model, PBPRegressor)
     return model, clock
 

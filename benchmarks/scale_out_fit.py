@@ -87,7 +87,7 @@ def on_one_machine(folder: Path, n: int) -> dict[str, Any]:
 def on_workers(folder: Path, n_workers: int) -> dict[str, Any]:
     from distributed import Client, LocalCluster
 
-    from probprop.dask import fit
+    from probprop.data import fit
 
     started = time.perf_counter()
     with (

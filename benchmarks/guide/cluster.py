@@ -1,7 +1,7 @@
 """Settings chosen on a cluster, and rows in a bad order: ``python -m benchmarks.guide.cluster``.
 
-``docs/results/cluster_cv.md`` has `PBPRegressorCV` fitted by `probprop.dask.fit` beside its own
-`fit`, and ``cluster_sorted.md`` fits whose shards are sorted by the target. Both need the extra
+``docs/results/cluster_cv.md`` has `PBPRegressorCV` fitted by `probprop.fit` on a cluster beside its
+own `fit`, and ``cluster_sorted.md`` fits whose shards are sorted by the target. Both need the extra
 ``dask`` and the files of the benchmark sets. Rows that ``cluster.jsonl`` has are not made again.
 """
 
@@ -78,7 +78,7 @@ def cluster(*, processes: bool) -> Iterator[Client]:
 
 def ordered(dataset: str, split: int, order: str) -> Figures:
     """Fit on rows in their order or sorted by the target, a shard for each eighth of them."""
-    from probprop.dask import ShardWarning, fit
+    from probprop.data import ShardWarning, fit
 
     X, y, X_test, y_test = load_split(dataset, split)
     rows = np.argsort(y, kind="stable") if order != ORDERS[0] else np.arange(len(y))
@@ -87,7 +87,7 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
     with cluster(processes=False) as client, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         parts = _dask(X[rows], y[rows], _N_SORTED_SHARDS)
-        model = fit(network, *parts, client=client, n_shards=_N_SORTED_SHARDS)
+        model = fit(network, parts, client=client, n_shards=_N_SORTED_SHARDS)
     return {
         **_judge(model, X_test, y_test),
         "warned": any(warning.category is ShardWarning for warning in told),
@@ -96,7 +96,7 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
 
 def chosen(dataset: str, split: int, way: str) -> Figures:
     """Choose settings on one machine, or on a cluster with so many rows of a sample."""
-    from probprop.dask import cross_validated, fit
+    from probprop.data import cross_validation, fit
 
     X, y, X_test, y_test = load_split(dataset, split)
     network, sample = PBPRegressorCV(budget="fast", random_state=split), WAYS[way]
@@ -104,13 +104,13 @@ def chosen(dataset: str, split: int, way: str) -> Figures:
     if sample is None:
         model: Any = network.fit(X, y)
     else:
-        kept, cross_validated.SAMPLE = cross_validated.SAMPLE, sample
+        kept, cross_validation.SAMPLE = cross_validation.SAMPLE, sample
         try:
             with cluster(processes=True) as client:
                 parts = _dask(X, y, _N_SHARDS)
-                model = fit(network, *parts, client=client, n_shards=_N_SHARDS)
+                model = fit(network, parts, client=client, n_shards=_N_SHARDS)
         finally:
-            cross_validated.SAMPLE = kept
+            cross_validation.SAMPLE = kept
     return {
         **_judge(model, X_test, y_test),
         "seconds": _processor_seconds() - before,

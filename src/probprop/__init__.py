@@ -11,13 +11,12 @@ from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probprop import active, metrics
-    from probprop import blocks as blocks
-    from probprop import dask as dask
+    from probprop import active, data, metrics
     from probprop import plot as plot
     from probprop import report as report
     from probprop import table as table
     from probprop._version import __version__
+    from probprop.data.fitting import fit, predict
     from probprop.distributions.classes import ClassMixture
     from probprop.distributions.functions import SampledNetwork, Sensitivity
     from probprop.distributions.mixture import Mixture
@@ -60,9 +59,11 @@ _HOME = {
     "Standardizer": "inference.standardize",
     "TransformedMixture": "distributions.power",
     "__version__": "_version",
+    "fit": "data.fitting",
     "load": "files",
+    "predict": "data.fitting",
 }
-_MODULES = ("active", "blocks", "dask", "metrics", "plot", "report", "table")
+_MODULES = ("active", "data", "metrics", "plot", "report", "table")
 
 __all__ = [
     "BoxCox",
@@ -89,8 +90,11 @@ __all__ = [
     "TransformedMixture",
     "__version__",
     "active",
+    "data",
+    "fit",
     "load",
     "metrics",
+    "predict",
 ]  # not the modules that need an extra, so that `from probprop import *` works without it
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from probprop.blocks import dealing, scratch
+from probprop.data import scratch, shards
 
 
 @pytest.fixture
 def on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave no room for rows in memory, and make piles of a few dozen rows."""
-    monkeypatch.setattr(dealing, "COPIES", 10**9)
+    monkeypatch.setattr(shards, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 2000)

@@ -11,10 +11,11 @@ import pytest
 from numpy.random import RandomState
 
 from block_rows import same
-from probprop import PBPClassifier, PBPRegressor, blocks
-from probprop.blocks.dealing import dealt
-from probprop.blocks.files import FileBlocks
-from probprop.blocks.limits import LEAST
+from probprop import PBPClassifier, PBPRegressor, fit
+from probprop.data.fitting import columnwise, rows_here, source_of
+from probprop.data.scratch import LEAST
+from probprop.data.shards import Kept
+from probprop.data.tables import TableReader
 from probprop.table import TableModel, fit_table_model, read, read_table
 from probprop.table.names import TableError
 from probprop.table.read import memory_needed, paths_of, read_tables
@@ -57,7 +58,7 @@ def test_files_that_fit_give_the_model_of_memory_bit_for_bit(tmp_path: Path, suf
     frame = table()
     write(frame[:130], tmp_path / f"a.{suffix}")
     write(frame[130:], tmp_path / f"b.{suffix}")
-    model = blocks.fit(network(), str(tmp_path / f"*.{suffix}"), target="price")
+    model = fit(network(), str(tmp_path / f"*.{suffix}"), target="price")
     assert isinstance(model, TableModel)
     together = read_tables(paths_of(str(tmp_path / f"*.{suffix}")))
     own = fit_table_model(together, "price", estimator=network())
@@ -72,8 +73,8 @@ def test_on_disk_text_and_parquet_are_the_same_rows(tmp_path: Path) -> None:
     write(frame, tmp_path / "rows.csv")
     write(frame[:7], tmp_path / "0.parquet")
     write(frame[7:], tmp_path / "1.parquet")
-    from_text = blocks.fit(network(), tmp_path / "rows.csv", target="price")
-    from_parquet = blocks.fit(network(), tmp_path / "*.parquet", target="price")
+    from_text = fit(network(), tmp_path / "rows.csv", target="price")
+    from_parquet = fit(network(), tmp_path / "*.parquet", target="price")
     assert isinstance(from_text, TableModel)
     assert isinstance(from_parquet, TableModel)
     assert from_text.encoder == from_parquet.encoder
@@ -89,7 +90,7 @@ def test_classes_that_are_sorted_by_file_and_rows_without_target(tmp_path: Path)
     write(frame[:200], tmp_path / "a.csv")
     write(frame[200:], tmp_path / "b.csv")
     estimator = PBPClassifier((5,), n_epochs=2, missing="marginalize", random_state=0)
-    model = blocks.fit(estimator, tmp_path, target="price")  # all tables of a folder
+    model = fit(estimator, tmp_path, target="price")  # all tables of a folder
     assert isinstance(model, TableModel)
     assert model.classes is not None
     assert model.classes.tolist() == ["cheap", "dear"]
@@ -99,7 +100,7 @@ def test_classes_that_are_sorted_by_file_and_rows_without_target(tmp_path: Path)
 def test_features_of_numbers_alone_give_an_ordinary_estimator(tmp_path: Path) -> None:
     frame = table()[["area", "price"]].dropna()
     write(frame, tmp_path / "rows.csv")
-    model = blocks.fit(network(), tmp_path / "rows.csv", target="price")
+    model = fit(network(), tmp_path / "rows.csv", target="price")
     assert isinstance(model, PBPRegressor)
     assert model.feature_names_in_.tolist() == ["area"]
     assert np.array_equal(
@@ -112,7 +113,7 @@ def test_the_month_may_come_first(tmp_path: Path) -> None:
     days = pd.date_range("2024-01-01", periods=60)
     frame = pd.DataFrame({"day": days.strftime("%m/%d/%Y"), "y": np.arange(60.0)})
     write(frame, tmp_path / "rows.csv")
-    model = blocks.fit(network(), tmp_path / "rows.csv", target="y")
+    model = fit(network(), tmp_path / "rows.csv", target="y")
     assert isinstance(model, TableModel)
     assert model.encoder.orders == {"day": "month"}
 
@@ -120,13 +121,13 @@ def test_the_month_may_come_first(tmp_path: Path) -> None:
 def test_rows_held_out_are_drawn_from_all_files(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": np.arange(1000.0), "y": np.arange(1000.0)})
     write(frame, tmp_path / "rows.csv")
-    source = FileBlocks(network(), tmp_path / "rows.csv", ["y"])
-    with dealt(source, LEAST, 0, test_share=0.2, most_test=100) as deal:
-        assert deal.held_out is not None
-        assert 60 < deal.held_out.n < 140
-        both = np.concatenate([deal.rows.X[:, 0], deal.held_out.X[:, 0]])  # type: ignore[union-attr]
+    source = source_of(network(), tmp_path / "rows.csv", columnwise("y"))
+    with rows_here(source, network(), LEAST, Kept(0.2, 100)) as rows:
+        held_out = rows.held_out
+        assert 60 < len(held_out) < 140
+        both = np.concatenate([rows.loaded.X[:, 0], held_out["x"]])  # type: ignore[union-attr]
         assert np.array_equal(np.sort(both), frame["x"])
-        assert deal.held_out.y.max() - deal.held_out.y.min() > 900.0
+        assert held_out["y"].max() - held_out["y"].min() > 900.0
 
 
 # ---- What is wrong with a file
@@ -159,45 +160,46 @@ def test_a_bad_file_is_named(tmp_path: Path, suffix: str, how: str, words: str) 
     write(table(), tmp_path / f"a.{suffix}")
     write(damaged(table(), how), tmp_path / f"b.{suffix}")
     with pytest.raises(TableError, match=words.replace("{suffix}", suffix)):
-        blocks.fit(network(), str(tmp_path / f"*.{suffix}"), target="price")
+        fit(network(), str(tmp_path / f"*.{suffix}"), target="price")
 
 
 def test_gaps_are_refused_where_the_network_takes_none(tmp_path: Path) -> None:
     write(table(), tmp_path / "a.csv")
     strict = PBPRegressor((5,), n_epochs=2, random_state=0)
     with pytest.raises(TableError, match=r"a\.csv.*Missing values in column 'area'"):
-        blocks.fit(strict, tmp_path / "a.csv", target="price")
+        fit(strict, tmp_path / "a.csv", target="price")
 
 
 def test_no_file_and_a_damaged_one(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="no file matches"):
-        blocks.fit(network(), str(tmp_path / "*.parquet"), target="price")
+        fit(network(), str(tmp_path / "*.parquet"), target="price")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(TableError, match=r"a\.parquet is damaged"):
-        blocks.fit(network(), tmp_path / "a.parquet", target="price")
+        fit(network(), tmp_path / "a.parquet", target="price")
     (tmp_path / "empty").mkdir()
     with pytest.raises(TableError, match="has no tables in it"):
-        blocks.fit(network(), tmp_path / "empty", target="price")
+        fit(network(), tmp_path / "empty", target="price")
 
 
 @pytest.mark.parametrize("change", ["fewer", "gone"])
-def test_a_file_that_changes_between_the_passes_is_named(tmp_path: Path, change: str) -> None:
+def test_a_file_that_changes_between_the_passes_is_named(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.csv"
     write(table(), path)
-    source = FileBlocks(network(), path, ["price"])
-    look = source.look
+    source = source_of(network(), path, columnwise("price"))
+    agree = TableReader.agree
 
-    def then_change(most: int) -> Any:
-        found = look(most)
+    def then_change(self: TableReader, surveys: Any) -> Any:
         if change == "gone":
             path.unlink()
         else:
             write(table(200), path)
-        return found
+        return agree(self, surveys)
 
-    source.look = then_change  # type: ignore[method-assign]
+    monkeypatch.setattr(TableReader, "agree", then_change)
     words = r"a\.csv.*(gone in the second|300 rows in the first pass.* 200 in the second)"
-    with pytest.raises(ValueError, match=words), dealt(source, LEAST, 0):
+    with pytest.raises(ValueError, match=words), rows_here(source, network(), LEAST):
         pass
 
 

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from numpy.random import RandomState, default_rng
 
 from block_rows import cut, made, network, same
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, blocks
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
 from probprop._types import Array
-from probprop.blocks import scratch as scratch_module
-from probprop.blocks.limits import LEAST
-from probprop.blocks.scratch import Shape, scratch
+from probprop.data import scratch as scratch_module
+from probprop.data.scratch import LEAST, Shape, scratch
 from probprop.inference import training
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.engine import ENGINES
@@ -36,7 +35,7 @@ from probprop.inference.training import Fitted, Setting, Step, first_state, roun
 @pytest.mark.parametrize("ends", [[], [100], [1, 2, 399]])
 def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) -> None:
     X, y = made()
-    model = blocks.fit(network(memory=3), cut(X, y, ends))
+    model = fit(network(memory=3), cut(X, y, ends))
     own = network(memory=3).fit(X, y)
     assert same(model.posterior_, own.posterior_)
     assert model.history_ == own.history_
@@ -49,13 +48,13 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     labels = np.where(y > 0.0, "high", "low")
     given = [(frame[:150], labels[:150]), (frame[150:], labels[150:])]
-    classifier = blocks.fit(PBPClassifier((5,), n_epochs=3, random_state=0), given)
+    classifier = fit(PBPClassifier((5,), n_epochs=3, random_state=0), given)
     own = PBPClassifier((5,), n_epochs=3, random_state=0).fit(frame, labels)
     assert same(classifier.posterior_, own.posterior_)
     assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
     assert np.array_equal(classifier.predict_proba(frame), own.predict_proba(frame))
     ensemble = PBPEnsemble(network(random_state=None), 2, random_state=1)
-    many = blocks.fit(ensemble, cut(X, y, [7]))
+    many = fit(ensemble, cut(X, y, [7]))
     assert np.array_equal(many.predict(X), ensemble.fit(X, y).predict(X))
 
 
@@ -102,7 +101,7 @@ def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterio
 @pytest.mark.usefixtures("on_disk")
 def test_a_fit_on_disk_is_that_of_the_oracle(memory: float | None) -> None:
     X, y = made(300)
-    model = blocks.fit(network(memory=memory, n_epochs=3), cut(X, y, [40, 41]))
+    model = fit(network(memory=memory, n_epochs=3), cut(X, y, [40, 41]))
     expected = oracle(network(memory=memory, n_epochs=3), X, y, 2000)
     np.testing.assert_allclose(flat(model.posterior_.m_w), flat(expected.m_w), 1e-8, 1e-10)
     np.testing.assert_allclose(flat(model.posterior_.v_w), flat(expected.v_w), 1e-8)
@@ -113,12 +112,12 @@ def test_a_fit_on_disk_is_that_of_the_oracle(memory: float | None) -> None:
 @pytest.mark.usefixtures("on_disk")
 def test_neither_blocks_nor_the_limit_change_a_bit_on_disk(tmp_path: Path) -> None:
     X, y = made()
-    whole = blocks.fit(network(memory=2), [(X, y)])
-    halves = blocks.fit(network(memory=2), cut(X, y, [3, 200]), memory_limit=LEAST)
+    whole = fit(network(memory=2), [(X, y)])
+    halves = fit(network(memory=2), cut(X, y, [3, 200]), memory_limit=LEAST)
     assert same(whole.posterior_, halves.posterior_)
     assert whole.history_ == halves.history_
     assert not same(whole.posterior_, network(memory=2).fit(X, y).posterior_)  # another shuffle
-    other = blocks.fit(network(memory=2, random_state=1), [(X, y)])
+    other = fit(network(memory=2, random_state=1), [(X, y)])
     assert not same(whole.posterior_, other.posterior_)
 
 
@@ -129,7 +128,7 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
     order = np.argsort(y)
 
     def score(X: Array, y: Array) -> float:
-        model = blocks.fit(network(n_epochs=10, memory=3), cut(X, y, [1000, 2000]))
+        model = fit(network(n_epochs=10, memory=3), cut(X, y, [1000, 2000]))
         return float(np.mean(model.predict_distribution(X_test).logpdf(y_test)))
 
     own = network(n_epochs=10, memory=3).fit(X, y)
@@ -146,20 +145,20 @@ def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
     labels = np.where(y > 0.0, "high", np.where(y < -2.0, "low", "middle"))
     order = np.argsort(labels)  # a block has one class only
     three = PBPClassifier((10,), n_epochs=5, missing="marginalize", random_state=0)
-    model = blocks.fit(three, cut(gaps[order], labels[order], [100, 300]))
+    model = fit(three, cut(gaps[order], labels[order], [100, 300]))
     assert model.classes_.tolist() == ["high", "low", "middle"]
     assert model.score(gaps, labels) > 0.8
-    both = blocks.fit(network(), cut(X, np.column_stack([y, -y]), [50]))
+    both = fit(network(), cut(X, np.column_stack([y, -y]), [50]))
     assert both.n_outputs_ == 2
     assert np.corrcoef(both.predict(X).T)[0, 1] < -0.9
     tags = np.column_stack([y > 0.0, X[:, 2] > 0.0, X[:, 0] < 1.0]).astype(int)
-    several = blocks.fit(PBPClassifier((10,), n_epochs=5, random_state=0), cut(X, tags, [50]))
+    several = fit(PBPClassifier((10,), n_epochs=5, random_state=0), cut(X, tags, [50]))
     assert several.multilabel_
     assert (several.predict(X) == tags).mean() > 0.85
-    ensemble = blocks.fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
+    ensemble = fit(PBPEnsemble(network(random_state=None), 2, random_state=5), [(X, y)])
     first, second = ensemble.estimators_
     assert not same(first.posterior_, second.posterior_)
-    alone = blocks.fit(network(random_state=5), [(X, y)])
+    alone = fit(network(random_state=5), [(X, y)])
     assert same(first.posterior_, alone.posterior_)
 
 
@@ -168,7 +167,7 @@ def test_classes_gaps_several_targets_and_ensembles_go_to_disk_too() -> None:
 def test_a_constant_column_is_harmless(options: dict[str, Any]) -> None:
     X, y = made()
     X[:, 1] = 7.0
-    model = blocks.fit(network(**options), cut(X, y, [10]))
+    model = fit(network(**options), cut(X, y, [10]))
     assert model.standardizer_.x_scale[1] == 1.0
     assert np.isfinite(model.predict(X)).all()
 
@@ -271,7 +270,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
 ) -> None:
     X, y = made()
     path = tmp_path / "fit.checkpoint"
-    undisturbed = blocks.fit(network(memory=2), cut(X, y, [99]))
+    undisturbed = fit(network(memory=2), cut(X, y, [99]))
     calls = 0
     part = scratch_module.Scratch.part
 
@@ -287,7 +286,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
     n_interrupts = 0
     while True:
         try:
-            model = blocks.fit(network(memory=2), cut(X, y, [5, 6]), checkpoint=path)
+            model = fit(network(memory=2), cut(X, y, [5, 6]), checkpoint=path)
             break
         except KeyboardInterrupt:
             n_interrupts += 1
@@ -301,11 +300,11 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
 def test_checkpoints_of_other_fits_are_refused_in_words(tmp_path: Path) -> None:
     X, y = made()
     path = tmp_path / "fit.checkpoint"
-    blocks.fit(network(), [(X, y)], checkpoint=path)
+    fit(network(), [(X, y)], checkpoint=path)
     with pytest.raises(CheckpointError, match="other data"):
-        blocks.fit(network(), [(X, y + 1.0)], checkpoint=path)
+        fit(network(), [(X, y + 1.0)], checkpoint=path)
     with pytest.raises(CheckpointError, match="n_epochs was 4 and is 5"):
-        blocks.fit(network(n_epochs=5), [(X, y)], checkpoint=path)
+        fit(network(n_epochs=5), [(X, y)], checkpoint=path)
     with pytest.raises(CheckpointError, match="out of core"):
         network().fit(X, y, checkpoint=path)
 
@@ -319,5 +318,5 @@ def test_a_callback_ends_the_fit_and_sees_every_epoch() -> None:
         seen.append(epoch.n_iter)
         return epoch.n_iter == 2
 
-    assert blocks.fit(network(), [(X, y)], callback=look).n_iter_ == 2
+    assert fit(network(), [(X, y)], callback=look).n_iter_ == 2
     assert seen == [1, 2]

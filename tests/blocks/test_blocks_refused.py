@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 
 from block_rows import Blocks, cut, made, network, same
-from probprop import blocks
+from probprop import fit
 from probprop._types import Array
-from probprop.blocks.limits import LEAST, RESERVED, bytes_of
-from probprop.blocks.scratch import Shape, check_parts_fit, scratch, shape_of
+from probprop.data.scratch import (
+    LEAST,
+    RESERVED,
+    Shape,
+    bytes_of,
+    check_parts_fit,
+    scratch,
+    shape_of,
+)
 
 
 def generator() -> Iterator[tuple[Array, Array]]:
@@ -28,9 +35,9 @@ def with_entry(value: float) -> Blocks:
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: generator(), TypeError, "is a generator, which can be gone through only once"),
-    (lambda: 3, TypeError, "must be an iterable of pairs"),
+    (lambda: 3, TypeError, "source must be a tuple of arrays"),
     (lambda: [], ValueError, "there are no blocks"),
-    (lambda: [made()[0]], TypeError, r"block 0: each block must be a pair \(X, y\)"),
+    (lambda: [made()[0]], TypeError, "block 0: each block must be a tuple of arrays"),
     (lambda: [made(), (np.zeros((0, 3)), np.zeros(0))], ValueError, "block 1: .*0 sample"),
     (lambda: [made(), (np.zeros((4, 2)), np.zeros(4))], ValueError, "block 1: X has 2 features"),
     (lambda: [made(), (np.zeros((4, 3)), np.zeros(5))], ValueError, "block 1: .*inconsistent"),
@@ -45,7 +52,7 @@ def test_bad_blocks_are_refused_by_number(
     make: Callable[[], Any], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        blocks.fit(network(), make())
+        fit(network(), make())
 
 
 @pytest.mark.usefixtures("on_disk")
@@ -59,7 +66,7 @@ def test_blocks_that_change_are_refused() -> None:
         yield made(100 + passes)
 
     with pytest.raises(ValueError, match=r"block 1 had 101 rows in the first pass, .* 102 in the"):
-        blocks.fit(network(), changing)
+        fit(network(), changing)
 
 
 @pytest.mark.usefixtures("on_disk")
@@ -67,26 +74,26 @@ def test_a_column_without_any_value_is_refused() -> None:
     X, y = made()
     X[:, 1] = np.nan
     with pytest.raises(ValueError, match=r"no value at all in the column\(s\) \[1\]"):
-        blocks.fit(network(missing="marginalize"), [(X, y)])
+        fit(network(missing="marginalize"), [(X, y)])
 
 
 def test_a_column_may_have_its_first_value_in_a_later_block() -> None:
     X, y = made()
     X[:200, 1] = np.nan
-    model = blocks.fit(network(missing="marginalize"), cut(X, y, [200]))
+    model = fit(network(missing="marginalize"), cut(X, y, [200]))
     own = network(missing="marginalize").fit(X, y)
     assert same(model.posterior_, own.posterior_)
 
 
 def test_estimators_and_options_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(TypeError, match="must be a PBPRegressor, a PBPClassifier or a PBPEnsemble"):
-        blocks.fit("network", [made()])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="target is for files"):
-        blocks.fit(network(), [made()], target="y")
+    with pytest.raises(TypeError, match="must be a PBPRegressor, a PBPClassifier, a PBPEnsemble"):
+        fit("network", [made()])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="target is for tables"):
+        fit(network(), [made()], target="y")
     with pytest.raises(TypeError, match="target is missing"):
-        blocks.fit(network(), "rows.parquet")
+        fit(network(), "rows.parquet")
     with pytest.raises(ValueError, match="n_epochs"):
-        blocks.fit(network(n_epochs=0), [made()])
+        fit(network(n_epochs=0), [made()])
 
 
 @pytest.mark.parametrize(

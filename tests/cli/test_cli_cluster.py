@@ -11,7 +11,7 @@ import pytest
 from dask_clusters import in_files, processes, table
 from probprop import PBPClassifierCV, load
 from probprop.cli import application
-from probprop.dask import fit, predict
+from probprop.data import fit, predict
 from probprop.estimators.cv import policy, search
 
 
@@ -32,7 +32,8 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
         said = capfd.readouterr().err
         assert "2 workers" in said
         assert "fitted on 3,600 rows; on the 400 rows held out:" in said
-        assert "3,600 rows, 3 columns, 2 shards; without the rows held out" in said
+        assert "fitting 3,600 rows in 2 shards" in said
+        assert "3,600 rows, 3 columns, 4 epochs" in said
         fitted = load(model)
         assert fitted.features == ["a", "c", "kind"]
         assert fitted.estimator.n_samples_seen_ == 3600
@@ -79,7 +80,6 @@ def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
 def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
     page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0"]
     for option, words in (
-        (["--na", "-999"], "write those cells empty in the Parquet files"),
         (["--budget", "good", "--fast"], "with --fast one network is fitted"),
         (page, "--test-fraction 0 holds out none"),
     ):

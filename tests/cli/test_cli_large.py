@@ -15,8 +15,9 @@ from numpy.random import RandomState
 
 import probprop
 from cli_tables import call, homes, write_homes
-from probprop.blocks import dealing, scratch
 from probprop.cli import in_chunks, large
+from probprop.data import scratch, shards
+from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
 from probprop.table import read
 
@@ -35,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every table be larger than memory, in chunks of a few rows and small piles."""
     monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
-    monkeypatch.setattr(dealing, "COPIES", 10**9)
+    monkeypatch.setattr(shards, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
     monkeypatch.setattr(read, "_CHUNK_ROWS", 90)
 
@@ -94,12 +95,38 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
     assert call(f"{FIT} --task regression -o large.pbp") == 0
 
 
-@pytest.mark.parametrize("option", ["--budget fast", "--weight area", "--report page.html"])
 @pytest.mark.usefixtures("too_large")
-def test_options_for_memory_are_refused(option: str, capfd: Captured) -> None:
-    plain = FIT.replace("--hidden 10 --epochs 3", "")
-    assert call(f"{plain} {option} -o large.pbp") == 2
-    assert "larger than the memory limit" in capfd.readouterr().err
+def test_settings_are_chosen_with_weights_and_reported(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
+    frame = homes()[:500].assign(n=lambda f: np.arange(len(f)) % 4)
+    frame.to_csv("homes.csv", index=False)
+    plain = FIT.replace("--hidden 10 --epochs 3", "--budget fast --weight n")
+    assert call(f"{plain} --report page.html --static -o large.pbp") == 0
+    err = capfd.readouterr().err
+    assert "on disk" in err
+    assert "chosen: " in err
+    assert err.index("wrote large.pbp") < err.index("held out:") < err.index("wrote page.html")
+    model = probprop.load("large.pbp")
+    assert isinstance(model.estimator, probprop.PBPRegressorCV)
+    assert model.counting.weight == "n"
+    assert model.estimator.n_samples_seen_ < 375  # rows of weight 0 and those held out are left out
+    assert "held out" in Path("page.html").read_text()
+
+
+@pytest.mark.usefixtures("too_large")
+def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
+    frame = homes()[:500].assign(tax=lambda f: 0.01 * f["price"], e=1e4, t=100.0)
+    frame.to_csv("homes.csv", index=False)
+    plain = FIT.replace("--target price", "--target price,tax --error e,t")
+    assert call(f"{plain} -o large.pbp") == 0
+    model = probprop.load("large.pbp")
+    assert model.targets == ["price", "tax"]
+    assert "e" not in model.features
+    assert "2 targets" in capfd.readouterr().err
+    assert call(f"{FIT} --report page.html --test-fraction 0 -o large.pbp") == 2
+    assert "--test-fraction 0 holds out none" in " ".join(capfd.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("too_large")

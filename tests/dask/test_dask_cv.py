@@ -17,8 +17,8 @@ from distributed import Client
 
 from dask_clusters import in_files, processes, table
 from probprop import Candidate, PBPClassifierCV, PBPRegressorCV, load
-from probprop.dask import cross_validated, fit
-from probprop.dask.folds import Dealt
+from probprop.data import cross_validation, fit
+from probprop.data.shards import Folds
 from probprop.estimators.cv import policy
 from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
@@ -85,7 +85,7 @@ def test_seconds_of_this_process_are_refused_elsewhere(client: Client) -> None:
 def test_choice_on_a_sample_networks_on_all_rows(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_validated, "SAMPLE", 1500)
+    monkeypatch.setattr(cross_validation, "SAMPLE", 1500)
     frame, new = table(6000), table(1000, seed=1)
     pattern = in_files(frame, tmp_path / "rows")
     shares: list[float] = []
@@ -149,7 +149,7 @@ def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
     """Targets of the first fold are wild: only the other network knows."""
     frame = table(400)
     X = da.from_array(frame[FEATURES].to_numpy(), chunks=(200, 3))
-    dealt = Dealt(np.random.RandomState(0).randint(2**31 - 1), n_folds=2)
+    dealt = Folds(np.random.RandomState(0).randint(2**31 - 1), n_folds=2)
     everything = np.arange(200)
     own = [200 * k + np.setdiff1d(everything, dealt.learned(k, 200, fold=0)) for k in (0, 1)]
     wild = frame["y"].to_numpy().copy()
@@ -159,7 +159,7 @@ def test_a_network_never_learns_the_rows_of_its_fold(client: Client) -> None:
     def fitted(y: Any) -> Any:
         estimator = small(candidates=[Candidate(hidden=(4,), noise="constant")])
         targets = da.from_array(np.asarray(y), chunks=200)
-        return fit(estimator, X, targets, client=client, n_shards=2, rounds=2)
+        return fit(estimator, (X, targets), client=client, n_shards=2, rounds=2)
 
     models = fitted(frame["y"]), fitted(wild)
     np.testing.assert_array_equal(models[0].oof_rows_, np.arange(400))
@@ -232,8 +232,8 @@ def test_what_a_cluster_does_not_take_is_refused(client: Client, tmp_path: Path)
             fit(estimator, pattern, client=client, **{"target": "y", **options})
 
     splits = [(np.arange(10), np.arange(10, 20))]
-    refused(TypeError, "cv must be an int on a cluster", small(cv=splits))
-    refused(ValueError, "takes one target on a cluster", small(), target=["y", "a"])
+    refused(TypeError, "cv must be an int for rows that are not all in memory", small(cv=splits))
+    refused(ValueError, "takes one target", small(), target=["y", "a"])
     refused(ValueError, "all above 0", small(candidates=[Candidate(power=0.5)]), target="a")
     refused(
         ValueError,

@@ -10,13 +10,14 @@ import threading
 import time
 from pathlib import Path
 
+import dask.dataframe as dd
 import numpy as np
 import pytest
 from distributed import Client
 
 from dask_clusters import in_files, processes, table
 from probprop import PBPRegressor
-from probprop.dask import fit
+from probprop.data import fit, fitting
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import Epoch, flat
@@ -70,7 +71,7 @@ def test_workers_killed_in_the_middle_of_a_round_change_no_bit(tmp_path: Path) -
 COORDINATOR = """
 import sys
 from pathlib import Path
-from probprop.dask import fit
+from probprop.data import fit
 from probprop.inference import checkpoint
 from probprop.inference.posterior import flat
 from dask_clusters import processes
@@ -98,7 +99,8 @@ def test_a_coordinator_killed_goes_on_from_its_checkpoint(tmp_path: Path, monkey
     script = tmp_path / "coordinator.py"
     script.write_text(COORDINATOR)
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent)])}
+    paths = [str(here), str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with subprocess.Popen(
         [sys.executable, str(script), pattern, str(path)],
         stdout=subprocess.PIPE,
@@ -143,10 +145,9 @@ class Stop(Exception):
 def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> None:
     """In one process: the rounds of an epoch that was broken off are not made again."""
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
-    from probprop.estimators import stepwise
 
     pattern, path = in_files(table(8000), tmp_path, 3), tmp_path / "c"
-    rounds, made = stepwise.rounds, []
+    rounds, made = fitting.rounds, []
 
     def broken_off(*args):
         for step in rounds(*args):
@@ -157,7 +158,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
 
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as one:
         whole = fit(network(3), pattern, target="y", client=one, n_shards=3)
-        monkeypatch.setattr(stepwise, "rounds", broken_off)
+        monkeypatch.setattr(fitting, "rounds", broken_off)
         with pytest.raises(Stop):
             fit(network(3), pattern, target="y", client=one, n_shards=3, checkpoint=path)
         made.clear()
@@ -168,7 +169,7 @@ def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch) -> 
 
 
 def test_without_a_client_a_local_cluster_is_started_and_said(tmp_path: Path, capfd) -> None:
-    pattern = in_files(table(4000), tmp_path, 2)
-    model = fit(network(1), pattern, target="y", n_shards=2)
+    frame = dd.read_parquet(in_files(table(4000), tmp_path, 2))
+    model = fit(network(1), frame, target="y", n_shards=2)
     assert model.n_samples_seen_ == 4000
     assert "a local cluster was started for this call" in capfd.readouterr().err

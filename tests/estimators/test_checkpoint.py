@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numpy.random import RandomState
 
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, blocks
-from probprop.blocks import dealing, scratch
+from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, fit
+from probprop.data import scratch, shards
 from probprop.estimators.base import PBPEstimator
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
@@ -160,10 +160,8 @@ FITS: dict[str, Callable[..., Any]] = {
     "ensemble": lambda path, **own: PBPEnsemble(
         PBPRegressor(**own), 1, random_state=own["random_state"]
     ).fit(*rows(60), checkpoint=path),
-    "blocks": lambda path, **own: blocks.fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
-    "blocks on disk": lambda path, **own: blocks.fit(
-        PBPRegressor(**own), [rows(60)], checkpoint=path
-    ),
+    "blocks": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
+    "blocks on disk": lambda path, **own: fit(PBPRegressor(**own), [rows(60)], checkpoint=path),
 }
 
 
@@ -173,7 +171,7 @@ def test_settings_that_numpy_holds_are_compared_by_value(
     kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "blocks on disk":
-        monkeypatch.setattr(dealing, "COPIES", 10**9)
+        monkeypatch.setattr(shards, "COPIES", 10**9)
         monkeypatch.setattr(scratch, "PILE_BYTES", 500)
     fit, path = FITS[kind], tmp_path / "c"
     usual: dict[str, Any] = {"hidden_layer_sizes": 4, "n_epochs": 3, "random_state": 0}

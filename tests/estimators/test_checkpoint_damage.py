@@ -17,8 +17,8 @@ from numpy.random import RandomState
 
 from cv_models import small
 from model_files import header_of
-from probprop import Candidate, PBPRegressor, blocks
-from probprop.blocks import dealing, scratch
+from probprop import Candidate, PBPRegressor, fit
+from probprop.data import scratch, shards
 from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.io import CHECKPOINT, read_file, write_file
@@ -52,7 +52,7 @@ def on_disk(path: Path, *, stop: bool = False) -> Any:
             raise Stop
 
     model = PBPRegressor(4, n_epochs=4, random_state=0)
-    return blocks.fit(model, [(X, Y)], checkpoint=path, callback=callback)
+    return fit(model, [(X, Y)], checkpoint=path, callback=callback)
 
 
 def race(path: Path, *, stop: bool = False) -> Any:
@@ -72,7 +72,7 @@ FITS: dict[str, Callable[..., Any]] = {
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> bytes:
     """Return the checkpoint of a fit that was broken off."""
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr(dealing, "COPIES", 10**9)
+    monkeypatch.setattr(shards, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 500)
     path = tmp_path / "c"
     with suppress(Stop):

@@ -14,9 +14,9 @@ from benchmarks import out_of_core, out_of_core_fit
 from benchmarks.guide import cluster, shards
 from benchmarks.scale_out_fit import rows
 
-import probprop.dask
+import probprop.data
 from probprop import PBPRegressor, PBPRegressorCV
-from probprop.dask import cross_validated
+from probprop.data import cross_validation
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 
@@ -82,12 +82,13 @@ def test_sorted_shards_are_worse_and_warned_of(monkeypatch: pytest.MonkeyPatch) 
 def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The tests of `probprop.dask` fit on clusters; here one machine stands in for them."""
+    """The tests of `probprop.data` fit on clusters; here one machine stands in for them."""
     samples = []
 
-    def fit(network: PBPRegressorCV, X: Any, y: Any, client: object, n_shards: int) -> Any:
+    def fit(network: PBPRegressorCV, rows: Any, client: object, n_shards: int) -> Any:
+        X, y = rows
         assert X.numblocks == (n_shards, 1)
-        samples.append(cross_validated.SAMPLE)
+        samples.append(cross_validation.SAMPLE)
         return network.fit(X.compute(), y.compute())
 
     def few(name: str, split: int) -> tuple[np.ndarray, ...]:
@@ -95,12 +96,12 @@ def test_the_sample_that_decides_is_set_for_the_fit_on_the_cluster(
         return X[:60], y[:60], X_test, y_test
 
     monkeypatch.setattr(cluster, "load_split", few)
-    monkeypatch.setattr(probprop.dask, "fit", fit)
+    monkeypatch.setattr(probprop.data, "fit", fit)
     monkeypatch.setattr(cluster, "cluster", lambda processes: nullcontext())
-    usual = cross_validated.SAMPLE
+    usual = cross_validation.SAMPLE
     found = [cluster.chosen("made", 0, way) for way in cluster.WAYS]
     assert samples == [20_000, 2_000]
-    assert usual == cross_validated.SAMPLE
+    assert usual == cross_validation.SAMPLE
     assert len({row["log_likelihood"] for row in found}) == 1
     assert all(row["seconds"] > 0.0 for row in found)
 

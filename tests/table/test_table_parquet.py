@@ -13,7 +13,8 @@ import pytest
 from numpy.random import RandomState
 
 from awkward_tables import flats
-from probprop.dask.sources import frame_of, source_of
+from probprop import PBPRegressor
+from probprop.data.fitting import columnwise, source_of
 from probprop.table import TableError, iter_table, read_table
 from probprop.table.read import memory_needed, plan_chunks
 
@@ -50,7 +51,10 @@ def read_in_every_way(path: Path) -> int:
         lambda: read_table(path, columns=some),
         lambda: list(iter_table(path, chunk_rows=20)),
         lambda: list(iter_table(path, chunk_rows=20, columns=some)),
-        lambda: [frame_of(p, "") for p in source_of(str(path), None, ["price"])[0].pieces],
+        lambda: [
+            piece.rows.read()
+            for piece in source_of(PBPRegressor(), path, columnwise("price")).tasks(1)
+        ],
     ):
         try:
             read()

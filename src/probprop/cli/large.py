@@ -1,27 +1,39 @@
-"""`probprop fit` on tables that would take more memory than they may: block by block."""
+"""`probprop fit` on tables above the memory limit, or on a cluster: one way for both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from probprop.cli.arguments import column_names
-from probprop.cli.cluster import holds_classes
+from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural
 from probprop.cli.output import save_fitted
-from probprop.cli.recipes import NetworkOptions, OneNetwork
-from probprop.cli.scores import judge_rows, show_scores
-from probprop.cli.tables import na_texts, nameless, note_file
+from probprop.cli.recipes import (
+    Choosing,
+    NetworkOptions,
+    OneNetwork,
+    Recipe,
+    budget_of,
+    takes_one_network,
+)
+from probprop.cli.reporting import plan_report
+from probprop.cli.scores import judge, show_scores
+from probprop.cli.tables import na_texts, nameless, note_file, note_left_out
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop.table.encoding import Columns
 
-_MOST_TEST = 100_000  # rows held out: more would judge the model no better
+MOST_TEST = 100_000
+"""Rows held out above the memory limit: more would judge the model no better."""
+MOST_TEST_ON_CLUSTER = 20_000
+"""Rows held out on a cluster, which all go to this process."""
 
 
 class Asked(NamedTuple):
@@ -31,21 +43,20 @@ class Asked(NamedTuple):
     target: list[str]
     features: list[str] | None
     drop: list[str] | None
+    weight: str | None
+    error: list[str] | None
     task: str
     missing: str
-    seed: int
     na: str | None
-
-
-class Job(NamedTuple):
-    """A fit in blocks."""
-
-    asked: Asked
     options: NetworkOptions
-    limit: int
-    needed: int
+    fast: bool
+    budget: str | None
+    seed: int
     test_fraction: float
     output: str
+    report: str | None
+    static: bool
+    no_rows: bool
     checkpoint: str | None
 
 
@@ -63,7 +74,7 @@ def input_paths(data: Sequence[str]) -> list[str]:
 
 def limit_of(text: str | None) -> int:
     """Return the limit in bytes, in the words of a usage error where it is none."""
-    from probprop.blocks.limits import bytes_of
+    from probprop.data.scratch import bytes_of
 
     try:
         return bytes_of(text)
@@ -73,108 +84,147 @@ def limit_of(text: str | None) -> int:
 
 def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
     """Return what a fit in memory would take where that is more than the limit, else None."""
-    from probprop.blocks.limits import RESERVED
+    from probprop.data.scratch import RESERVED
     from probprop.table.read import memory_needed
 
     needed = RESERVED + memory_needed(paths)
     return needed if needed > limit else None
 
 
-def check_options(given: Mapping[str, object]) -> None:
-    """Refuse options that are for tables in memory."""
-    for option, value in given.items():
-        if value:
-            raise typer.BadParameter(
-                "the table is larger than the memory limit and one network is fitted block by "
-                "block, without it: leave it out, or raise --memory-limit",
-                param_hint=option,
-            )
+def check_report(asked: Asked) -> None:
+    """Refuse a report without rows to judge the model on."""
+    if asked.report is not None and asked.test_fraction == 0.0:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask it is about rows held out, and "
+            "--test-fraction 0 holds out none",
+            param_hint="--report",
+        )
 
 
-def fit_in_blocks(terminal: Terminal, job: Job) -> None:
-    """Fit a network, or an ensemble, on files that are read block by block, and save it."""
-    from sklearn.base import clone
+def fit_above_limit(terminal: Terminal, asked: Asked, limit: int, needed: int) -> None:
+    """Fit on a table that would need more bytes of memory than the limit."""
+    from probprop.data.scratch import in_words
 
-    from probprop.blocks.dealing import Dealt, dealt
-    from probprop.blocks.files import FileBlocks
-    from probprop.blocks.fitting import network_of, table_model, train
-    from probprop.blocks.limits import in_words
-
-    asked, options = job.asked, job.options
+    check_report(asked)
     terminal.say(
-        f"the table would take about {in_words(job.needed)}, more than the memory limit of "
-        f"{in_words(job.limit)}: it is read block by block, and one network is fitted"
+        f"the table would take about {in_words(needed)}, more than the memory limit of "
+        f"{in_words(limit)}: it is read block by block"
     )
+    _fit(terminal, asked, limit, None)
+
+
+def fit_on_cluster(terminal: Terminal, asked: Asked, address: str) -> None:
+    """Fit on files that the workers of a cluster share."""
+    check_report(asked)
+    with connected(terminal, address) as client:
+        _fit(terminal, asked, None, client)
+
+
+def _fit(terminal: Terminal, asked: Asked, limit: int | None, client: Any) -> None:
+    """Fit a model, save it, judge it on rows held out, and report on it."""
+    from probprop.data.fitting import columnwise, rows_here, source_of, table_model, train
+    from probprop.data.shards import DiskRows, Kept
+    from probprop.data.tables import first_rows
+
+    if client is not None:
+        from probprop.data.cluster import load_shards
+
     texts = na_texts(asked.na)
-    first = _first_rows(asked.paths[0], texts)
+    first = first_rows(asked.paths[0], texts)
     note_file(terminal, first)
     columns = [str(name) for name in first.columns]
     targets = list(dict.fromkeys(column_names(asked.target, columns)))
+    error = column_names(asked.error or [], columns)
     wanted = column_names(asked.features, columns) if asked.features else None
     unwanted = [*column_names(asked.drop or [], columns), *nameless(first, wanted, terminal)]
     if wanted is None:
-        unwanted += _names_of_rows(terminal, first, {*targets, *unwanted})
+        taken = {*targets, *unwanted, *error, *([asked.weight] if asked.weight else [])}
+        unwanted += _names_of_rows(terminal, first, taken)
     known = _known(first, targets)
     if asked.task == "auto":
         _check_first_rows_say(known, targets)
-    of_classes = holds_classes(terminal, known, targets, asked.task)
+    of_classes = _holds_classes(terminal, known, targets, asked.task)
     if of_classes:
-        options.check_classes(targets[0])
-    recipe = OneNetwork(options, of_classes, asked.seed, asked.missing)
+        asked.options.check_classes(targets[0])
+    recipe = _recipe(terminal, asked, len(targets), of_classes=of_classes)
     estimator = recipe.first(again=False)
+    most = MOST_TEST if client is None else MOST_TEST_ON_CLUSTER
+    test = Kept(asked.test_fraction, most)
+    of_columns = columnwise(targets, wanted, unwanted, asked.weight, error, texts)
+    source: Any = source_of(estimator, asked.paths, of_columns)
     with ExitStack() as stack:
-        with terminal.rows("reading", _twice(asked.paths)) as advance:
-            source = FileBlocks(
-                clone(network_of(estimator)),
-                asked.paths,
-                targets,
-                features=wanted,
-                drop=unwanted,
-                na=texts,
-                advance=advance,
-            )
-            deal = stack.enter_context(
-                dealt(
-                    source,
-                    job.limit,
-                    asked.seed,
-                    test_share=job.test_fraction,
-                    most_test=_MOST_TEST,
-                )
-            )
+        if client is None:
+            with terminal.rows("reading", _twice(asked.paths)) as advance:
+                reading = rows_here(replace(source, advance=advance), estimator, limit, test)
+                rows: Any = stack.enter_context(reading)
+        else:
+            with terminal.working("reading"):
+                rows = load_shards(client, source, None, asked.seed, test)
         if asked.task == "auto":
-            _check_first_rows_were_right(source.columns, targets)
-        if source.n_without_target:
-            names = ", ".join(repr(target) for target in targets)
-            terminal.note(f"{plural(source.n_without_target, 'row')} without {names} left out")
-        text = f"fitting {plural(deal.rows.n, 'row')}"
-        if isinstance(deal.rows, Dealt):
-            size = in_words(deal.rows.scratch.shape.n_bytes)
-            terminal.say(f"{text}, of which {size} are on disk")
+            _check_first_rows_were_right(rows.schema.columns, targets)
+        note_left_out(terminal, rows.schema.n_without_target, targets)
+        text = f"fitting {_in_words(rows)}"
+        terminal.say(text)
+        if isinstance(rows, DiskRows) and isinstance(recipe, OneNetwork):  # epochs are long
             with terminal.share(text) as progress:
-                fitted = train(deal, estimator, job.checkpoint, progress=progress)
+                fitted = train(rows, estimator, None, asked.checkpoint, progress=progress)
         else:
             with recipe.progress(terminal, text) as callback:
-                fitted = train(deal, estimator, job.checkpoint, callback)
-        n_rows, held_out, baseline = deal.rows.n, deal.held_out, deal.baseline
-    assert source.columns is not None  # files have been looked at
-    model = table_model(fitted, source.columns, baseline, texts)
-    save_fitted(terminal, model, job.output)
-    if held_out is not None:
-        terminal.say(
-            f"fitted on {plural(n_rows, 'row')}; on the {plural(held_out.n, 'row')} held out:"
-        )
-        if not terminal.quiet:
-            show_scores(terminal, model, judge_rows(model, held_out.X, held_out.y))
+                fitted = train(rows, estimator, None, asked.checkpoint, callback)
+        model, held_out = table_model(fitted, rows), rows.held_out
+    save_fitted(terminal, model, asked.output)
+    for line in recipe.choice(fitted).splitlines():
+        terminal.say(line)
+    if held_out is None:
+        terminal.say("no rows were held out to judge it")
+        return
+    n = fitted.n_samples_seen_
+    terminal.say(f"fitted on {plural(n, 'row')}; on the {plural(len(held_out), 'row')} held out:")
+    if not terminal.quiet:
+        show_scores(terminal, model, judge(model, held_out))
+    if asked.report is not None:
+        options = {"live": not asked.static, "no_rows": asked.no_rows}
+        with terminal.working("writing the report"):
+            plan_report(model, held_out, held_out=True, **options).write(asked.report, model)
+        terminal.say(f"wrote {asked.report}")
 
 
-def _first_rows(path: str, na: Sequence[str] | None) -> DataFrame:
-    from probprop.blocks.files import typed
-    from probprop.table import iter_table
-    from probprop.table.read import plan_chunks
+def _in_words(rows: Any) -> str:
+    """Say how many rows there are, and where."""
+    from probprop.data.scratch import in_words
+    from probprop.data.shards import DiskRows, MemoryRows, n_rows
 
-    _, chunk_rows = plan_chunks(path)
-    return typed(next(iter_table(path, chunk_rows=chunk_rows, na=na)), na)
+    if isinstance(rows, MemoryRows):
+        return plural(len(rows.loaded.y), "row")
+    if isinstance(rows, DiskRows):
+        size = in_words(rows.scratch.shape.n_bytes)
+        return f"{plural(rows.scratch.n, 'row')}, of which {size} are on disk"
+    return f"{plural(n_rows(rows.summaries), 'row')} in {plural(len(rows.shards), 'shard')}"
+
+
+def _recipe(terminal: Terminal, asked: Asked, n_targets: int, *, of_classes: bool) -> Recipe:
+    """Return what is fitted: settings that are chosen, or one network."""
+    reasons = [*asked.options.given, *(["--error"] if asked.error else [])]
+    reasons += ["several targets"] if n_targets > 1 else []
+    if takes_one_network(terminal, reasons, fast=asked.fast, budget=asked.budget):
+        return OneNetwork(asked.options, of_classes, asked.seed, asked.missing)
+    return Choosing(budget_of(asked.budget), of_classes, asked.seed, asked.missing)
+
+
+def _holds_classes(terminal: Terminal, first: DataFrame, targets: Sequence[str], task: str) -> bool:
+    """Return whether the target is a class, judged by the first rows unless it was said."""
+    if task != "auto":
+        return task == "classification"
+    from probprop.table.columns import check_no_missing
+    from probprop.table.names import select
+    from probprop.table.target import decide_task
+
+    given = select(first, targets)
+    check_no_missing(given)
+    decided, words = decide_task(given, targets)
+    if decided == "classification" or "--task" in words:
+        terminal.say(f"{targets[0]!r} holds {words} (the first rows)")
+    return decided == "classification"
 
 
 def _known(first: DataFrame, targets: Sequence[str]) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli import cluster, large
+from probprop.cli import large
 from probprop.cli.arguments import (
     Budget,
     Checkpoint,
@@ -210,12 +210,10 @@ def fit(
     mean weight, both without a known error.
 
     A table that would take more than --memory-limit is read block by block, and its rows are put
-    on disk in random order. One network, or --ensemble, is then fitted; it is judged on at most
-    100,000 rows and not fitted again.
-
-    With --dask the rows of many Parquet files are shared by the workers of a cluster, and one that
-    dies changes nothing. Settings are chosen on 20,000 rows, unless --fast or an option says
-    otherwise. At most 20,000 rows are held out, and the model is not fitted again on them.
+    on disk in random order. With --dask the rows of many files are shared by the workers of a
+    cluster, and one that dies changes nothing. In both cases settings are chosen on 20,000 rows,
+    unless --fast or an option says otherwise, and the networks learn all rows. At most 100,000 rows
+    are held out, 20,000 with --dask, and the model is not fitted again on them.
 
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
@@ -236,17 +234,11 @@ def fit(
     paths = large.input_paths(data)
     check_destinations(outputs, {"DATA": paths})
     check_replaces_model(output)
-    if dask is not None:
-        cluster.check_options({"--na": na})
-        if len(data) > 1:
-            raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
-        if report is not None and test_fraction == 0.0:
-            raise typer.BadParameter(
-                "with --dask it is about rows held out, and --test-fraction 0 holds out none",
-                param_hint="--report",
-            )
-        asked = cluster.Asked(
-            data[0],
+    limit = large.limit_of(memory_limit)
+    needed = None if dask is not None else large.needed_beyond(paths, limit)
+    if dask is not None or needed is not None:
+        asked = large.Asked(
+            paths,
             target,
             features,
             drop,
@@ -254,23 +246,22 @@ def fit(
             error,
             task.value,
             missing.value,
-            seed,
+            na,
+            options,
             fast,
             budget,
+            seed,
             test_fraction,
+            output,
             report,
             static,
             no_rows,
+            checkpoint,
         )
-        cluster.fit_on_cluster(terminal_of(context), dask, asked, options, output, checkpoint)
-        return
-    limit = large.limit_of(memory_limit)
-    if (needed := large.needed_beyond(paths, limit)) is not None:
-        left_out = {"--budget": budget, "--weight": weight, "--error": error, "--report": report}
-        large.check_options(left_out)
-        of_table = large.Asked(paths, target, features, drop, task.value, missing.value, seed, na)
-        job = large.Job(of_table, options, limit, needed, test_fraction, output, checkpoint)
-        large.fit_in_blocks(terminal_of(context), job)
+        if dask is not None:
+            large.fit_on_cluster(terminal_of(context), asked, dask)
+        elif needed is not None:
+            large.fit_above_limit(terminal_of(context), asked, limit, needed)
         return
     import numpy as np
 

@@ -1,17 +1,17 @@
-"""Cross-validated estimators on a cluster: the choice on a sample, the networks on all rows.
+"""Cross-validated estimators on rows in shards: the choice on a sample, the networks on all rows.
 
-The rows of every shard are dealt into folds. The race is run on a sample of them, its trainings as
-tasks of the cluster. Then the network of each fold learns, by rounds, all rows but those of its
-fold; what it predicts of those in the sample judges and calibrates it.
+The rows of every shard are assigned to folds. The candidates are compared on a sample of the rows.
+Then the network of each fold learns all rows but those of its fold; its predictions of the rows of
+the sample that are in its fold judge and calibrate it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -20,18 +20,18 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop.dask.folds import (
-    Dealt,
-    Drawn,
+from probprop.data.shards import (
+    DiskRows,
+    Folds,
+    Learner,
     View,
-    draw,
-    fold_shard,
-    measure_folds,
-    row_numbers,
+    digest_of,
+    mean_weight,
+    n_rows,
     sample_sizes,
+    standardizer_of_all,
 )
-from probprop.dask.preparing import Prepared
-from probprop.dask.tasks import Trainings, itself, on_cluster
+from probprop.data.sources import Loaded
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
 from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
@@ -44,9 +44,11 @@ from probprop.estimators.cv.policy import (
     Budget,
     Candidate,
     for_many_classes,
+    is_large,
     n_first_folds,
     read_budget,
     read_candidates,
+    shown_as_often,
 )
 from probprop.estimators.cv.search import (
     TRAINING,
@@ -60,15 +62,18 @@ from probprop.estimators.cv.search import (
     check_of,
 )
 from probprop.estimators.progress import Share, progress
-from probprop.estimators.validation import check_int, check_parameters
+from probprop.estimators.validation import check_int
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
+from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
-from probprop.inference.shards import MapShards, Rows, Schedule, usual_rounds
+from probprop.inference.shards import Rows, Schedule
 from probprop.inference.standardize import (
+    Moments,
     check_target_scale,
+    measure,
     merged,
     standardizer_of,
     with_usual_scales,
@@ -76,23 +81,26 @@ from probprop.inference.standardize import (
 )
 from probprop.inference.training import Fitted, Run, Setting, State, first_state, rounds
 
+if TYPE_CHECKING:
+    from probprop.data.cluster import ClusterRows  # it needs Dask
+
+    ShardedRows: TypeAlias = DiskRows | ClusterRows
+
 SAMPLE = 20_000
 """Rows that the choice is made on, and that calibrate: from as many on, one fold decides it."""
 _SHARE_OF_CHOICE = 0.3  # of the progress bar
+_BLOCK = 1 << 14  # rows that are encoded at a time
 
 _Path = str | os.PathLike[str]
-Callback = Callable[[float], object]
 Report = Callable[[float], None]
 
 
 def check_cross_validated(estimator: PBPEstimatorCV, checkpoint: _Path | None) -> None:
-    """Refuse parameters that a cluster has no use for."""
-    check_parameters(estimator)
-    read_budget(estimator.budget)
+    """Refuse parameters that rows in shards have no use for."""
     if not isinstance(estimator.cv, int | np.integer):
         raise TypeError(
-            "cv must be an int on a cluster, where rows are dealt into folds wherever they lie, "
-            f"not {type(estimator.cv).__name__}."
+            "cv must be an int for rows that are not all in memory, which are assigned to folds "
+            f"wherever they are, not {type(estimator.cv).__name__}."
         )
     check_int("cv", estimator.cv, 2)
     if checkpoint is not None:
@@ -100,22 +108,24 @@ def check_cross_validated(estimator: PBPEstimatorCV, checkpoint: _Path | None) -
 
 
 def fit_cross_validated(
-    prepared: Prepared,
+    rows: ShardedRows,
     estimator: PBPEstimatorCV,
     n_rounds: int | None,
     checkpoint: _Path | None,
-    callback: Callback | None,
+    callback: Callable[[Share], object] | None,
 ) -> PBPEstimatorCV:
     """Return a fitted clone of the estimator."""
+    check_cross_validated(estimator, checkpoint)
     model: Any = clone(estimator)
-    model.n_features_in_ = prepared.n_features
+    model.n_features_in_ = rows.schema.n_features
+    likelihood, n = rows.schema.likelihood, n_rows(rows.summaries)
+    spreads = standardizer_of_all(rows.summaries, Plan(likelihood)).spreads
     rng = check_random_state(model.random_state)
-    n_rows = sum(summary.n for summary in prepared.summaries)
-    dealt = Dealt(rng.randint(2**31 - 1), min(model.cv, n_rows))
-    sample, ends = _sample(prepared, dealt), _ends(prepared)
+    split = Folds(rng.randint(2**31 - 1), min(model.cv, n))
+    sample, ends = _sample(rows, split), _ends(rows)
     bounds = fit_bounds(sample.X, ends)
     sample = sample._replace(X=bounds.apply(sample.X))
-    seeds = rng.randint(2**31 - 1, size=dealt.n_folds).tolist()
+    seeds = rng.randint(2**31 - 1, size=split.n_folds).tolist()
     folds = [
         Fold(np.flatnonzero(sample.fold != i), np.flatnonzero(sample.fold == i), seed)
         for i, seed in enumerate(seeds)
@@ -127,14 +137,13 @@ def fit_cross_validated(
         Encodings(sample.X, np.dtype(model.dtype), joint),
         sample.y,
         folds,
-        judge_of(model, prepared.likelihood),
+        judge_of(model, likelihood),
         sample.weights if weighted else None,
         marginalize=model.missing == "marginalize",
     )
-    budget, journal = read_budget(model.budget), None
-    budget = for_many_classes(budget, prepared.likelihood.n_classes)
+    budget, journal = for_many_classes(read_budget(model.budget), likelihood.n_classes), None
     # Seconds of a budget are those of this process.
-    step = None if budget.seconds is not None else Trainings(prepared.client).advance
+    step = None if budget.seconds is not None else rows.advance()
     if checkpoint is not None:
         path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y, contest.weights)
         journal = journal_of(path, model, arrays, folds, budget, step)
@@ -142,22 +151,22 @@ def fit_cross_validated(
     contest = replace(contest, step=step)
     with progress(model.verbose, callback) as report, written_at_the_end(journal):
         choice = _choice(
-            prepared,
+            rows,
             model,
             contest,
             seed,
             lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
-        networks = Networks(prepared, contest, choice.candidate, dealt, n_rounds, bounds)
-        files = None if checkpoint is None else _Files(checkpoint, prepared, model, networks)
+        networks = Networks(rows, contest, choice.candidate, split, n_rounds, bounds, spreads)
+        files = None if checkpoint is None else _Files(checkpoint, rows, model, networks)
         rest = 1.0 - _SHARE_OF_CHOICE
         check, why = _train(
             networks,
-            budget,
+            shown_as_often(budget, n) if is_large(n) else budget,
             files,
             lambda share: report(Share(_SHARE_OF_CHOICE + rest * share, TRAINING)),
         )
-    ended = f"chosen on {len(sample.y):,} of {n_rows:,} rows, fitted on all, {why}"
+    ended = f"chosen on {len(sample.y):,} of {n:,} rows, fitted on all, {why}"
     choice = replace(choice, n_epochs=check.n_epochs, ended=ended)
     judge = networks.contest.judge
     threads = (len(folds), seed, effective_n_jobs(model.n_jobs))
@@ -165,42 +174,57 @@ def fit_cross_validated(
     whole = _of_all(calibrated.calibration, bounds.apply(ends))
     calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
-    of_data = prepared.likelihood, prepared.mean_weight
-    publish_race(model, race, calibrated, contest, *of_data)
+    publish_race(model, race, calibrated, contest, likelihood, mean_weight(rows.summaries))
     model.bounds_ = bounds
     model.oof_rows_ = sample.row
-    model.n_samples_seen_ = n_rows
+    model.n_samples_seen_ = n
     epochs = [epoch for member in model.estimators_ for epoch in member.history_]
     warn_of_counts(epochs, model.estimators_[0].posterior_)
     return model  # type: ignore[no-any-return]
 
 
-def _sample(prepared: Prepared, dealt: Dealt) -> Drawn:
+# ---- The sample, and the choice
+
+
+class Drawn(NamedTuple):
+    """A sample of rows."""
+
+    X: Array
+    y: Array
+    fold: Array  # of each row
+    row: Array  # places in the shard, or numbers among all rows
+    weights: Array  # (n,)
+
+
+def draw(loaded: Loaded, shard: int, split: Folds, n_of: Mapping[int, int]) -> Drawn:
+    """Draw rows of a shard, or of a pile: as many as `n_of` has for its number."""
+    n = n_of[shard]
+    rows = split.order(shard, len(loaded.y))[:n]
+    weights = np.ones(n) if loaded.weights is None else loaded.weights[rows]
+    return Drawn(loaded.X[rows], loaded.y[rows], np.arange(n) % split.n_folds, rows, weights)
+
+
+def _sample(rows: ShardedRows, split: Folds) -> Drawn:
     """Draw rows from all shards, and put them in the order of the files."""
-    sizes = [summary.n for summary in prepared.summaries]
-    numbers = row_numbers(prepared.summaries)
-    futures = [
-        prepared.client.submit(draw, rows, dealt, k, n, pure=False)
-        for k, (rows, n) in enumerate(
-            zip(prepared.loaded, sample_sizes(sizes, SAMPLE), strict=True)
-        )
-    ]
-    drawn: list[Drawn] = prepared.client.gather(futures)
-    parts = [own._replace(row=number[own.row]) for own, number in zip(drawn, numbers, strict=True)]
+    sizes = {summary.shard: summary.n for summary in rows.summaries}
+    n_of = dict(zip(sizes, sample_sizes([*sizes.values()], SAMPLE), strict=True))
+    drawn: list[Drawn] = rows.map(draw, split, n_of)
+    numbers = rows.numbers([own.row for own in drawn])
+    parts = [own._replace(row=number) for own, number in zip(drawn, numbers, strict=True)]
     whole = Drawn(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     order = np.argsort(whole.row)
     return Drawn(*(array[order] for array in whole))
 
 
 def _choice(
-    prepared: Prepared,
+    rows: ShardedRows,
     model: Any,
     contest: Contest,
     seed: int,
     report: Callable[[Share], None],
 ) -> CVChoice:
     """Run the race on the sample."""
-    n_classes, n = prepared.likelihood.n_classes, len(contest.y)
+    n_classes, n = rows.schema.likelihood.n_classes, len(contest.y)
     budget, usual = for_many_classes(read_budget(model.budget), n_classes), contest.judge.usual
     candidates = read_candidates(
         model.candidates,
@@ -210,7 +234,7 @@ def _choice(
         contest.encodings.bins_that_fit,
         one_memory=n_classes > MANY_CLASSES,
     )
-    positive = bool((merged([s.y for s in prepared.summaries]).low > 0.0).all())
+    positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
     if not positive and any(candidate.power is not None for candidate in candidates):
         raise ValueError(
             "power of a candidate is for targets that are all above 0, but some are not: leave "
@@ -231,9 +255,9 @@ def _choice(
     return found.race.choice
 
 
-def _ends(prepared: Prepared) -> FloatArray:
+def _ends(rows: ShardedRows) -> FloatArray:
     """Return the smallest and the largest value of each feature, (2, n_features), NaN if none."""
-    x = merged([summary.x for summary in prepared.summaries])
+    x = merged([summary.x for summary in rows.summaries])
     return np.where(x.n == 0, np.nan, [x.low, x.high])
 
 
@@ -247,28 +271,37 @@ def _of_all(calibration: Any, ends: Array) -> Any:
 # ---- The networks of the folds
 
 
-class Networks:
-    """The trainings of all folds on all rows.
+class FoldMoments(NamedTuple):
+    """What the rows of a fold in a shard are like, as a candidate sees them."""
 
-    Parameters
-    ----------
-    prepared : Prepared
-    contest : Contest
-        The sample, and all folds of it.
-    candidate : Candidate
-    dealt : Dealt
-    n_rounds : int or None
-    bounds : InputBounds
-    """
+    x: Moments
+    y: Moments
+
+
+def measure_folds(loaded: Loaded, shard: int, split: Folds, view: View) -> list[FoldMoments | None]:
+    """Measure the rows of every fold of a shard, some at a time; None: there are none."""
+    order, found = split.order(shard, len(loaded.y)), list[FoldMoments | None]()
+    for fold in range(split.n_folds):
+        rows = order[fold :: split.n_folds]
+        blocks = [rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK)]
+        x = [measure(view.X(loaded.X[block])) for block in blocks]
+        y = [measure(view.y(loaded.y[block]).reshape(len(block), -1)) for block in blocks]
+        found.append(FoldMoments(merged(x), merged(y)) if blocks else None)
+    return found
+
+
+class Networks:
+    """The trainings of all folds on all rows."""
 
     def __init__(
         self,
-        prepared: Prepared,
-        contest: Contest,
+        rows: ShardedRows,
+        contest: Contest,  # the sample, and all folds of it
         candidate: Candidate,
-        dealt: Dealt,
+        split: Folds,
         n_rounds: int | None,
         bounds: InputBounds,
+        spreads: FloatArray,  # standard deviations of the features over all rows
     ) -> None:
         self.candidate, self.sample = candidate, contest
         self.contest = contest.seen_by(candidate)
@@ -276,25 +309,13 @@ class Networks:
         n_bins, encodings = candidate.n_bins, contest.encodings
         encoding = None if n_bins is None else encodings.state(n_bins)
         transformation = getattr(self.contest.judge, "transformation", None)
-        self.view = View(
-            self.contest.plan(candidate), bounds, encoding, transformation, encodings.joint
-        )
-        if n_rounds is None:
-            n_rounds = usual_rounds(len(prepared.loaded), len(candidate.layers))
-        self.n_rounds = n_rounds
-        self._prepared, self._dealt = prepared, dealt
-        all_rows = prepared.standardizer(standardize=True)
-        self._usual = all_rows.spreads if encoding is None else encoding.spreads
-        client = prepared.client
-        view = client.submit(itself, self.view, pure=False)
-        measured = client.gather(
-            [
-                client.submit(measure_folds, rows, dealt, k, view, pure=False)
-                for k, rows in enumerate(prepared.loaded)
-            ]
-        )
-        self.trainings = [self._training(i, measured) for i in range(dealt.n_folds)]
-        self._view = view
+        plan = self.contest.plan(candidate)
+        self.view = View(plan, bounds, encoding, transformation, encodings.joint)
+        self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
+        self.rows, self._split = rows, split
+        self._usual = spreads if encoding is None else encoding.spreads
+        measured = rows.map(measure_folds, split, self.view)
+        self.trainings = [self._training(i, measured) for i in range(split.n_folds)]
 
     def _training(self, fold: int, measured: Sequence[Sequence[Any]]) -> _Training:
         """Return the training of a fold before the first round."""
@@ -308,23 +329,13 @@ class Networks:
             relative = self.candidate.power is not None
             standardizer = with_usual_target_scale(standardizer, of_y, every, relative=relative)
             check_target_scale(standardizer.y_scale)
+            standardizer.check_y(np.array([every.low, every.high]), plan.dtype)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
         begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)
-        dealt = self._dealt
-        sizes = tuple(dealt.n_learned(s.n, fold) for s in self._prepared.summaries)
-        setting = Setting(plan, standardizer, Schedule(sizes, self.n_rounds, seed), n_epochs=0)
-        return _Training(setting, first_state(begun.posterior), [], 0.0)
-
-    def mapped(self, fold: int) -> MapShards:
-        """Return the map over the shards of a fold."""
-        client, standardizer = self._prepared.client, self.trainings[fold].setting.standardizer
-        shards = [
-            client.submit(
-                fold_shard, rows, self._dealt, k, fold, self._view, standardizer, pure=False
-            )
-            for k, rows in enumerate(self._prepared.loaded)
-        ]
-        return on_cluster(client, shards)
+        learner = Learner(self.view, standardizer, seed, self._split, fold)
+        schedule = Schedule(self.rows.sizes(learner), self.n_rounds, seed)
+        setting = Setting(plan, standardizer, schedule, n_epochs=0)
+        return _Training(learner, setting, first_state(begun.posterior), [], 0.0)
 
     def check(self) -> Check:
         """Judge the networks on the rows of the sample that each has not seen."""
@@ -339,6 +350,7 @@ class Networks:
 class _Training:
     """The training of a fold, as far as it has come."""
 
+    learner: Learner
     setting: Setting
     state: State
     history: list[Epoch]
@@ -347,9 +359,8 @@ class _Training:
     @property
     def fitted(self) -> Fitted:
         """What it has reached."""
-        setting = self.setting
-        reached = (self.state.posterior, setting.standardizer, self.history[-1])
-        return Fitted(*reached, self.log_evidence, setting.schedule.n)
+        reached = (self.state.posterior, self.learner.standardizer, self.history[-1])
+        return Fitted(*reached, self.log_evidence, self.setting.schedule.n)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -367,11 +378,11 @@ class _Files:
     """The checkpoints of the folds: one for each of the epochs at which networks are judged."""
 
     def __init__(
-        self, path: _Path, prepared: Prepared, model: PBPEstimatorCV, networks: Networks
+        self, path: _Path, rows: ShardedRows, model: PBPEstimatorCV, networks: Networks
     ) -> None:
-        self._path, self._data = os.fspath(path), prepared.digest
-        self._settings = settings_of(model) | {
-            "n_shards": str(len(prepared.loaded)),
+        self._path, self._data = os.fspath(path), digest_of(rows.summaries)
+        self._settings = settings_of(model) | rows.settings
+        self._settings |= {
             "rounds": str(networks.n_rounds),
             "chosen candidate": text_of(networks.candidate),
         }
@@ -430,7 +441,7 @@ def _to_check(
     before = now.setting.n_epochs
     now = replace(now, setting=replace(now.setting, n_epochs=n_epochs))
     try:
-        for state, made in rounds(now.setting, now.state, networks.mapped(fold)):
+        for state, made in rounds(now.setting, now.state, networks.rows.mapped(now.learner)):
             history, evidence = now.history, now.log_evidence
             if made is not None:
                 history = [*history, made]

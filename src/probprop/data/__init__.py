@@ -1,0 +1,9 @@
+"""Fits on rows in memory, on disk and on a Dask cluster: sources, shards, and one door to them.
+
+`probprop.fit` and `probprop.predict` are defined here.
+"""
+
+from probprop.data.fitting import fit, predict
+from probprop.data.shards import ShardWarning
+
+__all__ = ["ShardWarning", "fit", "predict"]

@@ -1,0 +1,455 @@
+"""`probprop.fit` and `probprop.predict`: one door to rows in memory, on disk and on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from probprop.data.cross_validation import fit_cross_validated
+from probprop.data.scratch import bytes_of
+from probprop.data.shards import (
+    NONE_KEPT,
+    DiskRows,
+    Kept,
+    Learner,
+    MemoryRows,
+    View,
+    digest_of,
+    mean_weight,
+    n_rows,
+    read_here,
+    standardizer_of_all,
+)
+from probprop.data.sources import (
+    ArrayReader,
+    Blocks,
+    Columnwise,
+    CrossValidated,
+    Estimator,
+    Network,
+    Source,
+    check_no_columns,
+    restarting,
+)
+from probprop.estimators.base import Callback, plan_of, publish
+from probprop.estimators.checkpoints import generator_of, settings_of
+from probprop.estimators.cv.policy import read_budget
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.members import check_ensemble, member_kind, new_members, seed_of
+from probprop.estimators.progress import progress_bar
+from probprop.estimators.validation import check_int, check_parameters
+from probprop.inference import training
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked
+from probprop.inference.history import check_learned, warn_of_counts
+from probprop.inference.inputs import Inputs
+from probprop.inference.posterior import Epoch
+from probprop.inference.shards import Schedule
+from probprop.inference.training import Fitted, Setting, first_state, rounds
+
+if TYPE_CHECKING:
+    from dask import dataframe as dd
+    from distributed import Client
+
+    from probprop.data.cross_validation import ShardedRows
+    from probprop.table.model import TableModel
+
+Progress = Callable[[float], object]
+"""Is told the share of the epochs that is made, from 0 to 1."""
+_Path = str | os.PathLike[str]
+
+
+def fit(
+    estimator: Estimator,
+    source: Any,
+    target: str | Sequence[str] | None = None,
+    *,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    weight: str | None = None,
+    error: str | Sequence[str] = (),
+    na: Sequence[str] | None = None,
+    client: Client | None = None,
+    memory_limit: int | float | str | None = None,
+    n_shards: int | None = None,
+    rounds: int | None = None,
+    checkpoint: _Path | None = None,
+    callback: Callback | Callable[[float], object] | None = None,
+) -> Estimator | TableModel:
+    """Fit an estimator on rows in memory, in files larger than memory, or on a Dask cluster.
+
+    Rows that fit into memory are fitted by the estimator's own `fit`, to the same bits. Larger
+    ones are read twice: first to look at them, then they are put on disk in random order, 8 bytes
+    for each number, and all epochs read them there. With a client, or for a dask collection, the
+    workers of a cluster share the training: each learns rows of its own, and after each round what
+    they learned is combined. `docs/guide/large.md` has a table of what works where.
+
+    Parameters
+    ----------
+    estimator : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+        A clone of it is fitted. Of rows that are not in memory, the last two choose on a sample of
+        20,000, and fit the networks of the folds on all rows: see Notes.
+    source : tuple of arrays, DataFrame, str, path-like, iterable or callable
+        Arrays are a tuple (X, y), (X, y, sample_weight) or (X, y, sample_weight, y_std), as the
+        `fit` of the estimator takes them, or of dask arrays. A table is a pandas or dask DataFrame,
+        or the path, the folder or the pattern of Parquet or text files, or a list of paths. An
+        iterable yields blocks of rows, each a tuple of arrays; it must yield the same blocks each
+        time: a list, an object whose `__iter__` starts anew, or a function without arguments that
+        returns an iterator, such as a generator function. A generator itself is refused, since it
+        ends after the first time.
+    target : str or sequence of str, default=None
+        Column, or columns, of a table to predict. Rows without a target are left out.
+    features : sequence of str, default=None
+        Columns of a table to predict it from; None means all others.
+    drop : sequence of str, default=()
+        Columns of a table to leave out.
+    weight : str, default=None
+        Column of a table with the sample weights, 0 or more: `sample_weight` of the estimators.
+        Rows of weight 0 are left out.
+    error : str or sequence of str, default=()
+        Column of a table with the known standard deviations of the target, one for each target:
+        `y_std` of `PBPRegressor`.
+    na : sequence of str, default=None
+        Texts that mean a missing value in files, as for `probprop.table.read_table`.
+    client : distributed.Client, default=None
+        Client of a Dask cluster, whose workers can read the files. None fits on this machine; for a
+        dask collection it takes the current client, or starts a local cluster for this call.
+    memory_limit : int, float or str, default=None
+        Memory that this process may take, in bytes or as ``"2GB"``, at least 700 MB. None is half
+        of the memory of the machine; arrays and frames that are in memory then stay there. It
+        decides whether rows are kept in memory, and nothing else about the result. Workers of a
+        cluster have limits of their own.
+    n_shards : int, default=None
+        Shards of the rows on a cluster, at most the number of partitions, row groups or files. None
+        is one for each thread of the cluster. They decide the result: give a number if it must not
+        depend on the size of the cluster.
+    rounds : int, default=None
+        Synchronization rounds of an epoch on a cluster; None is the number of shards, and at least
+        16 for each hidden layer.
+    checkpoint : str or path-like, default=None
+        File for the state of the training, written after a round, or a part of an epoch, at most
+        once a second, and on Ctrl-C. The same call continues from it to the same bits; other data,
+        settings or versions are refused. Each member of an ensemble, or network of a fold, has its
+        number appended; the choice of hyperparameters, which takes no `budget` in seconds then, the
+        word choice.
+    callback : callable, default=None
+        Called with the `Epoch` after each pass; returning True stops the fit there. For a
+        cross-validated estimator it is called with the share of the work that is done.
+
+    Returns
+    -------
+    PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
+        As its own `fit` gives it: nothing of it is on disk or on the cluster.
+    TableModel
+        If features of a table hold text, dates, or true and false.
+
+    Notes
+    -----
+    On a cluster a worker that dies changes nothing: others load its shards again, and the result is
+    the same, bit for bit, on processors of one kind.
+
+    Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
+    to `cv` folds, an int. A sample of 20,000 rows, or all rows if there are fewer, with the folds
+    that they have, decides on the candidate; a `budget` in seconds is for this choice alone. Then
+    the network of each fold learns all rows but those of its fold. After 20, 40, 80 and more epochs
+    (from 100,000 rows on fewer, which show as many rows as these epochs show of 25,000) the rows of
+    the sample are predicted by the networks that have not seen them; the networks end where less
+    than a standard error is gained. Calibration uses the same out-of-fold predictions. `oof_rows_`
+    counts the rows that are learned, in the order of the source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probprop
+    >>> def halves():
+    ...     for seed in (0, 1):
+    ...         X = np.random.RandomState(seed).uniform(-1.0, 1.0, (200, 2))
+    ...         yield X, X[:, 0] - X[:, 1]
+    >>> model = probprop.fit(probprop.PBPRegressor(n_epochs=10, random_state=0), halves)
+    >>> model.n_samples_seen_
+    400
+    """
+    check_estimator(estimator)
+    asked = columnwise(target, features, drop, weight, error, na)
+    on_cluster = client is not None or is_of_dask(
+        source[0] if isinstance(source, tuple) else source
+    )
+    for name, value in (("n_shards", n_shards), ("rounds", rounds)):
+        if value is not None:
+            check_int(name, value, 1)
+            if not on_cluster:
+                raise ValueError(f"{name} is for a cluster: give a client, or leave it out.")
+    if on_cluster and memory_limit is not None:
+        raise ValueError(
+            "memory_limit is for one machine: leave it out on a cluster, whose workers have limits "
+            "of their own."
+        )
+    found = source_of(estimator, source, asked)
+    if on_cluster:
+        from probprop.data.cluster import client_or_local, load_shards  # it needs Dask
+
+        with client_or_local(client) as connected:
+            rows: Any = load_shards(connected, found, n_shards)
+            model = finished(train(rows, estimator, rounds, checkpoint, callback), rows)
+        return model  # type: ignore[no-any-return]
+    limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
+    with rows_here(found, estimator, limit) as rows:
+        model = finished(train(rows, estimator, None, checkpoint, callback), rows)
+    return model  # type: ignore[no-any-return]
+
+
+def predict(model: Any, X: Any, *, level: float = 0.95) -> dd.DataFrame:
+    """Predict every row, partition by partition; nothing is computed until you ask for it.
+
+    Parameters
+    ----------
+    model : fitted estimator of probprop, or TableModel
+    X : dask DataFrame, dask array, str or path-like
+        Samples with the features that the model was fitted on; a string is the path or pattern of
+        Parquet files. Other columns of a frame are ignored.
+    level : float, default=0.95
+        Probability of a target between `lower` and `upper`; for numbers.
+
+    Returns
+    -------
+    dask DataFrame
+        With the index of X. Targets of numbers have the columns mean, std, epistemic_std,
+        aleatoric_std, lower and upper, each of several targets its own: TARGET_mean and so on.
+        Classes have predicted_class, p_CLASS for every class, and the entropy and its two parts.
+    """
+    from probprop.data.cluster import predict_partitions
+
+    return predict_partitions(model, X, level)
+
+
+# ---- From what a user passes to a source
+
+
+def network_of(estimator: Estimator) -> Any:
+    """Return the estimator itself, or the kind of the members of an ensemble, not fitted."""
+    return clone(member_kind(estimator) if isinstance(estimator, PBPEnsemble) else estimator)
+
+
+def source_of(estimator: Estimator, given: Any, asked: Columnwise) -> Source:
+    """Return what a user passed as a source."""
+    network = network_of(estimator)
+    if is_path(given) or (isinstance(given, list | tuple) and given and all(map(is_path, given))):
+        from probprop.data.tables import Files, table_reader
+        from probprop.table.read import paths_of
+
+        return Files(table_reader(network, asked), paths_of(given))
+    if is_of_dask(given) or (isinstance(given, tuple) and given and is_of_dask(given[0])):
+        from probprop.data.cluster import collection_of
+
+        return collection_of(network, given, asked)
+    if type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns"):
+        from probprop.data.tables import Frame, table_reader
+
+        return Frame(table_reader(network, asked), given)
+    check_no_columns(asked)
+    reader = ArrayReader(network)
+    if isinstance(given, tuple) and given and not isinstance(given[0], tuple | list):
+        return Blocks(reader, lambda: iter([given]), in_memory=True)
+    return Blocks(reader, restarting(given))
+
+
+def is_path(given: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether a path was given."""
+    return isinstance(given, str | os.PathLike)
+
+
+def is_of_dask(given: Any) -> bool:
+    """Whether a dask DataFrame, Series or array was given; Dask is not imported for that."""
+    return any(k.__module__.partition(".")[0] in ("dask", "dask_expr") for k in type(given).mro())
+
+
+def check_estimator(estimator: Any) -> None:
+    """Refuse what is no estimator of probprop, and parameters out of range."""
+    if isinstance(estimator, PBPEnsemble):
+        check_ensemble(estimator)
+    elif isinstance(estimator, Network | CrossValidated):
+        check_parameters(estimator)
+        if isinstance(estimator, CrossValidated):
+            read_budget(estimator.budget)
+    else:
+        raise TypeError(
+            "estimator must be a PBPRegressor, a PBPClassifier, a PBPEnsemble, a PBPRegressorCV or "
+            f"a PBPClassifierCV, not {type(estimator).__name__}."
+        )
+
+
+def columnwise(
+    target: str | Sequence[str] | None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    weight: str | None = None,
+    error: str | Sequence[str] = (),
+    na: Sequence[str] | None = None,
+) -> Columnwise:
+    """Return what a user says about the columns of a table."""
+
+    def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+        return (given,) if isinstance(given, str) else tuple(given or ())
+
+    counting = None
+    if weight is not None or error:
+        from probprop.table.target import Counting  # it needs pandas, which arrays do not
+
+        counting = Counting(weight, names(error))
+    chosen = None if features is None else names(features)
+    return Columnwise(
+        names(target), chosen, names(drop), counting, None if na is None else tuple(na)
+    )
+
+
+@contextmanager
+def rows_here(
+    source: Source, estimator: Estimator, limit: int | None, test: Kept = NONE_KEPT
+) -> Iterator[MemoryRows | DiskRows]:
+    """Yield all rows of a source on this machine; None is no limit of memory."""
+    encodes = isinstance(estimator, CrossValidated)
+    with read_here(source, limit, _seed(estimator), test=test, encodes=encodes) as rows:
+        yield rows
+
+
+def _seed(estimator: Estimator) -> int:
+    """Return the seed that draws the piles: that of the estimator if it is an int."""
+    seed = seed_of(estimator) if isinstance(estimator, PBPEnsemble) else estimator.random_state
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
+
+
+def finished(model: Any, rows: MemoryRows | ShardedRows) -> Any:
+    """Return a fitted estimator with the names of its features, or with its table."""
+    names, columns = rows.schema.feature_names, rows.schema.columns
+    if columns is not None and names is None:
+        return table_model(model, rows)
+    if names is not None:
+        model.feature_names_in_ = names
+    return model
+
+
+def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
+    """Return a fitted estimator with the columns of its table."""
+    from probprop.table.model import TableModel
+
+    reader, columns = rows.schema.reader, rows.schema.columns
+    assert columns is not None  # tables have them
+    targets = list(columns.wanted.targets)
+    return TableModel(
+        model,
+        columns.encoder,
+        columns.features,
+        targets[0] if len(targets) == 1 else targets,
+        reader.counting,
+        reader.na,
+        rows.baseline,
+    )
+
+
+# ---- Training
+
+
+def train(
+    rows: MemoryRows | ShardedRows,
+    estimator: Estimator,
+    n_rounds: int | None = None,
+    checkpoint: _Path | None = None,
+    callback: Any = None,
+    progress: Progress | None = None,
+) -> Any:
+    """Return a fitted clone of the estimator."""
+    model: Any = clone(estimator)
+    if isinstance(rows, MemoryRows):
+        loaded = rows.loaded
+        options = {"sample_weight": loaded.weights, "y_std": loaded.y_std}
+        options = {k: v for k, v in options.items() if v is not None}
+        return model.fit(loaded.X, loaded.y, callback=callback, checkpoint=checkpoint, **options)
+    rows = rows.with_relative_weights()
+    if isinstance(model, CrossValidated):
+        return fit_cross_validated(rows, model, n_rounds, checkpoint, callback)
+    model.n_features_in_ = rows.schema.n_features
+    if not isinstance(model, PBPEnsemble):
+        _train_network(model, rows, n_rounds, checkpoint, callback, progress)
+        warn_of_counts(model.history_, model.posterior_)
+        return model
+    members = new_members(model)
+    for i, member in enumerate(members):
+        share = None if progress is None else _share_of(progress, i, len(members))
+        path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
+        _train_network(member, rows, n_rounds, path, callback, share)
+    model.estimators_, model.likelihood_ = members, rows.schema.likelihood
+    epochs = [epoch for member in members for epoch in member.history_]
+    warn_of_counts(epochs, members[0].posterior_)
+    return model
+
+
+def _share_of(progress: Progress, i: int, n: int) -> Progress:
+    return lambda share: progress((i + share) / n)
+
+
+def _train_network(
+    model: Network,
+    rows: ShardedRows,
+    n_rounds: int | None,
+    checkpoint: _Path | None,
+    callback: Callback | None,
+    progress: Progress | None,
+) -> None:
+    """Make the rounds, or the parts, of one network and publish what they reached.
+
+    Also on Ctrl-C the checkpoint gets what the last whole round has reached.
+    """
+    likelihood: Any = rows.schema.likelihood
+    plan = plan_of(model, likelihood)
+    standardizer = standardizer_of_all(rows.summaries, plan)
+    n_rounds = rows.n_rounds(len(plan.hidden)) if n_rounds is None else n_rounds
+    random_state: RandomState = check_random_state(model.random_state)
+    none = Inputs(np.zeros((0, rows.schema.n_features)))
+    once = model.n_epochs == 1
+    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
+    state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
+    sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
+    if checkpoint is not None:
+        settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
+        file = CheckpointFile(checkpoint, Origin(digest_of(rows.summaries), settings))
+    if file is not None and (found := file.read()) is not None:
+        with file.reading():
+            ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)
+            found = checked(found, begun.posterior, n_rounds=len(ends))
+            random_state = generator_of(found)
+        state, history, log_evidence = found.state, found.history, found.log_evidence
+    seed = int(deepcopy(random_state).randint(2**31 - 1))
+    schedule = Schedule(sizes, n_rounds, seed)
+    setting = Setting(plan, standardizer, schedule, model.n_epochs)
+    generator: Any = random_state.get_state(legacy=False)
+    callbacks = [] if callback is None else [callback]
+    if model.verbose:
+        callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))
+    mapped = rows.mapped(Learner(View(plan), standardizer, seed))
+    try:
+        for state, made in rounds(setting, state, mapped):  # noqa: B020
+            if progress is not None:
+                share = state.n_round / len(schedule.ends(state.n_iter + 1))
+                progress((state.n_iter + share) / model.n_epochs)
+            if made is not None:
+                history.append(made)
+                log_evidence += made.sum_log_Z if made.n_iter == 1 else 0.0
+            if file is not None:
+                file.offer(Checkpoint(state, list(history), log_evidence, generator))
+            if made is not None and any([c(made) for c in callbacks]):  # every one is called
+                break
+    finally:
+        if file is not None:
+            file.flush()
+    check_learned(history)
+    model.likelihood_ = likelihood
+    n = n_rows(rows.summaries)
+    fitted = Fitted(state.posterior, standardizer, history[-1], log_evidence, n)
+    publish(model, fitted, history, mean_weight(rows.summaries))

@@ -1,0 +1,350 @@
+"""Where rows come from: arrays, tables, files, iterables of blocks and Dask collections.
+
+A source yields its pieces as often as it is asked to. Every piece is surveyed first; the surveys of
+all pieces give one schema; with the schema a piece is loaded, that is checked and encoded as
+arrays. Surveying and loading are pure functions of one piece: they run in this process or on the
+workers of a cluster. Tables are in `probprop.data.tables`, which needs pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import validate_data
+
+from probprop._types import Array, FloatArray
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.regressor import PBPRegressor
+from probprop.estimators.validation import (
+    check_labelled_data,
+    check_regression_data,
+    check_sample_weight,
+    check_target_std,
+)
+from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_classes, of_labels
+
+if TYPE_CHECKING:
+    from probprop.table.encoding import Columns
+    from probprop.table.target import Counting
+
+Network = PBPRegressor | PBPClassifier
+CrossValidated = PBPRegressorCV | PBPClassifierCV
+Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
+
+_SHAPE = (
+    "each block must be a tuple of arrays or frames with rows: (X, y), (X, y, sample_weight) or "
+    "(X, y, sample_weight, y_std)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Rows in memory. Indexing takes rows, as that of an array does."""
+
+    X: Array  # (n, n_features), NaN where a value is missing
+    y: Array  # (n,) or (n, K): as given, or in a shard as the likelihood encodes them
+    weights: FloatArray | None = None  # (n,), above 0; None: each is 1
+    y_std: FloatArray | None = None  # known errors, of the shape of y, in target units
+    sizes: tuple[int, ...] = ()  # rows of each piece, one after the other
+
+    def __getitem__(self, rows: Array) -> Loaded:
+        weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
+        return Loaded(self.X[rows], self.y[rows], weights, y_std)
+
+
+def joined(parts: Sequence[Loaded]) -> Loaded:
+    """Return the rows of several pieces, one after the other."""
+    sizes = tuple(len(part.X) for part in parts)
+    parts = [part for part in parts if len(part.X)] or parts[:1]
+    if len(parts) == 1:
+        return Loaded(parts[0].X, parts[0].y, parts[0].weights, parts[0].y_std, sizes)
+
+    def whole(name: str) -> Any:
+        each = [getattr(part, name) for part in parts]
+        return None if each[0] is None else np.concatenate(each)
+
+    return Loaded(whole("X"), whole("y"), whole("weights"), whole("y_std"), sizes)
+
+
+# ---- What every source offers
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What all pieces hold, in one answer; picklable."""
+
+    reader: Any
+    likelihood: Likelihood
+    n_features: int  # columns of X
+    n_numbers: int  # of a row: features, targets, weights and known errors
+    feature_names: Array | None  # of features that are all numbers
+    columns: Columns | None = None  # of a table
+    n_without_target: int = 0  # rows of a table that are left out
+
+    def load(self, piece: Any, label: str) -> Loaded:
+        """Check and encode the rows of a piece that count."""
+        loaded: Loaded = self.reader.load(piece, label, self.columns)
+        return loaded
+
+
+class Piece(NamedTuple):
+    """Some rows: a tuple of arrays, a frame, or what can be read as one."""
+
+    label: str  # what messages call it
+    rows: Any
+
+
+class Source(Protocol):
+    """Rows in pieces."""
+
+    @property
+    def reader(self) -> Any:
+        """Surveys pieces, agrees on a schema, and loads pieces; picklable."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are in memory already."""
+
+    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
+        """Yield the pieces, one after the other; the schema is known the second time."""
+
+    def tasks(self, n: int) -> list[Piece]:
+        """Return the pieces for a cluster of n threads, whose rows may be Delayed."""
+
+
+# ---- Arrays
+
+
+class ArraySurvey(NamedTuple):
+    """What one block of arrays holds."""
+
+    label: str
+    n: int
+    n_features: int
+    names: tuple[str, ...] | None  # of the features
+    n_targets: tuple[int, ...]  # empty where y has shape (n,)
+    labels: Array | None  # the different classes
+    counted: tuple[bool, bool]  # whether it has sample weights, and known errors
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers of a row: features, targets, weights and known errors."""
+        n_targets = self.n_targets[0] if self.n_targets else 1
+        return self.n_features + n_targets + self.counted[0] + n_targets * self.counted[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayReader:
+    """Reads tuples of arrays, or of frames of numbers."""
+
+    network: Any  # not fitted; says what targets are, and whether values may be missing
+
+    def load(self, piece: Any, label: str, columns: None = None) -> Loaded:
+        """Check the rows of a block; those of weight 0 are left out."""
+        return self._checked(piece, label)[0]
+
+    def survey(self, piece: Any, label: str) -> ArraySurvey:
+        """Look at one block."""
+        loaded, names = self._checked(piece, label)
+        labels = None
+        if is_classifier(self.network):
+            labels = np.unique(loaded.y) if loaded.y.ndim == 1 else loaded.y[:1]
+        n, n_features = loaded.X.shape
+        counted = loaded.weights is not None, loaded.y_std is not None
+        return ArraySurvey(label, n, n_features, names, loaded.y.shape[1:], labels, counted)
+
+    def _checked(self, piece: Any, label: str) -> tuple[Loaded, tuple[str, ...] | None]:
+        if not isinstance(piece, tuple | list) or not 2 <= len(piece) <= 4:
+            raise TypeError(f"{label}: {_SHAPE}, not {type(piece).__name__}.")
+        X, y, weight, y_std = (*piece, None, None)[:4]
+        with _labelled(label):
+            network = clone(self.network)
+            validate_data(network, X, skip_check_array=True, reset=True)
+            check = check_labelled_data if is_classifier(network) else check_regression_data
+            X, y = check(network, X, y, reset=False)
+            if y_std is not None:
+                check_takes_errors(network, "y_std")
+            loaded = Loaded(X, y, check_sample_weight(weight, X), check_target_std(y_std, y))
+        if loaded.weights is not None and not loaded.weights.all():
+            loaded = loaded[np.flatnonzero(loaded.weights)]
+        names = getattr(network, "feature_names_in_", None)
+        return loaded, None if names is None else tuple(names)
+
+    def agree(self, surveys: Sequence[ArraySurvey]) -> Schema:
+        """Return what all blocks hold."""
+        if not surveys:
+            raise ValueError(f"there are no blocks: {_SHAPE}.")
+        first = surveys[0]
+        for each in surveys:
+            if each.n_features != first.n_features:
+                raise ValueError(
+                    f"{each.label}: X has {each.n_features} features, but {first.n_features} in "
+                    f"{first.label}"
+                )
+            if each.names != first.names:
+                raise ValueError(
+                    f"{each.label}: the feature names should match those of {first.label}: got "
+                    f"{each.names} and {first.names}"
+                )
+            if each.n_targets != first.n_targets:
+                raise ValueError(
+                    f"{each.label}: y has {each.n_targets or 'no'} columns, but "
+                    f"{first.n_targets or 'none'} in {first.label}"
+                )
+            if each.counted != first.counted:
+                raise ValueError(
+                    f"{each.label}: give sample_weight and y_std for all blocks, or for none"
+                )
+        n_targets = first.n_targets[0] if first.n_targets else 1
+        names = None if first.names is None else np.array(first.names, object)
+        likelihood = _array_likelihood(self.network, surveys, n_targets)
+        return Schema(self, likelihood, first.n_features, first.n_numbers, names)
+
+
+def _array_likelihood(network: Any, surveys: Sequence[ArraySurvey], n_targets: int) -> Likelihood:
+    labels = [each.labels for each in surveys if each.labels is not None]
+    if not labels:
+        return values_likelihood(network, n_targets)
+    if surveys[0].n_targets:
+        return of_labels(labels[0], None)
+    unique_labels(*labels)  # refuses numbers in one block and text in another
+    return of_labels(labels[0], np.concatenate(labels))
+
+
+def values_likelihood(network: Any, n_targets: int) -> Likelihood:
+    """Return the likelihood of a regression with so many targets."""
+    if not isinstance(network, PBPRegressorCV):
+        return NOISE_TAILS[network.noise_tail](n_targets, network.noise_shape, network.noise_rate)
+    if n_targets > 1:
+        raise ValueError(
+            f"PBPRegressorCV takes one target, but there are {n_targets}: fit one for each, or "
+            "give a PBPRegressor."
+        )
+    return Gaussian()
+
+
+def class_likelihood(classes: Array, target: str) -> Likelihood:
+    """Return the likelihood of the classes of a column of a table."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"The target {target!r} has only one class, {classes[0]!r}: give rows of another class "
+            "too."
+        )
+    return of_classes(classes, multilabel=False)
+
+
+def check_takes_errors(network: Any, what: str) -> None:
+    """Refuse known errors of the target where an estimator does not take them."""
+    if not isinstance(network, PBPRegressor):
+        raise ValueError(
+            f"{type(network).__name__} takes no known errors of the target: leave out {what}, or "
+            "take PBPRegressor."
+        )
+
+
+@contextmanager
+def _labelled(label: str) -> Iterator[None]:
+    """Put the name of a block before what is wrong with it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{label}: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of arrays that can be started again."""
+
+    reader: ArrayReader
+    start: Callable[[], Iterator[Any]]
+    in_memory: bool = False
+
+    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
+        """Yield the blocks."""
+        for i, block in enumerate(self.start()):
+            yield Piece(f"block {i}", block)
+
+    def tasks(self, n: int) -> list[Piece]:
+        """Cut arrays in memory into n blocks; others would all pass through this process."""
+        if not self.in_memory:
+            raise TypeError(
+                "an iterable of blocks is for one machine: leave the client out, or write the "
+                "blocks to Parquet files that all workers can read."
+            )
+        [given] = self.start()
+        self.reader.survey(given, "block 0")  # lengths that differ are told of the whole
+        ends = np.linspace(0, len(given[0]), min(n, len(given[0])) + 1).astype(int)
+        blocks = [
+            tuple(None if a is None else _rows(a, *pair) for a in given) for pair in pairwise(ends)
+        ]
+        return [Piece(f"block {i}", block) for i, block in enumerate(blocks)]
+
+
+def _rows(a: Any, start: int, stop: int) -> Any:
+    return a.iloc[start:stop] if hasattr(a, "iloc") else np.asarray(a)[start:stop]
+
+
+def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
+    """Return what starts the blocks again; refuse what can be iterated over only once.
+
+    Examples
+    --------
+    >>> start = restarting([1, 2])
+    >>> list(start()), list(start())
+    ([1, 2], [1, 2])
+    """
+    if callable(blocks):
+        return lambda: iter(blocks())
+    if not hasattr(blocks, "__iter__"):
+        raise TypeError(
+            "source must be a tuple of arrays (X, y), a pandas or dask DataFrame, the path or the "
+            "pattern of files, an iterable of blocks (X, y), or a function that returns one, not "
+            f"{type(blocks).__name__}."
+        )
+    if iter(blocks) is blocks:
+        raise TypeError(
+            f"source is a {type(blocks).__name__}, which can be gone through only once, but the "
+            "rows are read more than once: pass the function that makes it, without calling it, "
+            "or a list, or an object whose __iter__ starts anew."
+        )
+    return lambda: iter(blocks)
+
+
+# ---- From what a user passes to a source
+
+
+class Columnwise(NamedTuple):
+    """Which columns of a table are what, as a user names them."""
+
+    targets: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None  # None: all other columns
+    drop: tuple[str, ...] = ()
+    counting: Counting | None = None  # columns of weights and known errors
+    na: tuple[str, ...] | None = None  # texts that mean a missing value in files
+
+
+def check_no_columns(asked: Columnwise) -> None:
+    """Refuse names of columns where the rows are arrays."""
+    given = {
+        "target": asked.targets,
+        "features": asked.features,
+        "drop": asked.drop,
+        "weight or error": asked.counting is not None and asked.counting.names,
+        "na": asked.na,
+    }
+    for name, value in given.items():
+        if value:
+            raise TypeError(
+                f"{name} is for tables, frames or files: arrays are a tuple (X, y), "
+                "(X, y, sample_weight) or (X, y, sample_weight, y_std)."
+            )

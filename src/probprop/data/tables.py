@@ -1,0 +1,292 @@
+"""Tables as sources: frames, and Parquet and text files, whose columns have names and kinds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from probprop.data.sources import (
+    Columnwise,
+    Loaded,
+    Piece,
+    Schema,
+    check_takes_errors,
+    class_likelihood,
+    values_likelihood,
+)
+from probprop.table import encoding
+from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
+from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
+from probprop.table.model import takes_gaps
+from probprop.table.names import TableError, reading_parquet
+from probprop.table.read import (
+    iter_table,
+    parquet_metadata,
+    plan_chunks,
+    read_table,
+    with_numbers,
+)
+from probprop.table.target import NOTHING, Counting, check_one_target
+
+
+class TableSurvey(NamedTuple):
+    """What one piece of a table holds."""
+
+    label: str
+    n: int  # rows with a target, of a weight above 0
+    n_without_target: int
+    found: encoding.Survey | None  # None: there is no such row
+
+
+@dataclass(frozen=True, eq=False)
+class TableReader:
+    """Reads frames, and pieces of files."""
+
+    network: Any  # not fitted; says whether the target is a class
+    wanted: Wanted
+    counting: Counting
+    na: tuple[str, ...] | None
+
+    def rows(self, piece: Any, label: str) -> pd.DataFrame:
+        """Return the rows with a target and of a weight above 0."""
+        known = _with_targets(_frame_of(piece, label, self.na), self.wanted.targets)
+        if self.counting.weight is not None and len(known):
+            with labelled(label):
+                known = known[self.counting.weights(known) > 0.0]
+        return known
+
+    def load(self, piece: Any, label: str, columns: Columns) -> Loaded:
+        """Check and encode the rows of a piece that count."""
+        frame, counting = self.rows(piece, label), self.counting
+        if not len(frame):
+            return Loaded(np.zeros((0, len(columns.encoder.names))), np.zeros(0))
+        with labelled(label):
+            X, y = columns.encode(frame)
+            options = counting.options(frame)
+        return Loaded(X, y, options.get("sample_weight"), options.get("y_std"))
+
+    def survey(self, piece: Any, label: str) -> TableSurvey:
+        """Look at one piece."""
+        frame = _frame_of(piece, label, self.na)
+        if len(frame) == 0:
+            raise no_rows(label)
+        known = _with_targets(frame, self.wanted.targets)
+        n_without = len(frame) - len(known)
+        if len(known):
+            with labelled(label):
+                self.counting.check(known, self.wanted.targets, self.wanted.features or ())
+            known = self.rows(known, label)
+        found = survey_frame(known, label, self.wanted) if len(known) else None
+        return TableSurvey(label, len(known), n_without, found)
+
+    def agree(self, surveys: Sequence[TableSurvey]) -> Schema:
+        """Return what the columns of all pieces are."""
+        found = [each.found for each in surveys if each.found is not None]
+        if not found:
+            above = "" if self.counting.weight is None else " and a weight above 0"
+            raise TableError(f"{surveys[0].label} has no row with a value of the target{above}.")
+        columns = agreed(found, self.wanted)
+        likelihood = (
+            values_likelihood(self.network, len(self.wanted.targets))
+            if columns.classes is None
+            else class_likelihood(columns.classes, self.wanted.targets[0])
+        )
+        names, kinds = columns.encoder.names, {*columns.encoder.kinds.values()}
+        n_numbers = len(names) + len(self.wanted.targets) + len(self.counting.names)
+        feature_names = np.array(names, object) if kinds == {"number"} else None
+        n_without = sum(each.n_without_target for each in surveys)
+        return Schema(self, likelihood, len(names), n_numbers, feature_names, columns, n_without)
+
+    def kinds(self, columns: Columns) -> dict[str, Any]:
+        """Return what the columns that are read hold."""
+        kinds = {**columns.encoder.kinds}
+        kinds |= dict.fromkeys(self.wanted.targets, columns.target_kind)
+        return kinds | dict.fromkeys(self.counting.names, "number")
+
+
+def table_reader(network: Any, asked: Columnwise) -> TableReader:
+    """Return what reads the columns that a user names."""
+    if not asked.targets:
+        raise TypeError("target is missing: name the column, or the columns, to predict.")
+    classes, counting = bool(is_classifier(network)), asked.counting or NOTHING
+    if classes:
+        check_one_target(asked.targets)
+    if counting.error:
+        check_takes_errors(network, f"the column {counting.error[0]!r} of errors")
+    drop = (*asked.drop, *counting.names)
+    wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
+    return TableReader(network, wanted, counting, asked.na)
+
+
+def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return the rows of a piece, which know where they come from."""
+    frame = piece.read(na) if isinstance(piece, FilePiece) else piece.copy(deep=False)
+    frame.attrs["source"] = label
+    return frame
+
+
+def _with_targets(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
+    there = [target for target in targets if target in frame]
+    keep = frame[there].notna().all(axis=1)
+    return frame if keep.all() else frame[keep]
+
+
+def no_rows(label: str) -> TableError:
+    """Say that a piece is empty."""
+    return TableError(
+        f"{label} has no rows: leave it out, or spread the rows anew, as "
+        "`frame.repartition(...)` does."
+    )
+
+
+# ---- Frames
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A frame in memory."""
+
+    reader: TableReader
+    frame: pd.DataFrame
+    in_memory: bool = True
+
+    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
+        """Yield the frame."""
+        yield Piece("The table", self.frame)
+
+    def tasks(self, n: int) -> list[Piece]:
+        """Cut the frame into n pieces."""
+        ends = np.linspace(0, len(self.frame), max(1, min(n, len(self.frame))) + 1).astype(int)
+        return [
+            Piece(f"Rows {start + 1:,} to {stop:,}", self.frame.iloc[start:stop])
+            for start, stop in pairwise(ends)
+        ]
+
+
+# ---- Files
+
+
+@dataclass(frozen=True)
+class FilePiece:
+    """A text file, or row groups of a Parquet file: enough to read them again anywhere."""
+
+    path: str
+    row_groups: tuple[int, ...] | None  # None: all rows of a file that is not Parquet
+
+    def read(self, na: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the rows."""
+        if self.row_groups is None:
+            return read_table(self.path, na=na)
+        from pyarrow import parquet
+
+        with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
+            return _with_gaps(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Files with the same columns, one after the other."""
+
+    reader: TableReader
+    paths: Sequence[str]
+    advance: Callable[[int], None] = lambda n: None  # is told how many more rows were read
+    in_memory: bool = False
+
+    def pieces(self, schema: Schema | None) -> Iterator[Piece]:
+        """Yield chunks of rows; without a schema all columns, as what they look like."""
+        na = self.reader.na
+        columns = None if schema is None else schema.columns
+        kinds = None if columns is None else self.reader.kinds(columns)
+        for path in self.paths:
+            _, chunk_rows = plan_chunks(path)
+            names = None if kinds is None else list(kinds)
+            frames = iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na)
+            with _vanished(path, second=kinds is not None):
+                for frame in frames:
+                    first, n = int(frame.index[0]) + 1, len(frame)
+                    label = f"{path}, rows {first:,} to {first + n - 1:,}"
+                    yield Piece(label, typed(frame, na) if kinds is None else _with_gaps(frame, na))
+                    self.advance(n)
+
+    def tasks(self, n: int) -> list[Piece]:
+        """Return the row groups of Parquet files, and whole files of text."""
+        found = []
+        for path in map(os.path.abspath, self.paths):
+            with open(path, "rb") as file:
+                is_parquet = file.read(4) == b"PAR1"
+            if not is_parquet:
+                found.append(Piece(path, FilePiece(path, None)))
+                continue
+            metadata = parquet_metadata(path)
+            if metadata.num_rows == 0:
+                raise no_rows(path)
+            groups = range(metadata.num_row_groups)
+            found += [Piece(path, FilePiece(path, (i,))) for i in groups]
+        return found
+
+
+def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return the first chunk of a file, with what its columns look like."""
+    _, chunk_rows = plan_chunks(path)
+    return typed(next(iter_table(path, chunk_rows=chunk_rows, na=na)), na)
+
+
+def typed(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return a chunk of text as numbers, true and false, and text, as `read_table` would.
+
+    >>> typed(pd.DataFrame({"a": ["1", "NA"], "b": ["true", "False"], "c": ["x", "?"]}), None)
+         a      b    c
+    0  1.0   True    x
+    1  NaN  False  NaN
+    """
+    if all(is_text(dtype) for dtype in frame.dtypes):  # as a text file comes; Parquet has types
+        decimal = frame.attrs.get("decimal", ".")
+        frame = with_numbers(frame, dict.fromkeys(map(str, frame), "number"), decimal, na)
+    frame = _with_gaps(frame, na)
+    found = {}
+    for name, dtype in frame.dtypes.items():
+        if is_text(dtype) and (flags := _flags(frame[name])) is not None:
+            found[str(name)] = flags
+    return replaced(frame, found)
+
+
+def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return a frame with missing values for "NA" and the like in columns of text."""
+    texts = missing_texts(na, among_numbers=False)
+    return with_gaps(frame, lambda _: (texts, ()))
+
+
+def _flags(column: pd.Series) -> pd.Series | None:
+    """Return text that is true and false as such; None if any is not."""
+    there = column.dropna()
+    if not len(there) or not isinstance(there.iloc[0], str):
+        return None
+    if str(there.iloc[0]).lower() not in ("true", "false"):  # most columns end here
+        return None
+    different = {str(cell) for cell in there.unique()}
+    if not {cell.lower() for cell in different} <= {"true", "false"}:
+        return None
+    flags = column.astype(object).map({cell: cell.lower() == "true" for cell in different})
+    return flags.astype(bool) if len(there) == len(column) else flags
+
+
+@contextmanager
+def _vanished(path: str, *, second: bool) -> Iterator[None]:
+    """Say of a file that could be read before that it has changed."""
+    try:
+        yield
+    except TableError as error:
+        if not second or os.path.exists(path):
+            raise
+        raise TableError(
+            f"{path} was there in the first pass and is gone in the second: leave the files as "
+            "they are while they are read."
+        ) from error
