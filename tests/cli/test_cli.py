@@ -210,7 +210,7 @@ def test_every_format_has_the_same_predictions(
 
 
 def test_the_level_sets_the_interval(folder: Path, tmp_path: Path) -> None:
-    assert predict(folder, folder / "new.csv", "--level", 0.5, "-o", tmp_path / "out.pq") == 0
+    assert predict(folder, folder / "new.csv", "--coverage", 0.5, "-o", tmp_path / "out.pq") == 0
     frame = pd.read_parquet(tmp_path / "out.pq")
     expected = table_model(folder / "homes.pbp").predict_distribution(homes()[500:550])
     lower, upper = expected.interval(0.5)

@@ -162,9 +162,9 @@ def test_columns_in_the_way_and_an_interval_of_classes(model: Path, capfd: Captu
     pd.read_csv("new.csv").assign(p_setosa=1).to_csv("taken.csv", index=False)
     assert call(f"predict {model} taken.csv") == 1
     assert "already has a column 'p_setosa'" in last_line(capfd)
-    assert call(f"predict {model} new.csv --level 0.9") == 2
+    assert call(f"predict {model} new.csv --coverage 0.9") == 2
     line = last_line(capfd)
-    assert "--level" in line
+    assert "--coverage" in line
     assert "no interval" in line
 
 

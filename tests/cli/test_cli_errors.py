@@ -95,7 +95,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
             ["--test-fraction", "below 1"],
         ),
         ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
-        ("predict homes.pbp new.csv --level 95", ["--level", "95", "between 0 and 1"]),
+        ("predict homes.pbp new.csv --coverage 95", ["--coverage", "95", "between 0 and 1"]),
         ("predict homes.pbp new.csv -o out.xlsx", ["out.xlsx", ".csv, .tsv, .parquet"]),
         ("predict homes.pbp", ["Missing argument 'DATA'"]),
         ("info homes.pbp too many", ["unexpected extra argument"]),

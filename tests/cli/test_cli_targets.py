@@ -142,7 +142,7 @@ def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
 
 def test_predict_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "_CHUNK_ROWS", 7)
-    assert call("predict two.pbp new.csv --level 0.8 -o out.pq -q") == 0
+    assert call("predict two.pbp new.csv --coverage 0.8 -o out.pq -q") == 0
     written, frame = pd.read_parquet("out.pq"), loads()[50:]
     assert list(written) == [*frame, *(f"{k}_{name}" for k in (COMMA, "cost") for name in ADDED)]
     mean, std = two().estimator.predict(encoded(frame), return_std=True)

@@ -251,8 +251,8 @@ def test_other_things_are_refused(client: Client, tmp_path: Path) -> None:
         fit(small(), str(tmp_path / "none*.parquet"), target="y", client=client)
     with pytest.raises(ValueError, match="block 0: Input X contains NaN"):
         fit(small(), (da.full((9, 2), np.nan), da.ones(9)), client=client)
-    with pytest.raises(ValueError, match="level must be in the range"):
-        predict(small(), pattern, level=1.5)
+    with pytest.raises(ValueError, match="coverage must be in the range"):
+        predict(small(), pattern, coverage=1.5)
 
 
 def test_weights_and_known_errors_are_columns(client: Client, tmp_path: Path) -> None:

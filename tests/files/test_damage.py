@@ -69,7 +69,7 @@ def test_a_newer_version(path: Path) -> None:
     with header_of(path) as header:
         header.clear()
         header |= {"format": "probprop", "format_version": 99}
-    refused(path, "format 99, this one reads 2): upgrade", "was written by a newer probprop")
+    refused(path, "format 99, this one reads up to 1): upgrade", "was written by a newer probprop")
 
 
 # ---- What is damaged

@@ -55,7 +55,7 @@ def predict_on_cluster(
     model: TableModel,
     data: str,
     output: str | None,
-    level: float,
+    coverage: float,
     columns: list[str] | None,
 ) -> None:
     """Predict the rows of Parquet files and write them in their order."""
@@ -67,7 +67,7 @@ def predict_on_cluster(
         source = source_of(model.estimator, data, columnwise(model.targets))
         added, written, n_done = added_columns(model), None, 0
         with terminal.rows("predicting", None) as advance, table_writer(output) as write:
-            for frame, predicted in _predicted_pieces(client, source, model, level):
+            for frame, predicted in _predicted_pieces(client, source, model, coverage):
                 if written is None:
                     check_not_there(data, added, frame.columns)
                     written = chosen_columns(columns, [*map(str, frame.columns), *added])
@@ -80,7 +80,7 @@ def predict_on_cluster(
 
 
 def _predicted_pieces(
-    client: Any, source: Source, model: TableModel, level: float
+    client: Any, source: Source, model: TableModel, coverage: float
 ) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yield the rows of each piece and their predictions, in order, a few pieces ahead."""
     from probprop.data.cluster import itself, n_threads
@@ -89,15 +89,15 @@ def _predicted_pieces(
     sent = client.submit(itself, model, pure=False)
     waiting: deque[Any] = deque()
     for piece in source.tasks(n_threads(client)):
-        waiting.append(client.submit(_predicted, piece, sent, level, pure=False))
+        waiting.append(client.submit(_predicted, piece, sent, coverage, pure=False))
         if len(waiting) >= ahead:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _predicted(piece: Piece, model: TableModel, level: float) -> tuple[DataFrame, DataFrame]:
+def _predicted(piece: Piece, model: TableModel, coverage: float) -> tuple[DataFrame, DataFrame]:
     """Predict the rows of one piece of a file, on a worker."""
     frame = piece.rows.read(model.na)
     frame.attrs["source"] = piece.label
-    return frame, predictions(frame, model, level)
+    return frame, predictions(frame, model, coverage)

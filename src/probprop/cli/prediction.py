@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PREDICT_EXAMPLES = """\b
 Examples:
   probprop predict houses.pbp new.csv -o predicted.csv
-  probprop predict houses.pbp new.parquet --level 0.8 -o predicted.parquet
+  probprop predict houses.pbp new.parquet --coverage 0.8 -o predicted.parquet
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
 _OUTPUT = "CSV, TSV or Parquet file."
@@ -50,7 +50,7 @@ def predict(
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help=f"{_OUTPUT}  [default: CSV to stdout]"),
     ] = None,
-    level: Annotated[
+    coverage: Annotated[
         float | None,
         typer.Option(
             metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
@@ -68,7 +68,7 @@ def predict(
 
     The table is kept and gets the columns mean, std (of the target: model and noise together),
     epistemic_std (what more data could remove), aleatoric_std (the noise), and lower and upper, the
-    ends of the interval that holds the target with the probability --level.
+    ends of the interval that holds the target with the probability --coverage.
     Each of several targets has its own: TARGET_mean, TARGET_std and so on.
     A model of classes adds predicted_class, the most probable class, and p_CLASS, the
     probability of each CLASS.
@@ -80,8 +80,8 @@ def predict(
     With --dask the workers of a cluster predict the rows of many Parquet files, a few pieces ahead
     of the one that is written.
     """
-    if level is not None and not 0.0 < level < 1.0:
-        raise typer.BadParameter(f"{level} is not between 0 and 1", param_hint="--level")
+    if coverage is not None and not 0.0 < coverage < 1.0:
+        raise typer.BadParameter(f"{coverage} is not between 0 and 1", param_hint="--coverage")
     output = None if output == "-" else output
     check_table_extension(output)
     paths = input_paths(data)
@@ -93,15 +93,21 @@ def predict(
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    if level is not None and table_model.classes is not None:
+    if coverage is not None and table_model.classes is not None:
         raise typer.BadParameter(
-            f"{model} predicts classes, which have no interval", param_hint="--level"
+            f"{model} predicts classes, which have no interval", param_hint="--coverage"
         )
     if dask is not None:
         if len(data) > 1:
             raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
         predict_on_cluster(
-            terminal, dask, table_model, data[0], output, 0.95 if level is None else level, columns
+            terminal,
+            dask,
+            table_model,
+            data[0],
+            output,
+            0.95 if coverage is None else coverage,
+            columns,
         )
         return
     n_rows = [plan_chunks(path)[0] for path in paths]
@@ -126,7 +132,7 @@ def predict(
         for cells in chain([first], chunks):
             own_sign = cells.attrs["decimal"]
             frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
-            predicted = predictions(frame, table_model, 0.95 if level is None else level)
+            predicted = predictions(frame, table_model, 0.95 if coverage is None else coverage)
             if holds_types(output):
                 write(pd.concat([frame, predicted], axis=1)[written])
             else:
@@ -143,7 +149,7 @@ def predict(
             + ("missing" if takes_gaps(table_model.estimator) else "none of those it knows")
         )
     if output is not None:
-        what = f"{100 * (0.95 if level is None else level):g} % intervals"
+        what = f"{100 * (0.95 if coverage is None else coverage):g} % intervals"
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")

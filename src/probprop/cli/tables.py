@@ -225,7 +225,7 @@ def chosen_columns(asked: list[str] | None, there: Sequence[str]) -> list[str]:
     return names
 
 
-def predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
+def predictions(frame: DataFrame, model: TableModel, coverage: float) -> DataFrame:
     """Return the predictions of rows, in the columns of `added_columns`."""
     import pandas as pd
 
@@ -235,7 +235,7 @@ def predictions(frame: DataFrame, model: TableModel, level: float) -> DataFrame:
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = predicted.to_frame(model.targets, coverage=level)
+        added = predicted.to_frame(model.targets, coverage=coverage)
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))

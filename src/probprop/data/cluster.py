@@ -422,10 +422,10 @@ def itself(value: T) -> T:
 # ---- Predictions
 
 
-def predict_partitions(model: Any, X: Any, level: float) -> dd.DataFrame:
+def predict_partitions(model: Any, X: Any, coverage: float) -> dd.DataFrame:
     """Predict every row, partition by partition, when it is computed."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must be in the range (0.0, 1.0). Got {level} instead.")
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be in the range (0.0, 1.0). Got {coverage} instead.")
     if isinstance(X, str | os.PathLike):
         X = dd.read_parquet(os.fspath(X))
     elif isinstance(X, da.Array):
@@ -435,10 +435,10 @@ def predict_partitions(model: Any, X: Any, level: float) -> dd.DataFrame:
             "X must be a dask DataFrame, a dask array, or the path or pattern of Parquet files, "
             f"not {type(X).__name__}. The model's own predict takes rows in memory."
         )
-    return X.map_partitions(predictions, model, level, meta=_meta(model), align_dataframes=False)
+    return X.map_partitions(predictions, model, coverage, meta=_meta(model), align_dataframes=False)
 
 
-def predictions(frame: pd.DataFrame, model: Any, level: float) -> pd.DataFrame:
+def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFrame:
     """Return the predictions of the rows of one partition."""
     if len(frame) == 0:
         return _meta(model)
@@ -453,7 +453,7 @@ def predictions(frame: pd.DataFrame, model: Any, level: float) -> pd.DataFrame:
     if is_classifier(estimator):
         made = predicted.to_frame(classes_of(estimator))
     else:
-        made = predicted.to_frame(_target_names(model), coverage=level)
+        made = predicted.to_frame(_target_names(model), coverage=coverage)
     return made.set_axis(frame.index)
 
 

@@ -205,7 +205,7 @@ def fit(
     return model  # type: ignore[no-any-return]
 
 
-def predict(model: Any, X: Any, *, level: float = 0.95) -> dd.DataFrame:
+def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
     """Predict every row, partition by partition; nothing is computed until you ask for it.
 
     Parameters
@@ -214,7 +214,7 @@ def predict(model: Any, X: Any, *, level: float = 0.95) -> dd.DataFrame:
     X : dask DataFrame, dask array, str or path-like
         Samples with the features that the model was fitted on; a string is the path or pattern of
         Parquet files. Other columns of a frame are ignored.
-    level : float, default=0.95
+    coverage : float, default=0.95
         Probability of a target between `lower` and `upper`; for numbers.
 
     Returns
@@ -226,7 +226,7 @@ def predict(model: Any, X: Any, *, level: float = 0.95) -> dd.DataFrame:
     """
     from probprop.data.cluster import predict_partitions
 
-    return predict_partitions(model, X, level)
+    return predict_partitions(model, X, coverage)
 
 
 # ---- From what a user passes to a source

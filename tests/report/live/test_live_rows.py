@@ -10,11 +10,11 @@ import pytest
 
 from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, table
 from probprop import web
-from probprop.report import live as exported
 from probprop.report.live import (
     N_BINS,
     columns_of,
     encoded_rows,
+    exported,
     live_page,
     n_numbers,
     rows_to_begin_with,
