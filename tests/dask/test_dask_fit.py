@@ -181,8 +181,9 @@ def test_ensembles_and_several_targets(client: Client, tmp_path: Path) -> None:
 
 def test_shards_sorted_by_the_target_are_warned_of(client: Client, tmp_path: Path) -> None:
     pattern = in_files(table(3000).sort_values("y"), tmp_path, 2)
-    with pytest.warns(ShardWarning, match="variance of the target lies between the 2 shards"):
+    with pytest.warns(ShardWarning, match="variance of the target lies between the 2") as told:
         fit(small(n_epochs=1), pattern, target="y", client=client)
+    assert told[0].filename == __file__
     frame = table(3000).sort_values("y")
     frame["y"] = np.repeat(["u", "v", "w"], 1000)
     pattern = in_files(frame, tmp_path, 2)

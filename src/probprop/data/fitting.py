@@ -52,6 +52,7 @@ from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.shards import Schedule
+from probprop.inference.standardize import marginal, measure, merged
 from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 if TYPE_CHECKING:
@@ -349,8 +350,17 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         targets[0] if len(targets) == 1 else targets,
         reader.counting,
         reader.na,
-        rows.baseline,
+        _baseline(rows),
     )
+
+
+def _baseline(rows: MemoryRows | ShardedRows) -> tuple[tuple[float, float], ...]:
+    """Return the mean and the standard deviation of each target; empty for classes."""
+    if not rows.schema.likelihood.standardises_target:
+        return ()
+    if isinstance(rows, MemoryRows):
+        return marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
+    return marginal(merged([summary.y for summary in rows.summaries]))
 
 
 # ---- Training

@@ -52,7 +52,6 @@ from probprop.inference.standardize import (
     Standardizer,
     check_target_scale,
     identity_standardizer,
-    marginal,
     measure,
     merged,
     standardizer_of,
@@ -120,7 +119,7 @@ def warn_of_order(summaries: Sequence[Summary]) -> None:
             f"{len(summaries)} shards, as if the rows were sorted by it: the fit will be worse. "
             "Write the rows in random order, or in more and smaller files.",
             ShardWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
@@ -254,15 +253,6 @@ def shard_digest(loaded: Loaded, k: int) -> str:
     return digest([loaded.X, loaded.y, loaded.weights, loaded.y_std])
 
 
-def baseline_of(
-    summaries: Sequence[Summary], likelihood: Likelihood
-) -> tuple[tuple[float, float], ...]:
-    """Return the mean and the standard deviation of each target; empty for classes."""
-    if not likelihood.standardises_target:
-        return ()
-    return marginal(merged([summary.y for summary in summaries]))
-
-
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
     """Return the standardizer of all rows; refuse what no network could be trained on.
 
@@ -297,12 +287,6 @@ class MemoryRows:
     loaded: Loaded
     held_out: Any = None
 
-    @property
-    def baseline(self) -> tuple[tuple[float, float], ...]:
-        """Mean and standard deviation of each target; empty for classes."""
-        y, numbers = self.loaded.y, self.schema.likelihood.standardises_target
-        return marginal(measure(y.reshape(len(y), -1))) if numbers else ()
-
 
 @dataclass(frozen=True, eq=False)
 class DiskRows:
@@ -334,11 +318,6 @@ class DiskRows:
     def summaries(self) -> list[Summary]:
         """What is known of each pile that has rows."""
         return self.map(summarize, self.schema.likelihood)
-
-    @property
-    def baseline(self) -> tuple[tuple[float, float], ...]:
-        """Mean and standard deviation of each target; empty for classes."""
-        return baseline_of(self.summaries, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:
