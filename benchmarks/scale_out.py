@@ -60,7 +60,7 @@ def _page(known: dict[str, Figures], info: dict[str, str]) -> str:
             f"Made rows of {N_FEATURES} features in {N_FILES} Parquet files, 50 hidden units, "
             f"{N_SHARDS} shards, worker processes of one thread and the scheduler on one machine "
             f"({info['cpu']}, {info['date'][:10]}). An epoch is the second, "
-            f"{usual_rounds(N_SHARDS)} rounds of {N_SHARDS} tasks; the first has "
+            f"{usual_rounds(N_SHARDS, n_hidden=1)} rounds of {N_SHARDS} tasks; the first has "
             f"{some['first_rounds']} rounds. "
             "Seconds of processors are those of all workers together; seconds by the clock are of "
             "a machine that did other work too.",
@@ -115,7 +115,7 @@ def _model(cases: list[Figures]) -> list[str]:
     shared, told = n * c / k, k * k * overhead
     # One machine against k workers: n c = n c/k + r k o, with r = max(16, k).
     even = {
-        workers: usual_rounds(workers) * workers * overhead / (c * (1 - 1 / workers))
+        workers: usual_rounds(workers, n_hidden=1) * workers * overhead / (c * (1 - 1 / workers))
         for workers in (8, 64)
     }
     pays = " and ".join(f"{e:,.0f} rows with {w} workers" for w, e in even.items())

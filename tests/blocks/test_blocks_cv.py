@@ -178,3 +178,11 @@ def test_weights_labels_and_missing_values_are_cross_validated() -> None:
     filled, only = np.nan_to_num(X), [Candidate(hidden=(8,))]
     classes = fit(small(PBPClassifierCV, candidates=only), [(filled, labels)])
     assert classes.score(filled, labels) > 0.8
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_limit_that_the_sample_would_exceed_is_refused() -> None:
+    X = RandomState(0).standard_normal((20_000, 60))
+    words = "too small for cross-validation with 60 features: give at least 908 MB"
+    with pytest.raises(ValueError, match=words):
+        fit(small(), [(X, X[:, 0])], memory_limit=LEAST)

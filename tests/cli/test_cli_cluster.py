@@ -86,6 +86,8 @@ def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
         where = ["--dask", "local", "-o", str(tmp_path / "m.pbp")]
         assert run("fit", "x.parquet", "--target", "y", *where, *option) == 2
         assert words in " ".join(capfd.readouterr().err.split())
+    assert run("fit", "-", "--target", "y", "--dask", "local", "-o", str(tmp_path / "m.pbp")) == 2
+    assert "not standard input" in " ".join(capfd.readouterr().err.split())
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:

@@ -85,6 +85,25 @@ def test_frames_arrays_and_files_give_the_model_of_one_machine(
     np.testing.assert_array_equal(predict(from_files, pattern).compute()["mean"], mean)
 
 
+def test_text_files_and_rows_in_memory_are_the_same_rows(client: Client, tmp_path: Path) -> None:
+    frame = table(600)
+    frame["kind"] = np.where(frame["a"] > 0.0, "warm", "unknown")
+    options = {"target": "y", "client": client, "n_shards": 2}
+    halves = frame[:300], frame[300:]
+    for i, half in enumerate(halves):
+        half.to_csv(tmp_path / f"{i}.csv", index=False)
+        half.to_parquet(tmp_path / f"{i}.parquet", index=False)
+    network, na = small(missing="marginalize"), ["unknown"]
+    models = [fit(network, str(tmp_path / f"*.{k}"), na=na, **options) for k in ("csv", "parquet")]
+    assert bits(models[0].estimator) == bits(models[1].estimator)
+    assert models[0].categories == {"kind": ["warm"]}
+    numbers = frame[["a", "b", "c"]]
+    from_frame = fit(small(), frame[["a", "b", "c", "y"]], **options)
+    from_arrays = fit(small(), (numbers, frame["y"]), client=client, n_shards=2)
+    assert bits(from_frame) == bits(from_arrays)
+    assert list(from_arrays.feature_names_in_) == ["a", "b", "c"]
+
+
 def test_one_worker_and_two_give_the_same_bits(client: Client, tmp_path: Path) -> None:
     pattern = in_files(table(), tmp_path, 6)
     on_two = fit(small(), pattern, target="y", client=client, n_shards=4)
@@ -162,8 +181,9 @@ def test_ensembles_and_several_targets(client: Client, tmp_path: Path) -> None:
 
 def test_shards_sorted_by_the_target_are_warned_of(client: Client, tmp_path: Path) -> None:
     pattern = in_files(table(3000).sort_values("y"), tmp_path, 2)
-    with pytest.warns(ShardWarning, match="variance of the target lies between the 2 shards"):
+    with pytest.warns(ShardWarning, match="variance of the target lies between the 2") as told:
         fit(small(n_epochs=1), pattern, target="y", client=client)
+    assert told[0].filename == __file__
     frame = table(3000).sort_values("y")
     frame["y"] = np.repeat(["u", "v", "w"], 1000)
     pattern = in_files(frame, tmp_path, 2)

@@ -75,8 +75,8 @@ Dask = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS",
-        help="Share the work on a Dask cluster: its scheduler's address, or local. DATA is the "
-        "path or a quoted pattern of Parquet files.",
+        help="Share the work on a Dask cluster: its scheduler's address, or local. All workers "
+        "must be able to read the files.",
     ),
 ]
 MemoryLimit = Annotated[

@@ -116,6 +116,10 @@ def fit_above_limit(terminal: Terminal, asked: Asked, limit: int, needed: int) -
 def fit_on_cluster(terminal: Terminal, asked: Asked, address: str) -> None:
     """Fit on files that the workers of a cluster share."""
     check_report(asked)
+    if asked.paths == ["-"]:
+        raise typer.BadParameter(
+            "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
+        )
     with connected(terminal, address) as client:
         _fit(terminal, asked, None, client)
 

@@ -33,7 +33,6 @@ from probprop.data.shards import (
     Kept,
     Learner,
     Summary,
-    baseline_of,
     mean_weight,
     sample_sizes,
     summarize,
@@ -179,11 +178,6 @@ class ClusterRows:
     shards: list[Any]  # futures of `Loaded`
     summaries: list[Summary]
     held_out: Any = None
-
-    @property
-    def baseline(self) -> tuple[tuple[float, float], ...]:
-        """Mean and standard deviation of each target; empty for classes."""
-        return baseline_of(self.summaries, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:

@@ -158,7 +158,7 @@ def fit_cross_validated(
             lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
         networks = Networks(rows, contest, choice.candidate, split, n_rounds, bounds, spreads)
-        files = None if checkpoint is None else _Files(checkpoint, rows, model, networks)
+        files = _files(checkpoint, model, networks)
         rest = 1.0 - _SHARE_OF_CHOICE
         check, why = _train(
             networks,
@@ -374,28 +374,25 @@ class _Training:
         )
 
 
-class _Files:
-    """The checkpoints of the folds: one for each of the epochs at which networks are judged."""
-
-    def __init__(
-        self, path: _Path, rows: ShardedRows, model: PBPEstimatorCV, networks: Networks
-    ) -> None:
-        self._path, self._data = os.fspath(path), digest_of(rows.summaries)
-        self._settings = settings_of(model) | rows.settings
-        self._settings |= {
-            "rounds": str(networks.n_rounds),
-            "chosen candidate": text_of(networks.candidate),
-        }
-
-    def file(self, fold: int, n_epochs: int) -> CheckpointFile:
-        """Return that of a fold on the way to so many epochs."""
-        origin = Origin(self._data, self._settings | {"fold": str(fold)})
-        return CheckpointFile(f"{self._path}.{fold}.{n_epochs}", origin)
+Files = Callable[[int, int], CheckpointFile | None]
+"""Returns the checkpoint of a fold on the way to so many epochs: there is one for each check."""
 
 
-def _train(
-    networks: Networks, budget: Budget, files: _Files | None, report: Report
-) -> tuple[Check, str]:
+def _files(path: _Path | None, model: PBPEstimatorCV, networks: Networks) -> Files:
+    if path is None:
+        return lambda fold, n_epochs: None
+    data, settings = digest_of(networks.rows), settings_of(model) | networks.rows.settings
+    settings["rounds"] = str(networks.n_rounds)
+    settings["chosen candidate"] = text_of(networks.candidate)
+
+    def file(fold: int, n_epochs: int) -> CheckpointFile:
+        origin = Origin(data, settings | {"fold": str(fold)})
+        return CheckpointFile(f"{os.fspath(path)}.{fold}.{n_epochs}", origin)
+
+    return file
+
+
+def _train(networks: Networks, budget: Budget, files: Files, report: Report) -> tuple[Check, str]:
     """Train all folds from check to check; return the best one, and why it ended."""
     best: Check | None = None
     n_folds, last = len(networks.folds), budget.checks[-1]
@@ -405,8 +402,7 @@ def _train(
             def done(share: float, start: int = start, end: int = end, i: int = i) -> None:
                 report((n_folds * start + (i + share) * (end - start)) / (n_folds * last))
 
-            file = None if files is None else files.file(i, end)
-            networks.trainings[i] = _to_check(networks, i, end, file, done)
+            networks.trainings[i] = _to_check(networks, i, end, files(i, end), done)
         check = networks.check()
         if not np.isfinite(check.log_p).all():
             if best is None:

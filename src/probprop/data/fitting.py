@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from probprop.data.cross_validation import fit_cross_validated
+from probprop.data.cross_validation import SAMPLE, fit_cross_validated
 from probprop.data.scratch import bytes_of
 from probprop.data.shards import (
     NONE_KEPT,
@@ -52,6 +52,7 @@ from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.inputs import Inputs
 from probprop.inference.posterior import Epoch
 from probprop.inference.shards import Schedule
+from probprop.inference.standardize import marginal, measure, merged
 from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 if TYPE_CHECKING:
@@ -314,8 +315,8 @@ def rows_here(
     source: Source, estimator: Estimator, limit: int | None, test: Kept = NONE_KEPT
 ) -> Iterator[MemoryRows | DiskRows]:
     """Yield all rows of a source on this machine; None is no limit of memory."""
-    encodes = isinstance(estimator, CrossValidated)
-    with read_here(source, limit, _seed(estimator), test=test, encodes=encodes) as rows:
+    n_sample = SAMPLE if isinstance(estimator, CrossValidated) else 0
+    with read_here(source, limit, _seed(estimator), test=test, n_sample=n_sample) as rows:
         yield rows
 
 
@@ -349,8 +350,17 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         targets[0] if len(targets) == 1 else targets,
         reader.counting,
         reader.na,
-        rows.baseline,
+        _baseline(rows),
     )
+
+
+def _baseline(rows: MemoryRows | ShardedRows) -> tuple[tuple[float, float], ...]:
+    """Return the mean and the standard deviation of each target; empty for classes."""
+    if not rows.schema.likelihood.standardises_target:
+        return ()
+    if isinstance(rows, MemoryRows):
+        return marginal(measure(rows.loaded.y.reshape(len(rows.loaded.y), -1)))
+    return marginal(merged([summary.y for summary in rows.summaries]))
 
 
 # ---- Training
@@ -418,7 +428,7 @@ def _train_network(
     sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
     if checkpoint is not None:
         settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
-        file = CheckpointFile(checkpoint, Origin(digest_of(rows.summaries), settings))
+        file = CheckpointFile(checkpoint, Origin(digest_of(rows), settings))
     if file is not None and (found := file.read()) is not None:
         with file.reading():
             ends = Schedule(sizes, n_rounds, seed=0).ends(found.state.n_iter + 1)

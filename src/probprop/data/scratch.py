@@ -169,11 +169,13 @@ class Scratch:
         Of a pile, given its number and its size, only the rows that are `chosen` are taken.
         """
         order = default_rng((seed, n_iter)).permutation(self.shape.n_piles)
+
+        def taken(k: int) -> FloatArray:
+            rows = self.pile(k)
+            return rows if chosen is None else rows[chosen(k, len(rows))]
+
         numbers = np.array_split(order, self.shape.n_parts)[part]
-        piles = [(k, self.pile(k)) for k in numbers]
-        if chosen is not None:
-            piles = [(k, rows[chosen(k, len(rows))]) for k, rows in piles]
-        rows = np.concatenate([rows for _, rows in piles])
+        rows = np.concatenate([taken(k) for k in numbers])
         return rows[default_rng((seed, n_iter, 1 + part)).permutation(len(rows))]
 
     def numbers(self, places: Sequence[Array]) -> list[Array]:

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.random import default_rng
 
 from probprop._types import Array, FloatArray
-from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, scratch, shape_of
+from probprop.data.scratch import (
+    RESERVED,
+    Scratch,
+    check_parts_fit,
+    in_words,
+    scratch,
+    shape_of,
+)
 from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
@@ -45,7 +52,6 @@ from probprop.inference.standardize import (
     Standardizer,
     check_target_scale,
     identity_standardizer,
-    marginal,
     measure,
     merged,
     standardizer_of,
@@ -54,9 +60,9 @@ from probprop.inference.training import target_variance
 
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
-MOST_BINS = 64
-"""Bins of a feature in the encodings that are usually compared."""
 _CELL = 8  # bytes of a number
+_BINS = (4, 8, 16, 32, 64, 128)  # of a feature, in the encodings that are compared
+_COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 
 
@@ -76,7 +82,6 @@ class Summary:
     x: Moments
     y: Moments
     target: Moments  # of the targets, or of the frequencies of the classes
-    digest: str  # of all rows
     sizes: tuple[int, ...]  # rows of each piece
     mean_weight: float  # 1 if there are no weights
 
@@ -90,9 +95,8 @@ def summarize(loaded: Loaded, k: int, likelihood: Likelihood) -> Summary:
         share = np.bincount(y.astype(np.int64), minlength=likelihood.n_outputs) / n
         zero, one = np.zeros_like(share), np.ones_like(share)
         target = Moments(np.full_like(share, n), zero, one, share, share * (1.0 - share))
-    found = digest([loaded.X, y, loaded.weights, loaded.y_std])
     weight = 1.0 if loaded.weights is None else mean_weight_of(loaded.weights)
-    return Summary(k, n, measure(loaded.X), y_moments, target, found, loaded.sizes, weight)
+    return Summary(k, n, measure(loaded.X), y_moments, target, loaded.sizes, weight)
 
 
 def between_shards(summaries: Sequence[Summary]) -> float:
@@ -115,7 +119,7 @@ def warn_of_order(summaries: Sequence[Summary]) -> None:
             f"{len(summaries)} shards, as if the rows were sorted by it: the fit will be worse. "
             "Write the rows in random order, or in more and smaller files.",
             ShardWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 
@@ -239,18 +243,14 @@ def mean_weight(summaries: Sequence[Summary]) -> float:
     return sum(summary.n / n * summary.mean_weight for summary in summaries)
 
 
-def digest_of(summaries: Sequence[Summary]) -> str:
+def digest_of(rows: Any) -> str:
     """Return a digest of all rows, and of how they are assigned to shards or piles."""
-    return digest([np.frombuffer(s.digest.encode(), np.uint8) for s in summaries])
+    return digest([np.frombuffer(each.encode(), np.uint8) for each in rows.map(shard_digest)])
 
 
-def baseline_of(
-    summaries: Sequence[Summary], likelihood: Likelihood
-) -> tuple[tuple[float, float], ...]:
-    """Return the mean and the standard deviation of each target; empty for classes."""
-    if not likelihood.standardises_target:
-        return ()
-    return marginal(merged([summary.y for summary in summaries]))
+def shard_digest(loaded: Loaded, k: int) -> str:
+    """Return a digest of the rows of a shard."""
+    return digest([loaded.X, loaded.y, loaded.weights, loaded.y_std])
 
 
 def standardizer_of_all(summaries: Sequence[Summary], plan: Plan) -> Standardizer:
@@ -287,12 +287,6 @@ class MemoryRows:
     loaded: Loaded
     held_out: Any = None
 
-    @property
-    def baseline(self) -> tuple[tuple[float, float], ...]:
-        """Mean and standard deviation of each target; empty for classes."""
-        y, numbers = self.loaded.y, self.schema.likelihood.standardises_target
-        return marginal(measure(y.reshape(len(y), -1))) if numbers else ()
-
 
 @dataclass(frozen=True, eq=False)
 class DiskRows:
@@ -324,11 +318,6 @@ class DiskRows:
     def summaries(self) -> list[Summary]:
         """What is known of each pile that has rows."""
         return self.map(summarize, self.schema.likelihood)
-
-    @property
-    def baseline(self) -> tuple[tuple[float, float], ...]:
-        """Mean and standard deviation of each target; empty for classes."""
-        return baseline_of(self.summaries, self.schema.likelihood)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -415,33 +404,42 @@ def read_here(
     seed: int,
     *,
     test: Kept = NONE_KEPT,
-    encodes: bool = False,
+    n_sample: int = 0,
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
-    The seed draws the rows that are held out and the piles of the others. With `encodes` the rows
-    are learned in an encoding, which is wider. A limit of None keeps all rows in memory.
+    The seed draws the rows that are held out and the piles of the others. With `n_sample` above 0
+    hyperparameters are chosen on so many rows, and all rows are learned in an encoding, which is
+    wider. A limit of None keeps all rows in memory.
     """
     budget = np.inf if limit is None else limit - RESERVED
-    surveys, held, n_held = list[Any](), list[Piece](), 0
+    surveys, held, n_bytes = list[Any](), list[Piece](), 0
     for piece in source.pieces(None):
         surveys.append(found := source.reader.survey(piece.rows, piece.label))
-        n_held += _CELL * getattr(found, "n_numbers", 0) * found.n
-        if source.in_memory or (isinstance(piece.rows, tuple | list) and COPIES * n_held <= budget):
-            held.append(piece)
+        n_bytes += _CELL * getattr(found, "n_numbers", 0) * found.n
+        held.append(piece)
+        # Files are read again, with the kinds of their columns; so are blocks above the limit.
+        if not (source.in_memory or (hasattr(found, "n_numbers") and COPIES * n_bytes <= budget)):
+            held.clear()
     schema = source.reader.agree(surveys)
     n = sum(each.n for each in surveys)
-    n_wide = _n_encoded(schema.n_features) if encodes else 0
+    n_wide = _n_encoded(schema.n_features) if n_sample else 0
     shape = shape_of(n, schema.n_numbers, n_wide)
-    test = Kept(test.share, int(min(test.most, budget // 8 // (_CELL * schema.n_features))))
+    most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     pieces = iter(held) if len(held) == len(surveys) else source.pieces(schema)
-    blocks = _Test(schema, min(test.share, test.most / max(1, n)), seed)
+    blocks = _Test(schema, min(test.share, most_test / max(1, n)), seed)
     parts = blocks.left(pieces, surveys)
-    if COPIES * (shape.n_bytes + _CELL * n * n_wide // 2) <= budget:
+    if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
         loaded = joined([part for part in parts if len(part.X)])
         yield MemoryRows(schema, loaded, blocks.held_out)
         return
     check_parts_fit(shape, int(budget))
+    needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
+    if needed > budget:
+        raise ValueError(
+            f"the memory limit is too small for cross-validation with {schema.n_features} "
+            f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
+        )
     with scratch(shape, seed, int(budget)) as file:
         like = Loaded(np.zeros((0, schema.n_features)), np.zeros(0))
         for part in parts:
@@ -454,7 +452,8 @@ def read_here(
 
 def _n_encoded(n_features: int) -> int:
     """Return the numbers of 8 bytes that an encoded row of single precision takes, at most."""
-    return (n_features + min(MOST_RAMPS, MOST_BINS * n_features)) // 2
+    bins = [n for n in _BINS if n * n_features <= MOST_RAMPS]
+    return (n_features + max(bins, default=0) * n_features + 1) // 2
 
 
 def _stacked(rows: Loaded) -> FloatArray:
