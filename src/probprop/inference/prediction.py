@@ -44,21 +44,8 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
     noise = noise_at(plan, posterior, standardizer, X)
-    return predictive_of(plan, posterior, standardizer, mean, variance, noise)
-
-
-def predictive_of(
-    plan: Plan,
-    posterior: Posterior,
-    standardizer: Standardizer,
-    mean: FloatArray,
-    variance: FloatArray,
-    noise: Noise,
-) -> Any:
-    """Return the predictive distribution that the likelihood makes of moments of the outputs."""
     _check_finite(plan.dtype, mean, variance)
-    engine = ENGINES[plan.engine]
-    return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
+    return plan.likelihood.predictive(mean, variance, noise, standardizer, ENGINES[plan.engine])
 
 
 def member_moments(
