@@ -16,6 +16,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 
+LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
+"""The fields of a `Posterior` that have an array per layer."""
+
 
 def flat(layers: tuple[Array, ...]) -> Array:
     """Return the arrays of all layers in one, as the kernel takes them."""
