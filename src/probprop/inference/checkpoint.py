@@ -159,7 +159,8 @@ class CheckpointFile:
         """Write what was offered last, if it is not written yet."""
         if self._waiting is not None:
             start = time.monotonic()
-            _write(self.path, self.origin, self._waiting)
+            content = _Content(self.origin.data, self.origin.settings, list(self._waiting))
+            write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
@@ -175,11 +176,6 @@ class CheckpointFile:
 
     def _refused(self, why: str) -> CheckpointError:
         return CheckpointError(f"The checkpoint {os.fspath(self.path)} {why}.")
-
-
-def _write(path: _Path, origin: Origin, checkpoints: Sequence[Checkpoint]) -> None:
-    content = _Content(origin.data, origin.settings, list(checkpoints))
-    write_file(path, CHECKPOINT, *encode(_Content, content, DECLARED))
 
 
 # ---- Declarations of what training carries, for checkpoints and model files

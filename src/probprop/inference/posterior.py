@@ -28,8 +28,6 @@ def flat(layers: tuple[Array, ...]) -> Array:
 def cut(arrays: Sequence[Array], like: tuple[Array, ...]) -> list[tuple[Array, ...]]:
     """Cut flat arrays, each into views shaped like these layers.
 
-    Examples
-    --------
     >>> cut([np.arange(5.0)], (np.ones((1, 2)), np.ones((1, 3))))
     [(array([[0., 1.]]), array([[2., 3., 4.]]))]
     """
