@@ -180,12 +180,9 @@ class Records(NamedTuple):
         cls, posterior: Posterior, passes: Sequence[PassInfo], sweeps: Sequence[SweepInfo]
     ) -> Self:
         """Return the record of one epoch that ended with this posterior."""
-        counts = (
-            sum(p.n_undone for p in passes),
-            sum(p.n_guarded for p in passes),
-            sum(p.n_skipped for p in passes),
-            sum(s.n_skipped for s in sweeps),
-        )
+        names = ("n_undone", "n_guarded", "n_skipped")
+        counts = [sum(getattr(p, name) for p in passes) for name in names]
+        counts.append(sum(s.n_skipped for s in sweeps))
         return cls(
             log_Z_sums=np.array([[p.log_Z_sum for p in passes]]),
             counts=np.array([counts]),
