@@ -1,4 +1,4 @@
-"""The compiled kernel (``cpp/``) as an engine; no other module imports ``probprop._kernel``."""
+"""The compiled kernel (``cpp/``) as an engine."""
 
 from __future__ import annotations
 
