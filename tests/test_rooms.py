@@ -289,5 +289,5 @@ def test_no_comparison_with_the_name_of_a_likelihood(sources: Sources) -> None:
 )
 def test_a_comparison_with_a_name_is_found(text: str) -> None:
     assert len(named_likelihoods("probprop.demo", {"probprop.demo": text})) == 1
-    in_its_room = "probprop.inference.likelihoods.probit"
+    in_its_room = "probprop.inference.likelihoods"
     assert named_likelihoods(in_its_room, {in_its_room: text}) == []

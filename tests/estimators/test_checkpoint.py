@@ -116,8 +116,8 @@ def test_a_checkpoint_changes_nothing_and_a_seed_of_none_goes_on(tmp_path: Path)
 def test_short_epochs_are_not_held_up_by_the_disk(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(module, "_SECONDS_BETWEEN", 1e9)
     written = []
-    write = module._write
-    monkeypatch.setattr(module, "_write", lambda *args: (written.append(1), write(*args)))
+    write = module.write_file
+    monkeypatch.setattr(module, "write_file", lambda *args: (written.append(1), write(*args)))
     X, y = rows(100)
     model = PBPRegressor((4,), n_epochs=20, random_state=0).fit(X, y, checkpoint=tmp_path / "c")
     assert len(written) == 2  # the first epoch and the last

@@ -281,9 +281,6 @@ class Mixture(TargetDistribution):
         check_range("coverage", "Mixture.interval", coverage, 0.0, 1.0)
         tail = 0.5 * (1.0 - np.asarray(coverage, np.float64))
         z = ndtri(tail)
-        if self._is_gaussian:
-            half = self.std * z.reshape(z.shape + (1,) * (self.means.ndim - 1))
-            return self.means[0] + half, self.means[0] - half
         lower, upper = self._quantiles(np.stack([tail, tail]), np.stack([z, -z]))
         return lower, upper
 

@@ -280,9 +280,6 @@ def moments(z: Moments, g: BoxCox) -> Moments:
     They have the shape of the moments of z and are in target units; those that exceed the range of
     floats are infinite.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> s = np.full(1, 0.5)
     >>> moments(Moments(np.zeros(1), s, s), BoxCox(power=0.0)).mean, np.exp([0.25])
     (array([1.28402542]), array([1.28402542]))

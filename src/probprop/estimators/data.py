@@ -27,9 +27,9 @@ from probprop.inference.likelihoods import (
     LabelLikelihood,
     Likelihood,
     check_same_classes,
+    count_targets,
     of_labels,
 )
-from probprop.inference.likelihoods.gaussian import count_targets
 from probprop.inference.plan import Plan
 from probprop.inference.training import Fitted, Run
 

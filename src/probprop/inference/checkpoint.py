@@ -23,7 +23,7 @@ from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Philox, RandomState
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
 from probprop.inference.noise import noise_network
-from probprop.inference.posterior import Epoch, Posterior
+from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.shards import at_rest
 from probprop.inference.training import State
 from probprop.io import (
@@ -42,7 +42,6 @@ from probprop.reference.likelihoods.heavy import LARGEST_TAIL
 _Path = str | os.PathLike[str]
 Layers = tuple[Array, ...]
 
-_LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
 _SECONDS_BETWEEN = 1.0  # of two writes: short epochs are not held up by the disk
 _TIMES_AS_LONG = 20.0  # as a write took, if that is more: nor are those of many networks
 _BLOCK = 1 << 16  # rows that are hashed at a time
@@ -160,7 +159,8 @@ class CheckpointFile:
         """Write what was offered last, if it is not written yet."""
         if self._waiting is not None:
             start = time.monotonic()
-            _write(self.path, self.origin, self._waiting)
+            content = _Content(self.origin.data, self.origin.settings, list(self._waiting))
+            write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
@@ -176,11 +176,6 @@ class CheckpointFile:
 
     def _refused(self, why: str) -> CheckpointError:
         return CheckpointError(f"The checkpoint {os.fspath(self.path)} {why}.")
-
-
-def _write(path: _Path, origin: Origin, checkpoints: Sequence[Checkpoint]) -> None:
-    content = _Content(origin.data, origin.settings, list(checkpoints))
-    write_file(path, CHECKPOINT, *encode(_Content, content, DECLARED))
 
 
 # ---- Declarations of what training carries, for checkpoints and model files
@@ -214,7 +209,7 @@ def _made_noise_network(m_w: Layers, v_w: Layers, tail: FloatArray) -> Posterior
 
 def _check_posterior(q: Posterior) -> None:
     """Refuse arrays that do not fit together, and values outside of the dtype of the weights."""
-    _check_layers(*(getattr(q, name) for name in _LAYERED))
+    _check_layers(*(getattr(q, name) for name in LAYERED))
     limits = np.finfo(q.dtype)
     if not all((v > 0.99 * float(limits.tiny)).all() for v in q.v_w):
         raise ValueError("v_w has values that are out of range")
@@ -327,7 +322,7 @@ def checked(
 
 def _check_same_shapes(found: Posterior, begun: Posterior) -> None:
     """Refuse a posterior of other shapes, or with means that no training has."""
-    for name in _LAYERED:
+    for name in LAYERED:
         for array, first in zip_longest(getattr(found, name), getattr(begun, name)):
             _check_array(name, array, first)
     if not all((np.abs(m) < _LARGEST_WEIGHT).all() for m in found.m_w):

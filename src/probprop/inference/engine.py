@@ -1,18 +1,16 @@
 """The two implementations of the algorithm behind one interface.
 
 ``native`` is the compiled kernel (``cpp/``), ``reference`` the same in NumPy
-(`probprop.reference`). Both are pure: a posterior goes in, a new one comes out.
-Only `probprop.inference.native` and `probprop.distributions.functions`, whose networks are certain,
-import ``probprop._kernel``. What the reference does with whole data is here: epochs as passes and
-refinements, rows standardized first. This is the readable form of ``cpp/train.hpp`` and
-``cpp/points.hpp``.
+(`probprop.reference`). Both are pure: a posterior goes in, a new one comes out. What the reference
+does with whole data is here: epochs as passes and refinements, rows standardized first. This is
+the readable form of ``cpp/train.hpp`` and ``cpp/points.hpp``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,108 +18,26 @@ from probprop import reference
 from probprop._types import Array, FloatArray
 from probprop.inference import native
 from probprop.inference.native import cpu_level, cpu_levels
-from probprop.inference.posterior import Memory, PassInfo, Posterior, Records, SweepInfo
+from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
-from probprop.inference.task import INFORMATIVE_RATIO, Task, Trained
-from probprop.reference.likelihoods import GAUSSIAN, SCALE, PointLikelihood
+from probprop.inference.task import Task, Trained
+from probprop.reference.likelihoods import SCALE
 from probprop.reference.likelihoods.heavy import learned_tail
 
 __all__ = ["ENGINES", "Engine", "cpu_level", "cpu_levels"]
 
 
-class AdfPass(Protocol):
-    """Absorb the rows of X and y in the given order, once.
-
-    y is (n,), or (n, K) for Gaussians or probits of several outputs. With a `memory` q gives
-    evidence back as it absorbs more. `X_var`, (n, D), has the variances of the entries of X. How
-    the rows count, `weights`, (n,), `y_var`, (n, K), and `power`, is as in a `Task`.
-    """
-
-    def __call__(
-        self,
-        posterior: Posterior,
-        X: Array,
-        y: Array,
-        order: Array,
-        *,
-        likelihood: PointLikelihood = GAUSSIAN,
-        memory: Memory | None = None,
-        X_var: Array | None = None,
-        weights: FloatArray | None = None,
-        y_var: FloatArray | None = None,
-        power: float = 1.0,
-    ) -> tuple[Posterior, PassInfo]: ...
-
-
-class RefinePrior(Protocol):
-    """Refine every approximate prior factor once."""
-
-    def __call__(
-        self, posterior: Posterior, informative_ratio: float = INFORMATIVE_RATIO
-    ) -> tuple[Posterior, SweepInfo]: ...
-
-
-class Train(Protocol):
-    """Make the epochs of every task, in as many threads; what ended them early comes second.
-
-    An epoch is whole or was not made. The orders are drawn from the tasks' generators.
-    """
-
-    def __call__(
-        self, tasks: Sequence[Task], n_threads: int = 1
-    ) -> tuple[list[Trained], BaseException | None]: ...
-
-
-class PredictMoments(Protocol):
-    """Mean and variance (without noise) of the outputs for every row of X, (n,) or (n, K).
-
-    With a `standardizer` X is in the units of the features, but `X_var` is standardised.
-    """
-
-    def __call__(
-        self,
-        posterior: Posterior,
-        X: Array,
-        X_var: Array | None = None,
-        standardizer: Standardizer | None = None,
-    ) -> tuple[FloatArray, FloatArray]: ...
-
-
-class PredictGradient(Protocol):
-    """Those moments, each (n,), and their derivatives by the entries of X, each (n, D).
-
-    With a `standardizer` X is in the units of the features; the derivatives are by those of the
-    standardised ones.
-    """
-
-    def __call__(
-        self, posterior: Posterior, X: Array, standardizer: Standardizer | None = None
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]: ...
-
-
-class ClassLogProbabilities(Protocol):
-    """The log of the probability of every class, from the moments of the outputs; all (n, K)."""
-
-    def __call__(self, m: FloatArray, v: FloatArray) -> FloatArray: ...
-
-
-class ClassLogProbability(Protocol):
-    """The log of the probability of one class per row, c; (n,)."""
-
-    def __call__(self, m: FloatArray, v: FloatArray, c: Array) -> FloatArray: ...
-
-
 @dataclass(frozen=True)
 class Engine:
-    """One implementation of the operations training and prediction need."""
+    """One implementation of the operations training and prediction need; see `native`."""
 
-    train: Train
-    adf_pass: AdfPass
-    refine_prior: RefinePrior
-    predict_moments: PredictMoments
-    predict_gradient: PredictGradient
-    class_log_probabilities: ClassLogProbabilities
-    class_log_probability: ClassLogProbability
+    train: Callable[..., tuple[list[Trained], BaseException | None]]
+    adf_pass: Callable[..., tuple[Posterior, PassInfo]]
+    refine_prior: Callable[..., tuple[Posterior, SweepInfo]]
+    predict_moments: Callable[..., tuple[FloatArray, FloatArray]]
+    predict_gradient: Callable[..., tuple[FloatArray, FloatArray, FloatArray, FloatArray]]
+    class_log_probabilities: Callable[[FloatArray, FloatArray], FloatArray]  # all (n, K)
+    class_log_probability: Callable[[FloatArray, FloatArray, Array], FloatArray]  # of one, (n,)
 
 
 # ---- The reference on whole data
@@ -131,13 +47,11 @@ def _train_all(
     tasks: Sequence[Task], n_threads: int = 1
 ) -> tuple[list[Trained], BaseException | None]:
     """Make the epochs of every task, one after the other."""
-    trained: list[Trained] = []
-    for task in tasks:
-        done, error = _train(task)
-        trained.append(done)
+    trained = [Trained(task.posterior, _no_records(task)) for task in tasks]
+    for i, task in enumerate(tasks):
+        trained[i], error = _train(task)
         if error is not None:
-            rest = (Trained(task.posterior, _no_records(task)) for task in tasks[len(trained) :])
-            return [*trained, *rest], error
+            return trained, error
     return trained, None
 
 
@@ -186,7 +100,18 @@ def _epoch(
             power=task.power,
         )
         if seen is not None:
-            network, learned = _noise_pass(task, posterior, X, seen, block, noise_power)
+            assert posterior.noise_network is not None
+            assert task.noise_schedule is not None
+            network, learned = reference.adf_pass(
+                posterior.noise_network,
+                X,
+                seen,
+                block,
+                likelihood=SCALE,
+                memory=task.noise_schedule.memory,
+                X_var=task.X_var,
+                power=noise_power,
+            )
             posterior = replace(posterior, noise_network=network)
             of_noise.append(learned)
             passed = replace(
@@ -210,38 +135,10 @@ def _with_learned_tail(posterior: Posterior, passes: Sequence[PassInfo], rate: f
     return replace(posterior, tail=learned_tail(posterior.tail, d_tail, rate))
 
 
-def _noise_pass(
-    task: Task,
-    posterior: Posterior,
-    X: Array,
-    seen: FloatArray,
-    block: Array,
-    power: float,
-) -> tuple[Posterior, PassInfo]:
-    """Let the noise network absorb the residuals."""
-    assert posterior.noise_network is not None
-    assert task.noise_schedule is not None
-    return reference.adf_pass(
-        posterior.noise_network,
-        X,
-        seen,
-        block,
-        likelihood=SCALE,
-        memory=task.noise_schedule.memory,
-        X_var=task.X_var,
-        power=power,
-    )
-
-
 def _no_records(task: Task) -> Records:
-    n_noise = len(task.posterior.alpha_noise)
-    return Records(
-        np.zeros((0, task.n_blocks)),
-        np.zeros((0, 4), np.int64),
-        np.zeros((0, 2, n_noise)),
-        np.zeros((0, 2)),
-        np.zeros((0, len(task.posterior.tail))),
-    )
+    records = Records.of_epoch(task.posterior, [], [])
+    records = records._replace(log_Z_sums=np.zeros((1, task.n_blocks)))
+    return Records(*(field[:0] for field in records))
 
 
 def _predict_moments(
@@ -254,9 +151,8 @@ def _predict_moments(
 
     In target units single precision would not do: a mean of 1e6 has steps of 0.06 there.
     """
-    mean, variance = reference.predict_moments(
-        posterior, _standardised(X, standardizer, posterior.dtype), X_var
-    )
+    X = _standardised(X, standardizer, posterior.dtype)
+    mean, variance = reference.predict_moments(posterior, X, X_var)
     return mean.astype(np.float64), variance.astype(np.float64)
 
 

@@ -88,13 +88,10 @@ def warn_of_counts(history: list[Epoch], posterior: Posterior) -> None:
     rounds, and noise updates made by quadrature, are told above one in 10,000 of their kind: a few
     are ordinary.
     """
-    n_points = n_undone = n_guarded = n_skipped = n_held = 0
-    for epoch in history:
-        n_points += epoch.n_points
-        n_undone += epoch.n_undone
-        n_guarded += epoch.n_guarded
-        n_skipped += epoch.n_skipped_points
-        n_held += epoch.n_held
+    names = ("n_points", "n_undone", "n_guarded", "n_skipped_points", "n_held")
+    n_points, n_undone, n_guarded, n_skipped, n_held = (
+        sum(getattr(epoch, name) for epoch in history) for name in names
+    )
     if not (n_undone or n_guarded or n_skipped or n_held):
         return  # nearly always, and a stream calls for every row
     of_weights = WORTH_TELLING * n_points * sum(layer.size for layer in posterior.m_w)

@@ -15,16 +15,7 @@ N_NODES = 128
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Rows of features, each entry a Gaussian. Indexing selects rows, as for an array.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> inputs = Inputs(np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 6.0]]))
-    >>> inputs.shape, inputs[1:].X
-    ((3, 2), array([[3., 4.],
-           [5., 6.]]))
-    """
+    """Rows of features, each entry a Gaussian. Indexing selects rows, as for an array."""
 
     X: Array  # (n, n_features), means in the units of each feature; NaN: missing
     std: FloatArray | None = None  # (n, n_features), in the same units, 0 or more; None: all are 0
@@ -63,8 +54,6 @@ def normal_nodes(n_features: int, n_nodes: int = N_NODES) -> FloatArray:
     Their moments up to the third are those of the Gaussian: what is linear in the inputs is
     integrated exactly. With many features only the variances are, not the covariances.
 
-    Examples
-    --------
     >>> nodes = normal_nodes(3)
     >>> bool(np.allclose(nodes.T @ nodes / len(nodes), np.eye(3)))
     True

@@ -1,18 +1,18 @@
-"""The compiled kernel (``cpp/``) as an engine; no other module imports ``probprop._kernel``."""
+"""The compiled kernel (``cpp/``) as an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-from numpy.random import RandomState
 
 from probprop import _kernel
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import (
+    LAYERED,
     Memory,
     PassInfo,
     Posterior,
@@ -49,20 +49,16 @@ scale_mixture = _kernel.scale_mixture
 # ---- Arrays as the kernel takes them
 
 
-class _Rows(NamedTuple):
-    """Rows as they lie, and what standardises them on the way; None: nothing does."""
-
-    X: Array
-    scaling: tuple[FloatArray, FloatArray, float] | None
-
-
-def _rows(X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]) -> _Rows:
+def _rows(
+    X: Array, standardizer: Standardizer | None, dtype: np.dtype[Any]
+) -> tuple[Array, tuple[FloatArray, FloatArray, float] | None]:
+    """Return rows as they lie, and what standardises them on the way; None: nothing does."""
     X = _readable(X)
     if standardizer is None:
-        return _Rows(X, None)
+        return X, None
     if standardizer.x_scale.min() < _FINE:
-        return _Rows(standardizer.checked_X(X, dtype), None)
-    return _Rows(X, (standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]))
+        return standardizer.checked_X(X, dtype), None
+    return X, (standardizer.x_mean, standardizer.x_scale, LARGEST[dtype])
 
 
 def _readable(a: Array) -> Array:
@@ -74,31 +70,26 @@ def _readable(a: Array) -> Array:
     return a if regular and flags.aligned else a.copy()
 
 
-class _Whole(NamedTuple):
-    """The arrays of all layers of a posterior, each flat."""
-
-    m_w: Array
-    v_w: Array
-    v_hat_nat: Array
-    a_hat_nat: Array
-    b_hat_nat: Array
-
-
+_Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat
 _WHOLE: WeakKeyDictionary[Posterior, _Whole] = WeakKeyDictionary()
 """Of a posterior that the kernel has trained: the arrays whose views its layers are."""
 
 
-def _whole(posterior: Posterior) -> _Whole:
-    if (known := _WHOLE.get(posterior)) is not None:
+def _whole(q: Posterior) -> _Whole:
+    if (known := _WHOLE.get(q)) is not None:
         return known
-    return _Whole(*(flat(getattr(posterior, name)) for name in _Whole._fields))
+    return (*_weights(q), flat(q.v_hat_nat), flat(q.a_hat_nat), flat(q.b_hat_nat))
 
 
-def _weights(posterior: Posterior) -> tuple[Array, Array]:
+def _weights(q: Posterior) -> tuple[Array, Array]:
     """Return m_w and v_w, flat."""
-    if (known := _WHOLE.get(posterior)) is not None:
-        return known.m_w, known.v_w
-    return flat(posterior.m_w), flat(posterior.v_w)
+    known = _WHOLE.get(q)
+    return (flat(q.m_w), flat(q.v_w)) if known is None else known[:2]
+
+
+def _layers(whole: Sequence[Array], like: Posterior) -> dict[str, Any]:
+    """Return some of those layers again, as fields of a posterior."""
+    return dict(zip(LAYERED, cut(whole, like.m_w), strict=False))
 
 
 def _kernel_memory(
@@ -119,20 +110,20 @@ def _weighting(
 ) -> tuple[FloatArray | None, FloatArray | None, float] | None:
     if weights is None and y_var is None and power == 1.0:
         return None
-    return _contiguous(weights), _contiguous(y_var), power
-
-
-def _contiguous(a: FloatArray | None) -> FloatArray | None:
-    return None if a is None else np.ascontiguousarray(a, np.float64)
+    weights, y_var = (
+        None if a is None else np.ascontiguousarray(a, np.float64) for a in (weights, y_var)
+    )
+    return weights, y_var, power
 
 
 # ---- Training
 
 
 def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], BaseException | None]:
-    """Make the epochs of every task without the GIL, in up to as many threads.
+    """Make the epochs of every task without the GIL, in threads; what ended them early is second.
 
-    On Ctrl-C all end soon; each task then has the epochs it had made.
+    On Ctrl-C all end soon; each task then has the whole epochs it had made. The orders are drawn
+    from the tasks' generators.
     """
     jobs = [_job(task) for task in tasks]
     try:
@@ -146,8 +137,7 @@ def train(tasks: Sequence[Task], n_threads: int = 1) -> tuple[list[Trained], Bas
 
 def _job(task: Task) -> Any:
     posterior, standardizer = task.posterior, task.standardizer
-    rows = _rows(task.X, standardizer, posterior.dtype)
-    y = _readable(task.y)
+    X, scaling = _rows(task.X, standardizer, posterior.dtype)
     leaves = standardizer.leaves_targets
     kind = _kernel.Job64 if posterior.dtype == _FLOAT64 else _kernel.Job32
     return kind(
@@ -158,12 +148,12 @@ def _job(task: Task) -> Any:
         posterior.alpha_prior,
         posterior.beta_prior,
         task.informative_ratio,
-        rows.X,
-        y if y.ndim == 2 else y[:, np.newaxis],
+        X,
+        _readable(task.y).reshape(len(task.y), -1),
         task.likelihood.name,
         task.refine,
         task.n_blocks,
-        rows.scaling,
+        scaling,
         None if leaves else (standardizer.y_mean, standardizer.y_scale, np.inf),
         _variances(task.X_var, posterior),
         _kernel_memory(task.memory, posterior),
@@ -196,43 +186,28 @@ def _shuffling(task: Task) -> tuple[tuple[Array, int] | None, Array | None]:
 
 def _trained(task: Task, job: Any) -> Trained:
     result = job.result()
-    whole = _Whole(*result[:5])
     alpha_noise, beta_noise, tail, alpha_prior, beta_prior, n_epochs, *records = result[5:]
-    if task.random_state is not None and (shuffled := job.generator()) is not None:
-        _set_generator(task.random_state, *shuffled)
-    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat = cut(whole, task.posterior.m_w)
+    if (generator := task.random_state) is not None and (shuffled := job.generator()) is not None:
+        state: Any = generator.get_state(legacy=False)
+        key, position = shuffled
+        generator.set_state(state | {"state": {"key": key, "pos": position}})
+    network = task.posterior.noise_network
+    if network is not None and (learned := job.noise_weights()) is not None:
+        *weights, noise_tail = learned
+        network = replace(network, **_layers(weights, network), tail=noise_tail)
     posterior = Posterior(
-        m_w=m_w,
-        v_w=v_w,
+        **_layers(result[:5], task.posterior),
         alpha_noise=alpha_noise,
         beta_noise=beta_noise,
         alpha_prior=alpha_prior,
         beta_prior=beta_prior,
-        v_hat_nat=v_hat_nat,
-        a_hat_nat=a_hat_nat,
-        b_hat_nat=b_hat_nat,
         tail=tail,
-        noise_network=_noise_network(task, job),
+        noise_network=network,
     )
-    _WHOLE[posterior] = whole
+    _WHOLE[posterior] = result[:5]
     if n_epochs < len(task.refine):  # Ctrl-C
         records = [record[:n_epochs] for record in records]
     return Trained(posterior, Records(*records))
-
-
-def _noise_network(task: Task, job: Any) -> Posterior | None:
-    before, learned = task.posterior.noise_network, job.noise_weights()
-    if before is None or learned is None:
-        return before
-    *weights, tail = learned
-    m_w, v_w = cut(weights, before.m_w)
-    return replace(before, m_w=m_w, v_w=v_w, tail=tail)
-
-
-def _set_generator(random_state: RandomState, key: Array, position: int) -> None:
-    """Let a generator go on from where the kernel is."""
-    state: Any = random_state.get_state(legacy=False)
-    random_state.set_state(state | {"state": {"key": key, "pos": position}})
 
 
 # ---- One pass, one sweep
@@ -251,7 +226,11 @@ def adf_pass(
     y_var: FloatArray | None = None,
     power: float = 1.0,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb the rows of X and y in the given order, once."""
+    """Absorb the rows of X and y, (n,) or (n, K), in the given order, once.
+
+    With a `memory` q gives evidence back as it absorbs more. `X_var`, (n, D), are the variances of
+    the entries of X; `weights`, `y_var` and `power` are as in a `Task`.
+    """
     m_w, v_w, observed = _kernel.adf_pass(
         posterior.layer_sizes,
         *_weights(posterior),
@@ -267,16 +246,10 @@ def adf_pass(
         posterior.tail,
     )
     alpha_noise, beta_noise, log_Z_sum, n_undone, n_guarded, n_skipped, d_tail_sum = observed
-    m_layers, v_layers = cut([m_w, v_w], posterior.m_w)
-    posterior_new = replace(
-        posterior,
-        m_w=m_layers,
-        v_w=v_layers,
-        alpha_noise=alpha_noise,
-        beta_noise=beta_noise,
-    )
+    layers = _layers([m_w, v_w], posterior)
+    q = replace(posterior, **layers, alpha_noise=alpha_noise, beta_noise=beta_noise)
     of_tails = tuple(d_tail_sum.tolist()) if d_tail_sum.any() else ()
-    return posterior_new, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped, of_tails)
+    return q, PassInfo(log_Z_sum, len(order), n_undone, n_guarded, n_skipped, of_tails)
 
 
 def refine_prior(
@@ -287,18 +260,9 @@ def refine_prior(
         *_whole(posterior), posterior.alpha_prior, posterior.beta_prior, informative_ratio
     )
     alpha_prior, beta_prior, n_skipped, n_uninformative = refined[5]
-    m_w, v_w, v_hat_nat, a_hat_nat, b_hat_nat = cut(refined[:5], posterior.m_w)
-    posterior_new = replace(
-        posterior,
-        m_w=m_w,
-        v_w=v_w,
-        v_hat_nat=v_hat_nat,
-        a_hat_nat=a_hat_nat,
-        b_hat_nat=b_hat_nat,
-        alpha_prior=alpha_prior,
-        beta_prior=beta_prior,
-    )
-    return posterior_new, SweepInfo(n_skipped, n_uninformative)
+    layers = _layers(refined[:5], posterior)
+    q = replace(posterior, **layers, alpha_prior=alpha_prior, beta_prior=beta_prior)
+    return q, SweepInfo(n_skipped, n_uninformative)
 
 
 # ---- Prediction
@@ -310,12 +274,15 @@ def predict_moments(
     X_var: Array | None = None,
     standardizer: Standardizer | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of the outputs for every row."""
-    rows = _rows(X, standardizer, posterior.dtype)
+    """Return mean and variance (without noise) of the outputs for every row, (n,) or (n, K).
+
+    With a `standardizer` X is in the units of the features, but `X_var` is standardised.
+    """
+    rows, scaling = _rows(X, standardizer, posterior.dtype)
     sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
     X_var = _variances(X_var, posterior)
     try:
-        mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows.X, X_var, rows.scaling)
+        mean, variance = _kernel.predict_moments(sizes, m_w, v_w, rows, X_var, scaling)
     except OverflowError:
         _refuse(X, standardizer, posterior)
         raise
@@ -366,11 +333,10 @@ def predict_members(
 def predict_gradient(
     posterior: Posterior, X: Array, standardizer: Standardizer | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return those moments and their derivatives by the standardised features."""
-    rows = _rows(X, standardizer, posterior.dtype)
-    sizes, (m_w, v_w) = posterior.layer_sizes, _weights(posterior)
+    """Return those moments, (n,), and their derivatives by the standardised features, (n, D)."""
+    rows, scaling = _rows(X, standardizer, posterior.dtype)
     try:
-        return _kernel.predict_gradient(sizes, m_w, v_w, rows.X, rows.scaling)
+        return _kernel.predict_gradient(posterior.layer_sizes, *_weights(posterior), rows, scaling)
     except OverflowError:
         _refuse(X, standardizer, posterior)
         raise

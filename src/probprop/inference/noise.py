@@ -78,11 +78,6 @@ def noise_schedule(
 
     If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
     predicted before it is learned from. The evidence cap `memory` is in passes over `n_seen` rows.
-
-    Examples
-    --------
-    >>> noise_schedule(range(4, 8), 40, memory=None, n_seen=1000, n_features=9).power.round(3)
-    array([0.   , 0.   , 0.114, 0.114])
     """
     if n_planned is None:
         power = np.ones(len(n_iters))
@@ -117,16 +112,7 @@ def with_first_tails(posterior: Posterior, noise_prior: tuple[float, float]) -> 
 
 @dataclass(frozen=True, eq=False)
 class LogScale:
-    """The logarithm h of the noise variance relative to the level: a Gaussian for every row.
-
-    The noise variance is level * exp(h).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> LogScale(np.zeros(2), np.full(2, 0.5)).factor.round(3)
-    array([1.284, 1.284])
-    """
+    """h(x) of every row, a Gaussian: the noise variance is level * exp(h)."""
 
     mean: FloatArray  # (n,) or (n, K), moments of h
     variance: FloatArray
@@ -153,22 +139,20 @@ class Noise(NamedTuple):
 
     level: FloatArray  # (K,), E[1/gamma] of each target
     log_scale: LogScale  # of the noise network, with the tail
+    varies: bool  # whether there is a noise network
 
     @classmethod
     def everywhere(cls, posterior: Posterior) -> Self:
         """Return the noise that is the same in all rows."""
-        return cls(posterior.noise_variance, LogScale(np.zeros(1), posterior.tail))
+        return cls(posterior.noise_variance, LogScale(np.zeros(1), posterior.tail), varies=False)
 
     @classmethod
     def of_rows(cls, posterior: Posterior, m_log: Array, v_log: Array) -> Self:
-        """Return the noise of rows, given the moments of the outputs of the network of the noise.
-
-        They count within bounds.
-        """
+        """Return the noise of rows by the moments, bounded, of the outputs of the noise network."""
         assert posterior.noise_network is not None
         h = LogScale(m_log, v_log).bounded()
         wider = LogScale(h.mean, h.variance + posterior.noise_network.tail)
-        return cls(posterior.noise_variance, wider)
+        return cls(posterior.noise_variance, wider, varies=True)
 
     @property
     def variance(self) -> FloatArray:

@@ -16,6 +16,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 
+LAYERED = ("m_w", "v_w", "v_hat_nat", "a_hat_nat", "b_hat_nat")
+"""The fields of a `Posterior` that have an array per layer."""
+
 
 def flat(layers: tuple[Array, ...]) -> Array:
     """Return the arrays of all layers in one, as the kernel takes them."""
@@ -25,8 +28,6 @@ def flat(layers: tuple[Array, ...]) -> Array:
 def cut(arrays: Sequence[Array], like: tuple[Array, ...]) -> list[tuple[Array, ...]]:
     """Cut flat arrays, each into views shaped like these layers.
 
-    Examples
-    --------
     >>> cut([np.arange(5.0)], (np.ones((1, 2)), np.ones((1, 3))))
     [(array([[0., 1.]]), array([[2., 3., 4.]]))]
     """
@@ -179,12 +180,9 @@ class Records(NamedTuple):
         cls, posterior: Posterior, passes: Sequence[PassInfo], sweeps: Sequence[SweepInfo]
     ) -> Self:
         """Return the record of one epoch that ended with this posterior."""
-        counts = (
-            sum(p.n_undone for p in passes),
-            sum(p.n_guarded for p in passes),
-            sum(p.n_skipped for p in passes),
-            sum(s.n_skipped for s in sweeps),
-        )
+        names = ("n_undone", "n_guarded", "n_skipped")
+        counts = [sum(getattr(p, name) for p in passes) for name in names]
+        counts.append(sum(s.n_skipped for s in sweeps))
         return cls(
             log_Z_sums=np.array([[p.log_Z_sum for p in passes]]),
             counts=np.array([counts]),

@@ -44,21 +44,8 @@ def predictive(plan: Plan, posterior: Posterior, standardizer: Standardizer, X: 
     """Return the predictive distribution that the likelihood makes of these rows."""
     mean, variance = output_moments(plan, posterior, standardizer, X)
     noise = noise_at(plan, posterior, standardizer, X)
-    return predictive_of(plan, posterior, standardizer, mean, variance, noise)
-
-
-def predictive_of(
-    plan: Plan,
-    posterior: Posterior,
-    standardizer: Standardizer,
-    mean: FloatArray,
-    variance: FloatArray,
-    noise: Noise,
-) -> Any:
-    """Return the predictive distribution that the likelihood makes of moments of the outputs."""
     _check_finite(plan.dtype, mean, variance)
-    engine = ENGINES[plan.engine]
-    return plan.likelihood.predictive(mean, variance, noise, posterior, standardizer, engine)
+    return plan.likelihood.predictive(mean, variance, noise, standardizer, ENGINES[plan.engine])
 
 
 def member_moments(
@@ -104,7 +91,7 @@ def sensitivity_at(
             "missing entries."
         )
     gradient = ENGINES[plan.engine].predict_gradient
-    moments = gradient(posterior, entries, standardizer)
+    mean, variance, dmean_dX, dvariance_dX = gradient(posterior, entries, standardizer)
     noise, dlog_dX = Noise.everywhere(posterior), np.zeros(1)
     if (network := posterior.noise_network) is not None:
         m_log, v_log, dm_log_dX, dv_log_dX = gradient(network, entries, standardizer)
@@ -113,24 +100,12 @@ def sensitivity_at(
         dm_log_dX = np.where(np.abs(m_log) < LARGEST_LOG, dm_log_dX.T, 0.0).T
         dv_log_dX = np.where(v_log < LARGEST_VARIANCE, dv_log_dX.T, 0.0).T
         dlog_dX = dm_log_dX + 0.5 * dv_log_dX
-    return _in_target_units(*moments, noise.variance, dlog_dX, standardizer)
-
-
-def _in_target_units(
-    mean: FloatArray,
-    variance: FloatArray,
-    dmean_dX: FloatArray,
-    dvariance_dX: FloatArray,
-    noise_variance: FloatArray,
-    dlog_noise_variance_dX: FloatArray,
-    standardizer: Standardizer,
-) -> Sensitivity:
-    """Return moments, (n,), and gradients, (n, n_features), in the units of features and target."""
+    # In the units of features and target.
     std = np.sqrt(variance)
     dstd_dX = dvariance_dX / (2.0 * std)[:, np.newaxis]
-    y_scale, x_scale = np.asarray(standardizer.y_scale).item(), standardizer.x_scale
-    aleatoric_std = np.broadcast_to(np.sqrt(noise_variance) * y_scale, mean.shape)
-    dlog_std_dX = np.broadcast_to(0.5 * dlog_noise_variance_dX, dmean_dX.shape)
+    y_scale, x_scale = standardizer.y_scale.item(), standardizer.x_scale
+    aleatoric_std = np.broadcast_to(np.sqrt(noise.variance) * y_scale, mean.shape)
+    dlog_std_dX = np.broadcast_to(0.5 * dlog_dX, dmean_dX.shape)
     return Sensitivity(
         mean=mean * y_scale + standardizer.y_mean,
         epistemic_std=std * y_scale,
@@ -155,15 +130,12 @@ def output_moments(
     """Return mean and variance of the outputs, standardised: (n,), or (n, K) for several."""
     if X.std is None and not plan.marginalize and plan.engine == "native":
         return _propagated(plan, posterior, standardizer, X)
-    if X.std is None:
-        moments, step = _propagated, _BLOCK
-    else:
+    moments, step = _propagated, _BLOCK
+    if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
-        moments, step = _integrated, max(1, _BLOCK // N_NODES)
-    blocks = [
-        moments(plan, posterior, standardizer, X[start : start + step])
-        for start in range(0, len(X), step)
-    ]
+        moments, step = _integrated, _BLOCK // N_NODES
+    starts = range(0, len(X), step)
+    blocks = [moments(plan, posterior, standardizer, X[i : i + step]) for i in starts]
     return np.concatenate([m for m, _ in blocks]), np.concatenate([v for _, v in blocks])
 
 

@@ -38,18 +38,16 @@ from probprop._types import Array, FloatArray
 from probprop.inference.engine import ENGINES
 from probprop.inference.noise import noise_schedule
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Posterior, cut, flat
+from probprop.inference.posterior import LAYERED, Posterior, cut, flat
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import INFORMATIVE_RATIO, ONCE_INFORMATIVE_RATIO, Task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-FEWEST_ROUNDS = 16
-"""The fewest rounds of an epoch for each hidden layer: the more, the closer to one pass.
-
-What a shard learns about one layer presumes the others as they were at the start of the round.
-"""
+# Of an epoch for each hidden layer: what a shard learns about one layer presumes the others as they
+# were at the start of the round.
+_FEWEST_ROUNDS = 16
 _WARM_UP = 2000  # rows that are absorbed one after the other before the first round
 _FEWEST_IN_PART = 8  # rows of a shard in the first round
 
@@ -67,8 +65,7 @@ class Rows(NamedTuple):
 
     def at(self, places: Array) -> Rows:
         """Return some of them, copied."""
-        fields: list[Any] = [None if a is None else a[places] for a in self]
-        return Rows(*fields)
+        return Rows._make(None if a is None else a[places] for a in self)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -79,10 +76,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
     if any(part.X_var is not None for part in parts):
         known = (np.zeros(part.X.shape) if part.X_var is None else part.X_var for part in parts)
         parts = [part._replace(X_var=X_var) for part, X_var in zip(parts, known, strict=True)]
-    fields: list[Any] = [
-        None if f[0] is None else np.concatenate(f) for f in zip(*parts, strict=True)
-    ]
-    return Rows(*fields)
+    return Rows._make(None if f[0] is None else np.concatenate(f) for f in zip(*parts, strict=True))
 
 
 def task_of(
@@ -102,26 +96,10 @@ def task_of(
 ) -> Task:
     """Return what an engine is given to train: whole epochs over rows, or a part of one epoch.
 
-    Parameters
-    ----------
-    plan, standardizer, posterior
-        What the training is, and where the task begins.
-    rows : Rows
-    n_iters : range
-        The epochs, counted from 1; a part of an epoch has one.
-    n_epochs : int or None
-        All epochs that are planned, if that is known.
-    n : int
-        All rows, in whose number the evidence cap is given.
-    share : float, default=1.0
-        Share of the rows in an epoch, by which the tails of the noise are moved.
-    refine : bool, default=None
-        Whether the prior factors are refined at the end of a part. None is as the plan says for
-        whole epochs.
-    random_state, power
-        As in a `Task`.
-    stream : bool, default=False
-        Whether these rows are absorbed once and followed by others.
+    `n_iters` are the epochs, counted from 1, `n_epochs` all that are planned, `n` all rows, in
+    whose number the evidence cap is given, and `share` is the share of the rows in an epoch, by
+    which the tails of the noise are moved. If `refine` is None, the prior factors are refined as
+    the plan says. Rows of a `stream` are absorbed once and followed by others.
     """
     schedule, tail_rate = None, None
     if posterior.noise_network is not None:
@@ -172,9 +150,6 @@ class Part(NamedTuple):
 
         Every epoch begins elsewhere in the shard, and every part is shuffled anew.
 
-        Examples
-        --------
-        >>> import numpy as np
         >>> parts = [Part(0, *ends, seed=7, n_iter=2, n_round=0) for ends in [(0, 2), (2, 5)]]
         >>> np.sort(np.concatenate([part.places(5) for part in parts]))
         array([0, 1, 2, 3, 4])
@@ -225,8 +200,6 @@ class Schedule:
     def ends(self, n_iter: int) -> tuple[float, ...]:
         """Return the shares of an epoch, counted from 1, at which its rounds end.
 
-        Examples
-        --------
         >>> Schedule((4000, 4000), 4, seed=0).ends(1)
         (0.25, 0.3125, 0.390625, 0.48828125, 0.6103515625, 0.762939453125, 1.0)
         >>> Schedule((4000, 4000), 4, seed=0).ends(2)
@@ -258,7 +231,7 @@ def usual_rounds(n_shards: int, n_hidden: int) -> int:
     >>> usual_rounds(8, 1), usual_rounds(8, 2), usual_rounds(64, 2)
     (16, 32, 64)
     """
-    return max(FEWEST_ROUNDS * max(1, n_hidden), n_shards)
+    return max(_FEWEST_ROUNDS * max(1, n_hidden), n_shards)
 
 
 # ---- What one shard does in a round
@@ -340,10 +313,9 @@ def absorb_rows(rows: Rows, work: Work) -> Absorbed:
         share=len(rows.y) / work.size,
         refine=work.refine,
     )
-    (trained,), interrupt = ENGINES[work.plan.engine].train([task])
+    ((q, records),), interrupt = ENGINES[work.plan.engine].train([task])
     if interrupt is not None:
         raise interrupt
-    q, records = trained
     if not work.is_alone:
         q = replace(q, v_hat_nat=(), a_hat_nat=(), b_hat_nat=())
     return Absorbed(q, len(rows.y), float(records.log_Z_sums.sum()), records.counts[0])
@@ -366,8 +338,6 @@ def map_in_threads(
     On an error, and on Ctrl-C, calls that have not begun are dropped; those that run end in
     their own time, so they should look now and then whether somebody has given up.
 
-    Examples
-    --------
     >>> map_in_threads(lambda x: x * x, [1, 2, 3], n_threads=2)
     [1, 4, 9]
     """
@@ -420,10 +390,7 @@ def combine(posterior: Posterior, absorbed: Sequence[Absorbed], velocity: Veloci
     if len(absorbed) == 1:
         made = absorbed[0].posterior
         if not made.v_hat_nat:  # it is the only one of several shards that had rows
-            q = posterior
-            made = replace(
-                made, v_hat_nat=q.v_hat_nat, a_hat_nat=q.a_hat_nat, b_hat_nat=q.b_hat_nat
-            )
+            made = replace(made, **{k: getattr(posterior, k) for k in LAYERED[2:]})
         return Combined(made, velocity, 0)
     b = momentum(len(absorbed))
     shares = np.array([each.n_points for each in absorbed], float)
@@ -464,9 +431,7 @@ def _combine_weights(
     u_new = np.clip(b * u + delta, -most, most)
     m_new = m + delta + b * u_new
     (m_w,), (v_w,) = (cut([new.astype(q.dtype)], q.m_w) for new in (m_new, 1.0 / tau_new))
-    tail = q.tail + sum(
-        share * (each.tail - q.tail) for share, each in zip(shares, made, strict=True)
-    )
+    tail = q.tail + sum(s * (each.tail - q.tail) for s, each in zip(shares, made, strict=True))
     return replace(q, m_w=m_w, v_w=v_w, tail=tail), u_new, int(held.sum())
 
 

@@ -121,9 +121,6 @@ def fit_standardizer(X: Array, y: Array | None) -> Standardizer:
     deviation is below `TINY`; a column that is missing whole gets an infinite scale. Without y the
     target is left as it is.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> s = fit_standardizer(np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([0.0, 4.0]))
     >>> s.x_mean, s.x_scale, s.y_scale
     (array([2., 7.]), array([1., 1.]), array([2.]))
@@ -178,9 +175,6 @@ class Moments:
 def marginal(moments: Moments) -> tuple[tuple[float, float], ...]:
     """Return mean and standard deviation (ddof=0) of each column, in its units.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> marginal(measure(np.array([[1.0, 7.0], [3.0, 7.0]])))
     ((2.0, 1.0), (7.0, 0.0))
     """
@@ -201,12 +195,10 @@ def measure(X: Array) -> Moments:
         total, counts = np.nansum, np.count_nonzero(~np.isnan(X), axis=0)
         n = np.maximum(1, counts)
         low, high = (np.where(counts == 0, 0.0, f.reduce(X, axis=0)) for f in (np.fmin, np.fmax))
-    zero = np.zeros(X.shape[1])
-    unit = Moments(counts, low, high, zero, zero).unit
-    mean = np.zeros(X.shape[1])
+    mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    unit = Moments(counts, low, high, mean, variance).unit
     for rows in _row_blocks(X):
         mean += total(np.ascontiguousarray(X[rows]) / unit, axis=0) / n
-    variance = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
         variance += total((np.ascontiguousarray(X[rows]) / unit - mean) ** 2, axis=0) / n
     return Moments(counts, low, high, mean, variance)
@@ -215,9 +207,6 @@ def measure(X: Array) -> Moments:
 def merged(parts: Sequence[Moments]) -> Moments:
     """Return the moments of all rows of several parts, which are summed in this order.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [6.0]])
     >>> both = merged([measure(X[:1]), measure(X[1:])])
     >>> bool(np.allclose(both.variance * both.unit**2, X.var()))
@@ -245,9 +234,7 @@ def standardizer_of(x: Moments, y: Moments | None) -> Standardizer:
     x_constant |= x_scale < TINY
     x_scale = np.where(x_scale < TINY, 1.0, x_scale)
     missing_variance = np.where(x_constant, 0.0, 1.0)
-    if y is None:
-        return Standardizer(x_mean, x_scale, np.zeros(1), np.ones(1), missing_variance)
-    y_mean, y_scale, _ = _scales(y)
+    y_mean, y_scale = (np.zeros(1), np.ones(1)) if y is None else _scales(y)[:2]
     return Standardizer(x_mean, x_scale, y_mean, y_scale, missing_variance)
 
 
@@ -258,8 +245,6 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
     would lie thousands of standard deviations away. A feature that is constant in all rows gets an
     infinite scale, so that any value of it is ignored. `usual` are the `spreads` of all rows.
 
-    Examples
-    --------
     >>> some = fit_standardizer(np.array([[0.0, 7.0, 1.0, 5.0], [1e-3, 7.0, 3.0, 5.0]]), None)
     >>> with_usual_scales(some, np.array([0.5, 3.0, 2.0, 0.0])).x_scale
     array([0.5, 3. , 1. , inf])
@@ -286,8 +271,6 @@ def with_usual_target_scale(
     If all targets of all rows are equal, their size is the usual scale, or 1 if they are 0. Targets
     without a unit (`relative`), such as transformed ones, have the scale 1 then.
 
-    Examples
-    --------
     >>> X, y = np.zeros((4, 1)), np.array([[0.0], [0.0], [0.0], [500.0]])
     >>> some, own, every = fit_standardizer(X, y[:3]), measure(y[:3]), measure(y)
     >>> some.y_scale, with_usual_target_scale(some, own, every, relative=False).y_scale.round()

@@ -22,7 +22,7 @@ from probprop.inference.history import epoch_of, summarize
 from probprop.inference.inputs import Inputs
 from probprop.inference.noise import start_noise_network, with_first_tails
 from probprop.inference.plan import Plan
-from probprop.inference.posterior import Epoch, Posterior, Records, initial_posterior, near_a_draw
+from probprop.inference.posterior import Epoch, Posterior, initial_posterior, near_a_draw
 from probprop.inference.prediction import features
 from probprop.inference.shards import (
     MapShards,
@@ -114,15 +114,12 @@ def start(
     )
     if once and plan.hidden:
         posterior = near_a_draw(posterior)
-    if standardizer is not None:
-        pass
-    elif plan.standardize:
+    if standardizer is None and plan.standardize:
         standardizer = fit_standardizer(X.X, y if likelihood.standardises_target else None)
-    else:
+    elif standardizer is None:
         standardizer = identity_standardizer(X.shape[1], n_noise)
     check_target_scale(standardizer.y_scale)
-    records = Records.of_epoch(posterior, [], [])
-    (nothing,) = summarize(0, 0, records, standardizer)
+    nothing = epoch_of(0, 0, posterior, 0.0, np.zeros(4, np.int64), standardizer)
     return Fitted(replace(posterior, noise_network=network), standardizer, nothing)
 
 
@@ -167,8 +164,6 @@ def target_variance(plan: Plan, standardizer: Standardizer, y_std: FloatArray) -
 def steps_of(n_epochs: int) -> list[int]:
     """Cut epochs into steps whose records stay small.
 
-    Examples
-    --------
     >>> steps_of(2300)
     [1000, 1000, 300]
     """
@@ -202,28 +197,22 @@ def advance(
     burn_in, made = first.plan.burn_in(first.n_epochs), first.fitted.epoch.n_iter
     if not made <= burn_in < made + n_epochs:
         return _advance(runs, n_epochs, n_threads)
-    before, interrupt = (
-        _advance(runs, burn_in - made, n_threads) if burn_in > made else (list(runs), None)
-    )
+    before, interrupt = list(runs), None
+    if burn_in > made:
+        before, interrupt = _advance(runs, burn_in - made, n_threads)
     if interrupt is not None:
         return before, interrupt
-    begun = [
-        run._replace(fitted=replace(run.fitted, posterior=_with_tails(run.plan, run.fitted)))
-        for run in before
-    ]
+    begun = []
+    for run in before:
+        q = with_first_tails(run.fitted.posterior, run.plan.likelihood.noise_prior)
+        begun.append(run._replace(fitted=replace(run.fitted, posterior=q)))
     moved, interrupt = _advance(begun, made + n_epochs - burn_in, n_threads)
-    return [_joined(*pair, burn_in - made) for pair in zip(before, moved, strict=True)], interrupt
-
-
-def _joined(first: Run, then: Run, n_first: int) -> Run:
-    """Return where a training is after two steps, of which the first made `n_first` epochs."""
-    if not then.made:  # broken off before a whole epoch: the tails have not begun either
-        return first
-    return then._replace(made=[*(first.made if n_first else ()), *then.made])
-
-
-def _with_tails(plan: Plan, reached: Fitted | State) -> Posterior:
-    return with_first_tails(reached.posterior, plan.likelihood.noise_prior)
+    after = []
+    for run, then in zip(before, moved, strict=True):
+        earlier = run.made if burn_in > made else ()
+        # Broken off before a whole epoch: the tails have not begun either.
+        after.append(then._replace(made=[*earlier, *then.made]) if then.made else run)
+    return after, interrupt
 
 
 def _advance(
@@ -333,7 +322,8 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
     warm_up = schedule.is_warm_up(n_iter, state.n_round)
     begins = state.n_round == 0 and state.n_iter == plan.burn_in(setting.n_epochs)
     if plan.likelihood.learns_tail and begins:
-        state = replace(state, posterior=_with_tails(plan, state))
+        q = with_first_tails(state.posterior, plan.likelihood.noise_prior)
+        state = replace(state, posterior=q)
     refine = plan.refine and (warm_up or end == 1.0)
     works = [
         Work(
@@ -372,8 +362,6 @@ def one_round(setting: Setting, state: State, map_shards: MapShards) -> Step:
 def number_of_shards(n_shards: int | None, n: int) -> int:
     """Return the number of shards that n samples are split into, of those asked for.
 
-    Examples
-    --------
     >>> [number_of_shards(*given) for given in [(None, 10**6), (8, 10**6), (8, 1200), (8, 3)]]
     [1, 8, 2, 1]
     """

@@ -55,14 +55,8 @@ def forward(
 ) -> Forward:
     """Propagate moments through the network, [PBP15] Eqs. (13) to (17).
 
-    Parameters
-    ----------
-    m_w, v_w : sequence of ndarray, each (n_out, n_in + 1)
-        Means and variances of the weights, layer by layer.
-    x : ndarray, (..., D)
-        Standardised features, of the dtype of the weights.
-    x_var : ndarray, (..., D), default=None
-        Their variances; None if they are known exactly.
+    m_w and v_w have (n_out, n_in + 1) weights per layer; x, (..., D), are standardised features of
+    the same dtype, and `x_var` their variances, None if they are known exactly.
     """
     m_z, v_z = with_bias_unit(x, np.zeros_like(x) if x_var is None else x_var)
     inputs, relu = [(m_z, v_z)], []
@@ -80,18 +74,8 @@ def to_inputs(
 ) -> tuple[Array, Array]:
     """Take a gradient from the activations of a layer to its inputs, S(5) and S(6).
 
-    Parameters
-    ----------
-    m_w, v_w : ndarray, (n_out, n_in + 1)
-    m_z : ndarray, (..., n_in + 1)
-        Mean of the layer's input, bias unit last.
-    d_m_a, d_v_a : ndarray, (..., n_out)
-        Derivatives by the moments of the activations.
-
-    Returns
-    -------
-    d_m_z, d_v_z : ndarray, (..., n_in)
-        Derivatives by the moments of the inputs; the bias unit sends nothing back.
+    d_m_a and d_v_a, (..., n_out), are derivatives by the moments of the activations, and those by
+    the moments of the inputs, (..., n_in), come back: the bias unit, last in m_z, sends nothing.
     """
     n = m_w.shape[1]
     d_m_z = d_m_a @ m_w / math.sqrt(n) + 2.0 * m_z * (d_v_a @ v_w) / n
@@ -109,12 +93,7 @@ def to_activations(relu: ReluMoments, d_m_z: Array, d_v_z: Array) -> tuple[Array
 def backward(
     m_w: Sequence[Array], v_w: Sequence[Array], passed: Forward, evidence: Evidence
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Propagate the gradient of log Z back to the weights, S(15) to S(22).
-
-    Returns
-    -------
-    dlogZ_dm_w, dlogZ_dv_w : tuple of ndarray, each (n_out, n_in + 1)
-    """
+    """Propagate the gradient of log Z back to the weights of every layer, S(15) to S(22)."""
     dlogZ_dm_w: list[Array] = []
     dlogZ_dv_w: list[Array] = []
     # delta^m and delta^v of S(15) and S(16), at the output.
@@ -146,21 +125,7 @@ def gradients(
 ) -> tuple[float, tuple[Array, ...], tuple[Array, ...]]:
     """Give log Z of one point and its gradient by the means and variances of the weights.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    x : ndarray, (D,)
-    y : float, or ndarray of shape (K,)
-    likelihood : PointLikelihood, default=GAUSSIAN
-    x_var : ndarray, (D,), default=None
-        Variances of the entries of x.
-    weight, y_var, power
-        How the point counts, as in `absorb`.
-
-    Returns
-    -------
-    log_Z : float
-    dlogZ_dm_w, dlogZ_dv_w : tuple of ndarray, each (n_out, n_in + 1)
+    The parameters are those of `absorb`.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     passed = forward(m_w, v_w, *_as_dtype(posterior.dtype, x, x_var))
@@ -171,12 +136,7 @@ def gradients(
 
 
 def mean_update(m_w: Array, v_w: Array, dlogZ_dm_w: Array) -> Array:
-    """Match the mean of each weight, [PBP15] Eq. (6): all that expectation backpropagation does.
-
-    Returns
-    -------
-    m_w_new : ndarray, (n_out, n_in + 1)
-    """
+    """Match the mean of each weight, [PBP15] Eq. (6): all that expectation backpropagation does."""
     m_w_new: Array = m_w + v_w * dlogZ_dm_w
     return m_w_new
 
@@ -184,14 +144,7 @@ def mean_update(m_w: Array, v_w: Array, dlogZ_dm_w: Array) -> Array:
 def gaussian_update(
     m_w: Array, v_w: Array, dlogZ_dm_w: Array, dlogZ_dv_w: Array
 ) -> tuple[Array, Array, int]:
-    """Match the moments of each weight, [PBP15] Eqs. (6) and (7).
-
-    Returns
-    -------
-    m_w_new, v_w_new : ndarray, (n_out, n_in + 1)
-    n_undone : int
-        Weights that kept both moments.
-    """
+    """Match the moments of each weight, [PBP15] Eqs. (6) and (7), and count those that stay."""
     m_w_new = mean_update(m_w, v_w, dlogZ_dm_w)
     v_w_new = v_w - v_w * v_w * (dlogZ_dm_w * dlogZ_dm_w - 2.0 * dlogZ_dv_w)
     # Differs from [PBP15] Eq. (7): an update that leaves no valid variance is undone.
@@ -231,12 +184,6 @@ def absorb(
         Known variances of the target, which add to the noise.
     power : float, default=1.0
         Multiplies the weights that are powers.
-
-    Returns
-    -------
-    posterior_new : Posterior
-    info : PassInfo
-        Of this one point.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     alpha_noise, beta_noise = posterior.alpha_noise, posterior.beta_noise
@@ -305,30 +252,12 @@ def adf_pass(
     power: float = 1.0,
     seen: FloatArray | None = None,
 ) -> tuple[Posterior, PassInfo]:
-    """Absorb points one after another.
+    """Absorb points one after another, in this order of their indices.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    X : ndarray, (n, D)
-        Standardised features.
-    y : ndarray, (n,) or (n, K)
-        Targets as the likelihood takes them: standardised values, labels, indices of classes.
-    order : sequence of int
-        Indices of the points, in the order in which to absorb them.
-    likelihood : PointLikelihood, default=GAUSSIAN
-    memory : Memory, default=None
-        Bounds the evidence q holds: some is given back before new points are absorbed. None
-        is the algorithm of [PBP15].
-    X_var : ndarray, (n, D), default=None
-        Variances of the entries of X; None: they are known.
-    weights : ndarray, (n,), default=None
-    y_var : ndarray, (n, K), default=None
-    power : float, default=1.0
-        How the points count, as in `absorb`.
-    seen : ndarray, (n, 3 K), default=None
-        Takes what a network of the noise sees of every point, as `watched` gives it; NaN of one
-        that was left out.
+    X, (n, D), y, (n,) or (n, K), and how they count are as in `absorb`, a row for each point. The
+    memory bounds the evidence q holds: some is given back before new points are absorbed; None is
+    the algorithm of [PBP15]. `seen`, (n, 3 K), takes what a network of the noise sees of every
+    point, as `watched` gives it; NaN of one that was left out.
     """
     infos = []
     for t, i in enumerate(order):
@@ -378,19 +307,7 @@ def watched(
 def predict_moments(
     posterior: Posterior, X: Array, X_var: Array | None = None
 ) -> tuple[Array, Array]:
-    """Mean and variance, without the noise, of the network's outputs at each row.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    X : ndarray, (n, D)
-    X_var : ndarray, (n, D), default=None
-        Variances of its entries.
-
-    Returns
-    -------
-    mean, variance : ndarray, (n,), or (n, K) with several outputs
-    """
+    """Mean and variance, without the noise, of the outputs at each row of X; (n,) or (n, K)."""
     passed = forward(posterior.m_w, posterior.v_w, *_as_dtype(posterior.dtype, X, X_var))
     if posterior.layer_sizes[-1] == 1:
         return passed.m_out[:, 0], passed.v_out[:, 0]

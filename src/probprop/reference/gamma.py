@@ -20,21 +20,11 @@ _DROP = 40.0  # exp(-40) of a mode's height is the end of its tail
 
 
 def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[float, float]:
-    """Evaluate [PBP15] Eqs. (9) and (10) as increments of alpha and beta.
+    """Evaluate [PBP15] Eqs. (9) and (10) as increments of alpha (> 1) and beta (> 0).
 
-    Parameters
-    ----------
-    alpha, beta : float
-        Shape (> 1) and rate (> 0) of the Gamma.
-    d2, v : float
-        Squared residual, and variance beside 1/gamma.
-
-    Returns
-    -------
-    delta_alpha, delta_beta : float
-        alpha_new - alpha and beta_new - beta, NaN where the closed form overflows. However
-        large alpha is, their errors are roundings of 1 and beta/alpha, the contribution
-        of one observation.
+    d2 is the squared residual, v the variance beside 1/gamma. The increments are NaN where the
+    closed form overflows. However large alpha is, their errors are roundings of 1 and beta/alpha,
+    the contribution of one observation.
     """
     with np.errstate(all="ignore"):
         a, b = np.float64(alpha), np.float64(beta)
@@ -56,11 +46,7 @@ def gamma_increments(alpha: float, beta: float, d2: float, v: float) -> tuple[fl
 def increments_of(alpha: float, beta: float, first: float, second: float) -> tuple[float, float]:
     """Evaluate [PBP15] Eqs. (9) and (10) from differences of log Z, as increments.
 
-    Parameters
-    ----------
-    alpha, beta : float
-    first, second : float
-        log_Z1 - log_Z, and log_Z2 - 2 log_Z1 + log_Z.
+    `first` is log_Z1 - log_Z, and `second` is log_Z2 - 2 log_Z1 + log_Z.
     """
     with np.errstate(all="ignore"):
         a, b = np.float64(alpha), np.float64(beta)
@@ -90,14 +76,7 @@ def is_sound_update(
 
 
 def gamma_update(alpha: float, beta: float, d2: float, v: float) -> tuple[float, float, bool]:
-    """Apply the closed form where it is sound, else the quadrature.
-
-    Returns
-    -------
-    alpha_new, beta_new : float
-    guarded : bool
-        Whether they come from the quadrature.
-    """
+    """Apply the closed form where it is sound, else the quadrature; whether it was comes last."""
     delta_alpha, delta_beta = gamma_increments(alpha, beta, d2, v)
     alpha_new, beta_new = alpha + delta_alpha, beta + delta_beta
     if is_sound_update(alpha, beta, d2, alpha_new, beta_new):
@@ -116,17 +95,9 @@ def gamma_moments_by_quadrature(
     each panel is integrated by 20-point Gauss-Legendre. Everything is relative to the
     higher maximum, so that large alpha cost no digits.
 
-    Parameters
-    ----------
-    alpha, beta, d2, v : float
-        As in `gamma_increments`.
-
-    Returns
-    -------
-    alpha_new, beta_new : float
-        Match E[gamma] and Var[gamma], as [PBP15] Eqs. (9) and (10) do. Two modes of similar
-        mass can make that a Gamma without E[1/gamma], the noise variance, or with more than
-        twice the true one: then E[gamma] and E[1/gamma] are matched, always a valid Gamma.
+    alpha_new and beta_new match E[gamma] and Var[gamma], as [PBP15] Eqs. (9) and (10) do. Two modes
+    of similar mass can make that a Gamma without E[1/gamma], the noise variance, or with more than
+    twice the true one: then E[gamma] and E[1/gamma] are matched, always a valid Gamma.
     """
     # In units of the mean alpha/beta: gamma = x alpha/beta, x ~ Gam(alpha, alpha).
     integrand = _LogIntegrand(alpha, d2 * (alpha / beta), v * (alpha / beta))

@@ -15,18 +15,7 @@ from probprop.reference.adf import Forward, forward, to_activations, to_inputs
 
 
 def predict_gradient(posterior: Posterior, X: Array) -> tuple[Array, Array, Array, Array]:
-    """Mean and variance, without the noise, at each row, and their gradients by its features.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    X : ndarray, (n, D)
-
-    Returns
-    -------
-    mean, variance : ndarray, (n,)
-    dmean_dX, dvariance_dX : ndarray, (n, D)
-    """
+    """Mean and variance, (n,), without the noise, and their gradients by the features, (n, D)."""
     passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
     one = np.ones_like(passed.m_out)  # (n, 1): the output layer has one unit
     dmean_dX = to_features(posterior, passed, d_m_a=one, d_v_a=0.0 * one)
@@ -35,12 +24,7 @@ def predict_gradient(posterior: Posterior, X: Array) -> tuple[Array, Array, Arra
 
 
 def to_features(posterior: Posterior, passed: Forward, d_m_a: Array, d_v_a: Array) -> Array:
-    """Take a gradient from the output, where it is d_m_a and d_v_a, (n, 1), to the features.
-
-    Returns
-    -------
-    ndarray, (n, D)
-    """
+    """Take a gradient from the output, where it is d_m_a and d_v_a, (n, 1), to the features."""
     layers = list(zip(posterior.m_w, posterior.v_w, passed.m_z, strict=True))
     d_m_z, d_v_z = to_inputs(*layers[-1], d_m_a, d_v_a)
     for layer, relu in zip(reversed(layers[:-1]), reversed(passed.relu), strict=True):

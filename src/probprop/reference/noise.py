@@ -15,19 +15,8 @@ def noise_update(
 ) -> tuple[tuple[FloatArray, FloatArray], int]:
     """Update the Gamma of every target's noise precision, [PBP15] Eqs. (9) and (10).
 
-    The outputs are independent under q, so each target has its own Z.
-
-    Parameters
-    ----------
-    alpha, beta : ndarray, (K,)
-    d2, v : ndarray, (K,)
-        Squared residuals and variances of the outputs.
-
-    Returns
-    -------
-    alpha_new, beta_new : ndarray, (K,)
-    n_guarded : int
-        Number of updates by quadrature.
+    The outputs are independent under q, so each target has its own Z. All are (K,); d2 are squared
+    residuals, v the variances of the outputs. The number of updates by quadrature comes second.
     """
     targets = zip(alpha, beta, d2, v, strict=True)
     alphas, betas, guarded = zip(
@@ -46,20 +35,7 @@ def heavy_noise_update(
 ) -> tuple[tuple[FloatArray, FloatArray], int]:
     """Update the Gamma of every target's noise precision; without a tail, as for Gaussians.
 
-    Parameters
-    ----------
-    alpha, beta : ndarray, (K,)
-    d, v : ndarray, (K,)
-        Residuals, and variances of the outputs.
-    tail : ndarray, (K,)
-    evidence : Evidence
-        Of the point, as `log_Z_heavy` gives it.
-
-    Returns
-    -------
-    alpha_new, beta_new : ndarray, (K,)
-    n_guarded : int
-        Number of updates by quadrature.
+    All are (K,); d are residuals, and `evidence` is as `log_Z_heavy` gives it.
     """
     columns = alpha, beta, d, v, tail, evidence.dlogZ_dlevel, evidence.dlogZ_dtail
     updates = []

@@ -12,10 +12,7 @@ from probprop._types import FloatArray
 def hazard(z: FloatArray) -> FloatArray:
     """phi(z)/Phi(z), by the Mills ratio: no digits are lost in either tail.
 
-    Examples
-    --------
     >>> import numpy as np
-    >>> from probprop.reference.normal import hazard
     >>> hazard(np.array([-40.0, 0.0])).round(6)
     array([40.024969,  0.797885])
     """

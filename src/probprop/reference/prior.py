@@ -36,19 +36,7 @@ def refine_factor(
 ) -> tuple[Factor, float, float, Outcome]:
     """Remove one approximate factor, match moments with the exact one, put it back.
 
-    Parameters
-    ----------
-    factor : Factor
-    alpha_prior, beta_prior : float
-        The Gamma of lambda, this factor included.
-    informative_ratio : float
-        See `refine_prior`.
-
-    Returns
-    -------
-    factor_new : Factor
-    alpha_prior_new, beta_prior_new : float
-    outcome : Outcome
+    alpha_prior and beta_prior, the Gamma of lambda, include this factor.
     """
     # The cavity, S(36) and S(37); the factor's mean is zero.
     skipped = factor, alpha_prior, beta_prior, Outcome.SKIPPED
@@ -97,14 +85,9 @@ def refine_prior(
     """Refine every approximate prior factor once.
 
     The sweep is sequential, layer by layer and row by row: alpha_prior and beta_prior
-    change after every weight, so the order matters.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    informative_ratio : float
-        A factor is refined only if the variance of its cavity is below this many times
-        beta_cav/(alpha_cav - 1); infinity is the algorithm of [PBP15].
+    change after every weight, so the order matters. A factor is refined only if the variance
+    of its cavity is below `informative_ratio` times beta_cav/(alpha_cav - 1); infinity is the
+    algorithm of [PBP15].
     """
     alpha, beta = posterior.alpha_prior, posterior.beta_prior
     m_w, v_w = _copies(posterior.m_w), _copies(posterior.v_w)

@@ -58,24 +58,10 @@ REFUSED = ScaleMixture(*[math.nan] * 5)
 def scale_mixture(d: float, v: float, mu: float, var: float) -> ScaleMixture:
     """Integrate over the logarithm of the noise variance.
 
-    Parameters
-    ----------
-    d : float
-        Residual, in any units.
-    v : float
-        Variance of its mean, in these units squared; 0 or more.
-    mu, var : float
-        Mean and variance of the logarithm of the noise variance.
+    d is the residual, v the variance of its mean, mu and var the moments of the logarithm of the
+    noise variance. The result is NaN where an argument is not finite, abs(d) is above `D_MAX` or g
+    beyond `G_MAX`; or, with sigma below 1e-4, where two modes far apart are as high as each other.
 
-    Returns
-    -------
-    ScaleMixture
-        NaN where an argument is not finite, abs(d) is above `D_MAX` or g beyond `G_MAX`; or, with
-        sigma below 1e-4, where two modes far apart are as high as each other.
-
-    Examples
-    --------
-    >>> from probprop.reference.scale_mixture import scale_mixture
     >>> exact = scale_mixture(d=1.0, v=0.75, mu=-1.3862943611198906, var=0.0)
     >>> round(exact.log_Z, 6), round(exact.dlogZ_dm, 6)
     (-1.418939, 1.0)

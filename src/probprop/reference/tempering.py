@@ -20,12 +20,6 @@ def temper(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
     The prior of a weight is its own approximate factor N(0, 1/v_hat_nat), so that a q without
     any evidence stays as it is; that of the noise is its Gamma. The Gamma of the prior
     precision holds no likelihood and stays.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    memory : Memory
-    n_points : int
     """
     share = memory.share(n_points)
     layers = zip(posterior.m_w, posterior.v_w, posterior.v_hat_nat, strict=True)

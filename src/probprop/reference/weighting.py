@@ -51,16 +51,8 @@ def rescaled(
 ) -> OnePoint:
     """Add what is known of the target's error; where the weight divides the noise, scale by it.
 
-    Parameters
-    ----------
-    likelihood : PointLikelihood
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : float, or ndarray of shape (K,)
-        The target, as the likelihood takes it.
-    weight : float, default=1.0
-    y_var : ndarray, (K,), default=None
-        Known variances of the target.
+    m and v, (K,), are the moments of the outputs, y is the target as the likelihood takes it, and
+    `y_var`, (K,), are its known variances.
     """
     m, v = np.asarray(m, np.float64), np.asarray(v, np.float64)
     target = np.atleast_1d(np.asarray(y, np.float64))
@@ -82,24 +74,12 @@ def weighted_evidence(
 ) -> Evidence:
     """Evaluate log Z of a point and its derivatives by the moments of the outputs as they were.
 
-    Parameters
-    ----------
-    likelihood : PointLikelihood
-    point : OnePoint
-        As `rescaled` gives it with the same weight.
-    noise_variance : ndarray, (K,), or (1,) where the noise is fixed
-    weight : float, default=1.0
-    power : float, default=1.0
-        Of a likelihood whose weight does not divide the noise; it multiplies the weight. If
-        the product is above 1, the derivatives are those of the shares together.
-    tail : ndarray, (K,), default=None
-        Of the noise. The derivatives by it and by the level are those of the point with weight 1.
+    The point is as `rescaled` gives it with the same weight. `power` is for a likelihood whose
+    weight does not divide the noise; it multiplies the weight. If the product is above 1, the
+    derivatives are those of the shares together. The derivatives by the tail, (K,), and by the
+    level are those of the point with weight 1.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> from probprop.reference.likelihoods import GAUSSIAN
-    >>> from probprop.reference.weighting import rescaled, weighted_evidence
     >>> point = rescaled(GAUSSIAN, np.zeros(1), np.array([0.5]), 1.0, weight=4.0)
     >>> evidence = weighted_evidence(GAUSSIAN, point, np.array([2.0]), weight=4.0)
     >>> round(evidence.log_Z, 6), evidence.dlogZ_dm  # those of a variance of 0.5 + 2/4

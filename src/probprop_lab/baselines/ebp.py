@@ -18,7 +18,7 @@ from probprop.estimators.validation import check_above, check_inputs, check_int,
 from probprop.inference import prediction, training
 from probprop.inference.history import summarize, warn_of_counts
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
 from probprop.reference.adf import backward, forward, mean_update

@@ -22,8 +22,7 @@ from probprop.estimators.cv.calibration import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
 from probprop.inference.engine import ENGINES
-from probprop.inference.likelihoods import Gaussian
-from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.likelihoods import Gaussian, Scale
 from probprop.inference.noise import LogScale, start_noise_network
 
 N, FACTOR = 60, 1.7

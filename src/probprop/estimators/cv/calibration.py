@@ -61,8 +61,7 @@ from probprop.estimators.cv.policy import (
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import Gaussian, LabelLikelihood
-from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Scale
 from probprop.inference.noise import PASSES, LogScale, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior

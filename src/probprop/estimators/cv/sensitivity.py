@@ -24,7 +24,7 @@ from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range
 from probprop.estimators.cv.folds import encoded
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods.scale import Scale
+from probprop.inference.likelihoods import Scale
 from probprop.inference.noise import LogScale
 from probprop.inference.plan import Plan
 from probprop.inference.prediction import sensitivity_at

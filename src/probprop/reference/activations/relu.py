@@ -43,17 +43,9 @@ class ReluMoments(NamedTuple):
 
 
 def relu_moments(m_a: Array, v_a: Array) -> ReluMoments:
-    """Mean and variance of a rectified Gaussian, with their four derivatives.
+    """Mean and variance of a rectified Gaussian, [PBP15] Eqs. (15) and (16), with v_a > 0.
 
-    Parameters
-    ----------
-    m_a, v_a : ndarray, any shape
-        Mean and variance of the pre-activation; v_a > 0.
-
-    Returns
-    -------
-    ReluMoments
-        m_z and v_z of [PBP15] Eqs. (15) and (16), and what S(11) to S(14) reduce to.
+    The four derivatives are what S(11) to S(14) reduce to.
     """
     with np.errstate(under="ignore"):
         s = np.sqrt(v_a)

@@ -45,13 +45,7 @@ class PointLikelihood(Protocol):
     ) -> Evidence:
         """Evaluate log Z of one point with its derivatives.
 
-        Parameters
-        ----------
-        m, v : ndarray, (K,)
-            Means and variances of the outputs.
-        y : ndarray, (K,), or (1,) for the index of a class, or (3 K,) for residuals
-        noise_variance : ndarray, (K,), or (1,) where the noise is fixed
-        tail : ndarray, (K,), default=None
-            Variances of the logarithm of the noise variance, where the noise has a tail; None
-            is 0.
+        m and v, (K,), are the moments of the outputs; y is (K,), or (1,) for the index of a class,
+        or (3 K,) for residuals; `noise_variance` is (K,), or (1,) where the noise is fixed; `tail`,
+        (K,), are variances of the logarithm of the noise variance, None is 0.
         """

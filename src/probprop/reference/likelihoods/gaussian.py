@@ -16,21 +16,6 @@ def log_Z_gaussian(
 ) -> Evidence:
     """Evaluate the sum of log N(y_k | m_k, v_k + noise_variance_k), [PBP15] Eq. (12).
 
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (K,)
-    noise_variance : ndarray, (K,)
-
-    Returns
-    -------
-    Evidence
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.gaussian import log_Z_gaussian
     >>> evidence = log_Z_gaussian(np.zeros(1), np.array([0.75]), np.ones(1), np.array([0.25]))
     >>> round(evidence.log_Z, 6), evidence.dlogZ_dm, evidence.dlogZ_dv
     (-1.418939, array([1.]), array([0.]))

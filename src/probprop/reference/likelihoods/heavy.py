@@ -37,23 +37,6 @@ def log_Z_heavy(
 ) -> Evidence:
     """Evaluate the sum of log Z over the outputs, see the module's docstring.
 
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (K,)
-    level : ndarray, (K,)
-        Of the noise variance.
-    tail : ndarray, (K,)
-
-    Returns
-    -------
-    Evidence
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.heavy import log_Z_heavy
     >>> outlier = [np.zeros(1), np.array([0.75]), np.array([10.0]), np.array([0.25])]
     >>> [round(log_Z_heavy(*outlier, np.array([tail])).log_Z, 2) for tail in (0.0, 2.0)]
     [-50.92, -10.49]
@@ -78,23 +61,10 @@ def heavy_gamma_update(
 ) -> tuple[float, float, bool]:
     """Update the Gamma of the noise precision, [PBP15] Eqs. (9) and (10), where tail > 0.
 
-    Z, Z1 and Z2 differ in the level only: beta/(alpha - 1), beta/alpha, beta/(alpha + 1).
-
-    Parameters
-    ----------
-    alpha, beta : float
-    d, v : float
-        Residual, and variance beside the noise.
-    tail : float
-    d_level, d_tail : float
-        Derivatives of log Z by log(level) and by the tail. The second one by log(level) is
-        2 d_tail - d_level^2.
-
-    Returns
-    -------
-    alpha_new, beta_new : float
-    guarded : bool
-        Whether they come from a quadrature over the precision.
+    Z, Z1 and Z2 differ in the level only: beta/(alpha - 1), beta/alpha, beta/(alpha + 1). The
+    residual is d, and v the variance beside the noise. `d_level` and `d_tail` are derivatives of
+    log Z by log(level) and by the tail; the second one by log(level) is 2 d_tail - d_level^2.
+    Returns alpha_new, beta_new, and whether they come from a quadrature over the precision.
     """
     if alpha <= EXPAND_ABOVE:
         log_Z = [
@@ -119,21 +89,11 @@ def heavy_gamma_update(
 
 
 def learned_tail(tail: FloatArray, d_tail: FloatArray, rate: float) -> FloatArray:
-    """Return the tails after a step on the mean of log Z.
+    """Return the tails, (K,), after a step on the mean of log Z; from 0 to `LARGEST_TAIL`.
 
-    Parameters
-    ----------
-    tail : ndarray, (K,)
-    d_tail : ndarray, (K,)
-        Mean over the points of the derivatives of log Z by the tails.
-    rate : float
-        1 is a whole step: the slope times 2 (1 + tail)^2, the inverse of the Fisher information
-        of the variance of a Gaussian that is 1 + tail.
-
-    Returns
-    -------
-    ndarray, (K,)
-        From 0 to `LARGEST_TAIL`.
+    `d_tail`, (K,), is the mean over the points of the derivatives of log Z by the tails. A rate of
+    1 is a whole step: the slope times 2 (1 + tail)^2, the inverse of the Fisher information of the
+    variance of a Gaussian that is 1 + tail.
     """
     moved = tail + rate * (2.0 * (1.0 + tail) * (1.0 + tail) * d_tail)
     return np.clip(moved, 0.0, LARGEST_TAIL)

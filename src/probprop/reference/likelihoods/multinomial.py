@@ -30,23 +30,8 @@ _MAX_STEPS = 100  # of a search; ten are many
 
 
 def log_Z_multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
-    """Evaluate log Z_c of the module's docstring.
+    """Evaluate log Z_c of the module's docstring; c is the index of the class.
 
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs, two or more.
-    c : int
-        Index of the largest output, that is of the class.
-
-    Returns
-    -------
-    Evidence
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.multinomial import log_Z_multinomial
     >>> evidence = log_Z_multinomial(np.zeros(4), np.ones(4), c=2)
     >>> round(float(np.exp(evidence.log_Z)), 12)
     0.25
@@ -69,17 +54,7 @@ def log_Z_multinomial(m: FloatArray, v: FloatArray, c: int) -> Evidence:
 
 
 def class_log_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:
-    """Evaluate log Z_c for every row and class.
-
-    Parameters
-    ----------
-    m, v : ndarray, (n, K)
-        Means and variances of the outputs, two or more.
-
-    Returns
-    -------
-    ndarray, (n, K)
-    """
+    """Evaluate log Z_c for every row and class; all (n, K)."""
     s = np.sqrt(1.0 + v)
     log_p = np.empty_like(s)
     for c in range(m.shape[1]):
@@ -92,9 +67,6 @@ def class_log_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:
 def class_log_probability(m: FloatArray, v: FloatArray, c: Array) -> FloatArray:
     """Evaluate log Z_c for every row and one class per row, c, (n,).
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> m = np.array([[0.0, 1.0, 3.0], [0.0, 0.0, 0.0]])
     >>> np.exp(class_log_probability(m, np.ones((2, 3)), np.array([2, 0]))).round(4)
     array([0.807 , 0.3333])
@@ -104,24 +76,9 @@ def class_log_probability(m: FloatArray, v: FloatArray, c: Array) -> FloatArray:
 
 
 def class_probabilities(m: FloatArray, v: FloatArray) -> FloatArray:
-    """Evaluate Z_c for every row and class.
+    """Evaluate Z_c, (n, K). Rows sum to 1 but for the error of the quadrature, below 1e-11.
 
-    Parameters
-    ----------
-    m, v : ndarray, (n, K)
-        Means and variances of the outputs, two or more.
-
-    Returns
-    -------
-    ndarray, (n, K)
-        Rows sum to 1 but for the error of the quadrature, below 1e-11.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.multinomial import class_probabilities
-    >>> p = class_probabilities(np.array([[0.0, 1.0, 3.0]]), np.ones((1, 3)))
-    >>> p.round(4)
+    >>> class_probabilities(np.array([[0.0, 1.0, 3.0]]), np.ones((1, 3))).round(4)
     array([[0.0468, 0.1462, 0.807 ]])
     """
     return np.exp(class_log_probabilities(m, v))

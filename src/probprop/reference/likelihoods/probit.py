@@ -13,23 +13,8 @@ from probprop.reference.normal import hazard
 
 
 def log_Z_probit(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
-    """Evaluate the sum of log Phi(y_k m_k/sqrt(1 + v_k)).
+    """Evaluate the sum of log Phi(y_k m_k/sqrt(1 + v_k)), with y_k +1 or -1.
 
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (K,)
-        Labels, +1 or -1.
-
-    Returns
-    -------
-    Evidence
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.probit import log_Z_probit
     >>> evidence = log_Z_probit(np.zeros(1), np.ones(1), np.ones(1))
     >>> round(float(np.exp(evidence.log_Z)), 12)
     0.5

@@ -17,25 +17,10 @@ def log_Z_scale(
 ) -> Evidence:
     """Evaluate the sum of log Z_k, with the noise variance level_k exp(h_k), h_k ~ N(m_k, v_k).
 
-    Parameters
-    ----------
-    m, v : ndarray, (K,)
-        Means and variances of the outputs.
-    y : ndarray, (3 K,)
-        Residuals, then variances of their means, then levels, (K,) each. A level is the noise
-        variance where the output is 0.
-    tail : ndarray, (K,), default=None
-        Variances that add to v: what no output explains.
+    y, (3 K,), has residuals, then variances of their means, then levels, (K,) each. A level is the
+    noise variance where the output is 0. The tail adds to v: what no output explains. log Z is NaN
+    where the integral or a derivative is not finite.
 
-    Returns
-    -------
-    Evidence
-        log Z is NaN where the integral or a derivative is not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop.reference.likelihoods.scale import log_Z_scale
     >>> large = log_Z_scale(np.zeros(1), np.full(1, 0.5), np.array([3.0, 0.1, 1.0]))
     >>> small = log_Z_scale(np.zeros(1), np.full(1, 0.5), np.array([0.1, 0.1, 1.0]))
     >>> large.dlogZ_dm.round(3), small.dlogZ_dm.round(3)

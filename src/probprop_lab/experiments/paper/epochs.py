@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from probprop import metrics
 from probprop.inference import prediction, training
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop_lab.clock import processor_seconds
 from probprop_lab.experiments.harness import benchmark

@@ -18,7 +18,7 @@ from probprop.distributions.mixture import Mixture
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods.gaussian import Gaussian
+from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop_lab.baselines.base import scalar

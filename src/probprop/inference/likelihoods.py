@@ -1,0 +1,398 @@
+"""The likelihoods: what a target is to the outputs of the network. One loop trains them all.
+
+The compiled kernel has a policy of the same name in ``cpp/likelihoods``, and
+`probprop.reference.likelihoods` has log Z of one point in NumPy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, logsumexp
+from sklearn.utils.multiclass import unique_labels
+
+from probprop._types import Array, FloatArray
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.classes import ClassMixture, log_mean
+from probprop.distributions.mixture import Mixture
+from probprop.inference.engine import Engine
+from probprop.inference.native import scale_mixture
+from probprop.inference.noise import LogScale, Noise
+from probprop.inference.standardize import Standardizer
+from probprop.reference.likelihoods import (
+    GAUSSIAN,
+    HEAVY,
+    MULTINOMIAL,
+    PROBIT,
+    SCALE,
+    PointLikelihood,
+)
+
+
+class Likelihood(PointLikelihood, Protocol):
+    """What training and predictions ask of a likelihood, beside log Z of one point."""
+
+    @property
+    def task(self) -> str:
+        """What a network with it does: ``"regression"`` or ``"classification"``."""
+
+    @property
+    def learns_tail(self) -> bool:
+        """Whether epochs learn how heavy the tails of the noise of each output are."""
+
+    @property
+    def standardises_target(self) -> bool:
+        """Whether the targets are brought to zero mean and unit variance."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Units of the last layer."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of outputs of which a label is the largest; 1 where each has its own target."""
+
+    @property
+    def noise_prior(self) -> tuple[float, float]:
+        """Shape and rate of the Gamma prior of the noise precision."""
+
+    def encode(self, y: Array) -> Array:
+        """Check targets and return them as numbers, (n,) or (n, K), not yet standardised."""
+
+    def predictive(
+        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
+    ) -> Any:
+        """Return the predictive distribution of rows, given the moments of their outputs.
+
+        m and v are (n,), or (n, K) for several outputs, and standardised.
+        """
+
+    def log_p(self, predictive: Any, y: Array) -> FloatArray:
+        """Return log p of encoded targets under their predictive distribution, (n,)."""
+
+    def mixture(self, predictives: Sequence[Any]) -> Any:
+        """Return the equal mixture of the predictive distributions of several networks."""
+
+    def point(self, predictive: Any) -> Array:
+        """Return what `predict` returns: the mean, the most probable class, or the labels."""
+
+
+# ---- Values
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Values with Gaussian noise, whose precision is learned for each target: [PBP15] Eq. (1)."""
+
+    n_targets: int = 1
+    noise_shape: float = 6.0  # Gamma prior of the noise precision, for standardized targets
+    noise_rate: float = 6.0
+
+    name = GAUSSIAN.name
+    task = "regression"
+    learns_noise = True
+    learns_tail = False
+    n_classes = 1
+    weights_divide_noise = True
+    standardises_target = True
+    log_Z = staticmethod(GAUSSIAN.log_Z)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_targets
+
+    @property
+    def noise_prior(self) -> tuple[float, float]:
+        return float(self.noise_shape), float(self.noise_rate)
+
+    def encode(self, y: Array) -> Array:
+        if count_targets(y) != self.n_targets:
+            raise ValueError(
+                f"y has {count_targets(y)} target(s) in each row, but the model was fitted on "
+                f"{self.n_targets}."
+            )
+        return y
+
+    def predictive(
+        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
+    ) -> Mixture:
+        """Return the Gaussian of [PBP15] Eq. (12) for every row, in target units.
+
+        Where the variance of the noise is not certain, the mixture over what it may be.
+        """
+        location, scale = standardizer.y_mean, standardizer.y_scale
+        # The reference engine has moments of its dtype. They keep it, but for several targets.
+        several = self.n_targets > 1 and not standardizer.leaves_targets
+        dtype = scale.dtype if several else m.dtype
+        in_dtype = scale.astype(dtype)
+        # In place: with many rows every copy takes its time.
+        mean = m * in_dtype
+        mean += location.astype(dtype)
+        epistemic_std = np.sqrt(v).astype(dtype, copy=False)
+        epistemic_std *= in_dtype
+        aleatoric_std = np.sqrt(noise.variance) * scale
+        tail = noise.log_scale.variance if noise.varies or self.learns_tail else None
+        return Mixture.of_one(mean, epistemic_std, aleatoric_std, tail=tail)
+
+    def log_p(self, predictive: TargetDistribution, y: Array) -> FloatArray:
+        """Return the log density of the targets of each row together, (n,)."""
+        log_p = predictive.logpdf(y)
+        return log_p if log_p.ndim == 1 else log_p.sum(axis=1)
+
+    def mixture(self, predictives: Sequence[Mixture]) -> Mixture:
+        return Mixture.of(predictives)
+
+    def point(self, predictive: TargetDistribution) -> FloatArray:
+        return predictive.mean
+
+
+@dataclass(frozen=True)
+class Heavy(Gaussian):
+    """Values with heavy-tailed noise: its variance is log-normal around the level of the Gamma."""
+
+    name = HEAVY.name
+    learns_tail = True
+    log_Z = staticmethod(HEAVY.log_Z)
+
+
+NOISE_TAILS: dict[str, type[Gaussian]] = {"gaussian": Gaussian, "heavy": Heavy}
+"""The likelihoods of a regression by the tails of its noise."""
+
+
+def count_targets(y: Array) -> int:
+    """Return K for targets of shape (n, K), 1 for (n,)."""
+    return 1 if y.ndim == 1 else int(y.shape[1])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Residuals whose noise variance is a level times the exponential of an output."""
+
+    n_outputs: int = 1  # one per residual of a row
+    learns_tail: bool = False  # whether a variance is learned that no output explains
+
+    name = SCALE.name
+    task = "regression"
+    learns_noise = False
+    weights_divide_noise = False
+    standardises_target = False
+    n_classes = 1
+    noise_prior = (2.0, 1.0)  # not used; as of a fixed noise
+    log_Z = staticmethod(SCALE.log_Z)
+
+    def encode(self, y: Array) -> FloatArray:
+        """Check residuals, variances of their means and levels: (n, 3 K), K columns of each."""
+        K = self.n_outputs
+        if y.ndim != 2 or y.shape[1] != 3 * K:
+            raise ValueError(
+                f"y must have shape (n_samples, {3 * K}): residuals, variances of their means and "
+                f"levels of the noise variance, {K} column(s) each. Got shape {y.shape}."
+            )
+        numbers = np.asarray(y, np.float64)
+        _, variance, level = np.split(numbers, 3, axis=1)
+        if not np.isfinite(numbers).all() or (variance < 0.0).any() or (level <= 0.0).any():
+            raise ValueError(
+                "y must hold finite residuals, variances of 0 or more and levels above 0. Got a "
+                f"smallest variance of {variance.min()} and a smallest level of {level.min()}."
+            )
+        return numbers
+
+    def predictive(
+        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
+    ) -> LogScale:
+        """Return the distribution of the logarithm of the noise variance for every row."""
+        return LogScale(m.astype(np.float64), v.astype(np.float64) + noise.log_scale.variance)
+
+    def log_p(self, predictive: LogScale, y: Array) -> FloatArray:
+        """Return the log density of the residuals of each row together, (n,)."""
+        residual, variance, level = (a.ravel() for a in np.split(y, 3, axis=1))
+        mu = np.log(level) + predictive.mean.ravel()
+        log_Z = scale_mixture(residual, variance, mu, predictive.variance.ravel())[0]
+        log_p: FloatArray = log_Z.reshape(len(y), -1).sum(axis=1)
+        return log_p
+
+    def mixture(self, predictives: Sequence[LogScale]) -> LogScale:
+        """Return the Gaussian with the moments of the equal mixture of several networks."""
+        means = np.stack([p.mean for p in predictives])
+        within = np.mean([p.variance for p in predictives], axis=0)
+        return LogScale(means.mean(axis=0), within + means.var(axis=0))
+
+    def point(self, predictive: LogScale) -> FloatArray:
+        return predictive.mean
+
+
+# ---- Class labels
+
+
+@dataclass(frozen=True, eq=False)
+class _OfLabels(ABC):
+    """What both likelihoods of a classification have in common."""
+
+    classes: Array  # (n_classes,), sorted; or (n_labels,), the indices of the columns of labels
+
+    task = "classification"
+    learns_noise = False
+    learns_tail = False
+    weights_divide_noise = False
+    standardises_target = False
+    # beta/(alpha - 1) = 1, the unit noise. As powers of two, tempering leaves them exact.
+    noise_prior = (2.0, 1.0)
+
+    def predictive(
+        self, m: FloatArray, v: FloatArray, noise: Noise, standardizer: Standardizer, engine: Engine
+    ) -> ClassMixture:
+        return self.of_outputs(m.astype(np.float64), v.astype(np.float64), engine)
+
+    @abstractmethod
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
+        """Return the predictive, given the moments of the outputs in units of their noise."""
+
+    def mixture(self, predictives: Sequence[ClassMixture]) -> ClassMixture:
+        return ClassMixture.of(predictives)
+
+    def point(self, predictive: ClassMixture) -> Array:
+        return predictive.most_probable(self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Probit(_OfLabels):
+    """Two classes, or labels of which any number may be there: the sign of each noisy output."""
+
+    multilabel: bool = False  # whether targets are a matrix of labels, one output per column
+
+    name = PROBIT.name
+    n_classes = 1
+    log_Z = staticmethod(PROBIT.log_Z)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes) if self.multilabel else 1
+
+    def encode(self, y: Array) -> FloatArray:
+        """Return labels as +1 and -1, (n,) or (n, n_labels)."""
+        if self.multilabel:
+            n_labels = len(self.classes)
+            _check_shape(y, (n_labels,), f"(n_samples, {n_labels}), a matrix of labels")
+            return np.where(y == 0, -1.0, 1.0)
+        return 2.0 * _class_index(y, self.classes) - 1.0
+
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
+        z = mean / np.sqrt(1.0 + variance)
+        log_proba = log_ndtr(z if self.multilabel else np.stack([-z, z], axis=1))
+        return ClassMixture.of_one(mean, np.sqrt(variance), log_proba, self.multilabel)
+
+    def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
+        """Return the sum of the log probabilities of all labels of each row, (n,)."""
+        of_members = log_ndtr(y * predictive.means / np.hypot(1.0, predictive.stds))
+        log_each = logsumexp(of_members, axis=0) - np.log(predictive.n_components)
+        log_p: FloatArray = log_each.reshape(len(y), -1).sum(axis=1)
+        return log_p
+
+    def log_p_of_outputs(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+    ) -> FloatArray:
+        """Return the same for the mixture of networks, given the moments of their outputs."""
+        predictives = [self.of_outputs(m, v, engine) for m, v in outputs]
+        return self.log_p(self.mixture(predictives), y)
+
+
+@dataclass(frozen=True, eq=False)
+class Multinomial(_OfLabels):
+    """Three classes or more: the index of the largest output, once each has unit noise."""
+
+    multilabel = False
+    name = MULTINOMIAL.name
+    log_Z = staticmethod(MULTINOMIAL.log_Z)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+    def encode(self, y: Array) -> FloatArray:
+        """Return the index of the class of every label, (n,)."""
+        return _class_index(y, self.classes)
+
+    def of_outputs(self, mean: FloatArray, variance: FloatArray, engine: Engine) -> ClassMixture:
+        log_proba = engine.class_log_probabilities(mean, variance)
+        return ClassMixture.of_one(mean, np.sqrt(variance), log_proba)
+
+    def log_p(self, predictive: ClassMixture, y: Array) -> FloatArray:
+        log_p: FloatArray = predictive.log_proba[np.arange(len(y)), y.astype(int)]
+        return log_p
+
+    def log_p_of_outputs(
+        self, outputs: Sequence[tuple[FloatArray, FloatArray]], y: Array, engine: Engine
+    ) -> FloatArray:
+        """Return the same for the mixture of networks, given the moments of their outputs.
+
+        The other classes' probabilities are not computed: their number is the factor saved.
+        """
+        c = y.astype(np.int64)
+        return log_mean(np.stack([engine.class_log_probability(m, v, c) for m, v in outputs]))
+
+
+LabelLikelihood = Probit | Multinomial
+"""The likelihoods of a classification."""
+
+
+def of_labels(labels: Array, classes: ArrayLike | None) -> LabelLikelihood:
+    """Return the likelihood of the labels of the first call, (n,) or (n, n_labels).
+
+    `classes` are values among which all classes are. A matrix of labels needs none: its classes
+    are its columns.
+    """
+    if labels.ndim == 2:
+        return of_classes(np.arange(labels.shape[1]), multilabel=True)
+    if classes is None:
+        raise ValueError("classes must be passed on the first call to partial_fit.")
+    unique_labels(np.asarray(classes))  # refuses values that cannot be labels
+    known = np.unique(classes)
+    if len(known) < 2:
+        raise ValueError(
+            "y must have samples of at least 2 classes, but the data contains only one class: "
+            f"{known.tolist()[0]!r}."
+        )
+    return of_classes(known, multilabel=False)
+
+
+def of_classes(classes: Array, *, multilabel: bool) -> LabelLikelihood:
+    """Return the likelihood of these classes, sorted, or of the columns of a matrix of labels."""
+    if multilabel or len(classes) == 2:
+        return Probit(classes, multilabel)
+    return Multinomial(classes)
+
+
+def check_same_classes(classes: ArrayLike | None, known: Array) -> None:
+    """Refuse classes, where they are given, that are not those of the first call."""
+    if classes is not None and not np.array_equal(known, np.unique(classes)):
+        raise ValueError(
+            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
+        )
+
+
+def _check_shape(labels: Array, columns: tuple[int, ...], wanted: str) -> None:
+    """Refuse labels whose shape is not (n, *columns)."""
+    if labels.shape[1:] != columns:
+        raise ValueError(
+            f"y has the shape {labels.shape}, but must be {wanted} as on the first call."
+        )
+
+
+def _class_index(labels: Array, classes: Array) -> FloatArray:
+    """Return the index of the class of every label, (n,); refuse labels of no known class."""
+    _check_shape(labels, (), "(n_samples,), classes")
+    if len(both := unique_labels(classes, labels)) > len(classes):
+        unknown = np.setdiff1d(both, classes)
+        raise ValueError(
+            f"The target label(s) {unknown} in y do not exist in the initial classes {classes}"
+        )
+    return np.searchsorted(classes, labels).astype(np.float64)
