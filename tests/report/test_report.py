@@ -30,8 +30,8 @@ from probprop.report import (
     render,
     write_report,
 )
+from probprop.report.document import axis_label
 from probprop.report.facts import number
-from probprop.report.parts import axis_label
 
 HOSTILE = '<script>alert("&amp;")</script>'
 
