@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -91,12 +91,8 @@ class Section:
     @property
     def numeric(self) -> list[bool]:
         """Which columns of the table hold nothing but numbers, and so align at the right."""
-        if self.table is None:
-            return []
-        columns = zip(*self.table[1], strict=True)
-        return [
-            any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in columns
-        ]
+        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
+        return [any(cells) and all(map(_NUMBER.fullmatch, cells)) for cells in columns]
 
     @property
     def classes(self) -> list[str]:
@@ -121,22 +117,15 @@ class Section:
 class Live:
     """A part of a report that a script fills. Where scripts do not run, it is not shown.
 
-    Parameters
-    ----------
-    key : str
-        The id of its section, which stands before all others.
-    title : str
-    style, script : str
-        CSS and JavaScript of probprop itself; nothing of a user may be in them.
-    data : mapping of str to str
-        Texts without a ``<`` that the script reads, by the ids of their elements.
+    `style` and `script` are CSS and JavaScript of probprop itself: nothing of a user may be in
+    them.
     """
 
-    key: str
+    key: str  # the id of its section, which stands before all others
     title: str
     style: str
     script: str
-    data: Mapping[str, str]
+    data: Mapping[str, str]  # texts without a "<" that the script reads, by their elements' ids
 
 
 def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
@@ -244,15 +233,11 @@ def render(
     >>> "Is a &lt; b?" in html
     True
     """
-    placed, colours, n_pictures = [], set[str](), 0
+    placed, colours, keys = [], set[str](), (f"p{i}" for i in count(1))
     for section, place in zip(sections, _placement(sections), strict=True):
-        drawn = []
-        for image, alt in section.figures:
-            n_pictures += 1
-            markup, used = _element(image, alt, f"p{n_pictures}")
-            drawn.append(markup)
-            colours |= used
-        placed.append((section, place, drawn))
+        drawn = [_element(image, alt, next(keys)) for image, alt in section.figures]
+        colours = colours.union(*(used for _, used in drawn))
+        placed.append((section, place, [markup for markup, _ in drawn]))
     allowed = "" if live is None else f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
     return _template().render(
         title=title,
