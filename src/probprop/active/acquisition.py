@@ -52,7 +52,9 @@ class Acquisition(Protocol):
 
 
 def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquisition:
-    """Score by the expected gain over the best value so far.
+    """Score by the expected gain over the best value so far, which is 0 or more.
+
+    It is exactly 0 where an improvement is more than 38 standard deviations away.
 
     Parameters
     ----------
@@ -63,12 +65,6 @@ def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquis
         measured targets; with noise rather the best of ``model.predict(X)`` over their rows.
     goal : {"maximize", "minimize"}
         Whether an improvement is above or below `best`.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units; 0 or more. It is exactly 0 where an
-        improvement is more than 38 standard deviations away.
 
     Examples
     --------
@@ -107,11 +103,6 @@ def upper_confidence_bound(model: Regressor, *, kappa: float = 2.0, goal: Goal) 
         kappa explores more.
     goal : {"maximize", "minimize"}
         To minimize, the score is minus the lower bound.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units.
     """
     check_scalar(kappa, "kappa", Real, min_val=0.0)
 
@@ -126,6 +117,8 @@ def thompson(
 ) -> Acquisition:
     """Score by one function drawn from the posterior: a point is chosen as often as it is best.
 
+    The acquisition is the same function at every call.
+
     Parameters
     ----------
     model : PBPRegressor or PBPRegressorCV
@@ -134,11 +127,6 @@ def thompson(
         To minimize, the score is minus the function.
     random_state : int, RandomState instance or None, default=None
         Draws the network. Draw another one for every point that is to be measured.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units; the same function at every call.
     """
     sign = _sign(goal)
     return _OfFunction(model.sample_functions(1, random_state)[0], sign)
@@ -177,11 +165,8 @@ class _OfMoments:
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         at = self.model.predict_gradient(X)
         scores, by_mean, by_std = self.formula(self.sign * at.mean, at.epistemic_std)
-        dscores_dX = (
-            self.sign * by_mean[:, np.newaxis] * at.dmean_dX
-            + by_std[:, np.newaxis] * at.depistemic_std_dX
-        )
-        return scores, dscores_dX
+        of_mean = self.sign * by_mean[:, np.newaxis] * at.dmean_dX
+        return scores, of_mean + by_std[:, np.newaxis] * at.depistemic_std_dX
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,19 +223,6 @@ def best_in_box(
     x : ndarray of shape (n_features,)
     score : float
         The acquisition at x, in target units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> from probprop.active import best_in_box, expected_improvement
-    >>> X = np.linspace(0.0, 10.0, 21).reshape(-1, 1)
-    >>> y = (X[:, 0] - 3.8) ** 2
-    >>> model = PBPRegressor(random_state=0).fit(X, y)
-    >>> acquisition = expected_improvement(model, best=y.min(), goal="minimize")
-    >>> x, score = best_in_box(acquisition, [(0.0, 10.0)], random_state=0)
-    >>> bool(3.0 < x[0] < 4.0)
-    True
     """
     lower, upper = _check_bounds(bounds)
     check_int("n_starts", n_starts, 1)

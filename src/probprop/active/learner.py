@@ -177,18 +177,15 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
-        name = type(self.estimator).__name__
-        method = NEEDS.get(self.strategy)
-        if method is not None and not hasattr(self.estimator, method):
-            raise TypeError(
-                f"strategy={self.strategy!r} needs an estimator with {method!r}, which {name} does "
-                "not have: take strategy='variance'."
-            )
-        if self.warm_start and not hasattr(self.estimator, "partial_fit"):
-            raise TypeError(
-                f"warm_start=True needs an estimator with 'partial_fit', which {name} does not "
-                "have: take warm_start=False."
-            )
+        needed = [(f"strategy={self.strategy!r}", NEEDS.get(self.strategy), "strategy='variance'")]
+        if self.warm_start:
+            needed.append(("warm_start=True", "partial_fit", "warm_start=False"))
+        for option, method, other in needed:
+            if method is not None and not hasattr(self.estimator, method):
+                raise TypeError(
+                    f"{option} needs an estimator with {method!r}, which "
+                    f"{type(self.estimator).__name__} does not have: take {other}."
+                )
 
     def _finite(self) -> bool | Literal["allow-nan"]:
         """Say whether rows may have gaps: where the estimator takes them."""

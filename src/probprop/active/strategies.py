@@ -137,12 +137,16 @@ def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomSt
 def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
     """Return the predictions of an estimator, (n,), if they are finite."""
     f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
-    if not np.isfinite(f).all():
+    _check_finite(estimator, "values", f)
+    return f
+
+
+def _check_finite(estimator: Any, what: str, predicted: FloatArray) -> None:
+    if not np.isfinite(predicted).all():
         raise ValueError(
-            f"{type(estimator).__name__} predicts values for X_pool that are not finite: nothing "
+            f"{type(estimator).__name__} predicts {what} for X_pool that are not finite: nothing "
             "can be chosen by them."
         )
-    return f
 
 
 def _some(rows: Any, random_state: RandomState) -> Any:
@@ -180,11 +184,7 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
         _, epistemic_std = estimator.predict(X, return_std=True)
         aleatoric_std = np.zeros(len(X))
     largest = np.hypot(epistemic_std, aleatoric_std).max()
-    if not np.isfinite(largest):
-        raise ValueError(
-            f"{type(estimator).__name__} predicts standard deviations for X_pool that are not "
-            "finite: nothing can be chosen by them."
-        )
+    _check_finite(estimator, "standard deviations", largest)
     unit = largest if largest > 0.0 else 1.0  # squares of targets near 1e-200 would vanish
     return Variances((epistemic_std / unit) ** 2, (aleatoric_std / unit) ** 2)
 

@@ -48,16 +48,6 @@ def training_curve(
         each of several targets. None is for classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> model = PBPRegressor(n_epochs=3).fit([[0.0], [1.0], [2.0]], [0, 1, 5])
-    >>> ax = training_curve(model.history_)
-    >>> ax.get_lines()[0].get_xdata()
-    array([1, 2, 3])
-    >>> plt.close(ax.figure)
     """
     if not history:
         raise ValueError("history has no epochs. Give history_ of a fitted model.")
@@ -110,16 +100,6 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
         drawn by a random 1,000.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> model = PBPRegressor(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 5])
-    >>> ax = weight_posterior(model.posterior_)
-    >>> len(ax.get_legend_handles_labels()[1])  # two layers, the prior, the V
-    4
-    >>> plt.close(ax.figure)
     """
     ax = axes(ax)
     for layer, (m_w, v_w) in enumerate(zip(posterior.m_w, posterior.v_w, strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
 
-    Regressor = PBPRegressor | PBPRegressorCV | PBPEnsemble
+    Regressor: TypeAlias = PBPRegressor | PBPRegressorCV | PBPEnsemble
 
 
 def predictive_band(
@@ -76,16 +76,6 @@ def predictive_band(
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = predictive_band([0, 1, 2], p, data=([0.5, 1.5], [0.2, 2.0]), target="height [m]")
-    >>> ax.get_ylabel()
-    'height [m]'
-    >>> plt.close(ax.figure)
     """
     x, mean = check_columns(x=one_feature(x), predictive=predictive.mean)
     order = np.argsort(x, kind="stable")
@@ -121,16 +111,6 @@ def predicted_against_observed(
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = predicted_against_observed([0.1, 0.8, 9.0], p)
-    >>> ax.get_legend_handles_labels()[1][-1]
-    'observed outside it: 33.3 %'
-    >>> plt.close(ax.figure)
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
@@ -362,16 +342,6 @@ def dependence_curve(
         Whether there is nothing between two values: then they have error bars instead.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> mean = np.array([[0.2], [0.7]])
-    >>> found = Dependence(mean, mean - 0.1, mean + 0.1)
-    >>> ax = dependence_curve([1, 2], found, outputs={0: "mean"}, name="width", target="cost")
-    >>> ax.get_lines()[0].get_ydata()
-    array([0.2, 0.7])
-    >>> plt.close(ax.figure)
     """
     ax = axes(ax)
     x: Any = np.asarray(at)
@@ -383,10 +353,9 @@ def dependence_curve(
         if band is not None:
             ax.fill_between(x, *band, color=_SHADE, linewidth=0, label=_BAND)
         style: dict[str, Any] = {"marker": marker, "ls": ":"} if marks else {"lw": 2}
-        every = max(1, len(x) // 8)
         (line,) = ax.plot(x, mean, color=colour, label=label, **style)
-        if len(outputs) > 1 and not marks:  # told apart without colours too
-            line.set(marker=marker, markevery=every, markersize=5)
+        if len(outputs) > 1 and not marks:  # told apart without colors too
+            line.set(marker=marker, markevery=max(1, len(x) // 8), markersize=5)
     if len(where := np.asarray(rows)):
         some = where[some_rows(len(where), _TICKS)]
         three = np.stack([some, some, some], axis=1).ravel()  # up, down, and a gap: one path
@@ -593,15 +562,6 @@ def importance(
         Of the horizontal axis.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> loss = np.array([[0.5, 0.6], [0.1, 0.0]])
-    >>> ax = importance(Importance(("size", "age"), loss, loss, 50, 2))
-    >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['size', 'age']
-    >>> plt.close(ax.figure)
     """
     check_int("n", n, 1)
     ax = axes(ax)

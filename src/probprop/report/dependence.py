@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -199,8 +199,7 @@ _AVERAGED = 200  # rows, at most; fewer for wide tables
 _LONGEST = 18  # letters of a category
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(NamedTuple):
     """What is predicted along one column."""
 
     column: Column
@@ -225,12 +224,12 @@ def panels_section(
     `outputs` are the targets or classes that are drawn, by their place, with their words; `target`
     labels the vertical axis.
     """
-    ends: list[FloatArray] = []
-    for found in (panel.found for panel in panels):
-        one_band = len(outputs) == 1 and found.low is not None and found.high is not None
-        parts = [found.low, found.high] if one_band else [found.mean]
-        ends += [cast(FloatArray, part)[:, list(outputs)].ravel() for part in parts]
-    low, high = float(np.concatenate(ends).min()), float(np.concatenate(ends).max())
+    k = list(outputs)
+    parts = [part for p in panels for part in (p.found.low, p.found.high) if part is not None]
+    if len(outputs) > 1 or not parts:  # only one output alone has a band
+        parts = [p.found.mean for p in panels]
+    low = min(float(part[:, k].min()) for part in parts)
+    high = max(float(part[:, k].max()) for part in parts)
     margin = 0.05 * (high - low) or 1.0
     limits = (low - margin, high + margin)
     figures = [_drawn(panel, outputs, target, limits, of_classes) for panel in panels]
@@ -348,8 +347,7 @@ def _words(
 # ---- Of a model
 
 
-@dataclass(frozen=True, eq=False)
-class Depends:
+class Depends(NamedTuple):
     """Which columns the predictions of a target depend on."""
 
     names: tuple[str, ...]  # columns, the most important first

@@ -89,19 +89,13 @@ class Section:
         return [p.strip() for p in re.split(r"\n\s*\n", self.text) if p.strip()]
 
     @property
-    def numeric(self) -> list[bool]:
-        """Which columns of the table hold nothing but numbers, and so align at the right."""
-        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
-        return [any(cells) and all(map(_NUMBER.fullmatch, cells)) for cells in columns]
-
-    @property
     def classes(self) -> list[str]:
         """How the cells of each column are set: as numbers, on one line, or neither."""
-        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
-        return [
-            "number" if numeric else "short" if max(map(len, column)) <= _SHORT else ""
-            for numeric, column in zip(self.numeric, columns, strict=True)
-        ]
+        made = []
+        for cells in zip(*self.table[1], strict=True) if self.table is not None else ():
+            numeric = any(cells) and all(map(_NUMBER.fullmatch, cells))
+            made.append("number" if numeric else "short" if max(map(len, cells)) <= _SHORT else "")
+        return made
 
     @property
     def layout(self) -> str:
@@ -226,12 +220,6 @@ def render(
         A line at the end, such as what wrote the report and when.
     live : Live, default=None
         A part with a script, the only one that the document runs; None: it runs none.
-
-    Examples
-    --------
-    >>> html = render("Is a < b?", [Section("Yes", "It is.")], footer="")
-    >>> "Is a &lt; b?" in html
-    True
     """
     placed, colours, keys = [], set[str](), (f"p{i}" for i in count(1))
     for section, place in zip(sections, _placement(sections), strict=True):

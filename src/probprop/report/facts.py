@@ -103,8 +103,7 @@ def model_facts(
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
         if g is not None:  # dy = unit dz where y is the unit
             scale = scale * g.unit
-        of_targets = q.alpha_noise, q.beta_noise, scale
-        each = zip(*map(np.atleast_1d, of_targets), strict=True)
+        each = zip(*map(np.atleast_1d, (q.alpha_noise, q.beta_noise, scale)), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
         units = names[0]
         if len(names) > 1:
@@ -119,14 +118,14 @@ def model_facts(
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
-    of_evidence = ["sum over the first pass"]
+    of_evidence = "sum over the first pass"
     if g is not None:
-        of_evidence.append(f"of {power_in_words(g.power)} of {names[0]}")
+        of_evidence += f"; of {power_in_words(g.power)} of {names[0]}"
     seed = (model if is_cross_validated(model) else network).random_state
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(network.log_evidence_)} ({'; '.join(of_evidence)})"],
+        ["Log evidence", f"{number(network.log_evidence_)} ({of_evidence})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
         [f"Feature{plural}", listed(feature_names, _MAX_NAMES, str)],
         ["Version", f"probprop {__version__}"],
@@ -221,17 +220,7 @@ def epochs_in_words(n: int) -> str:
 
 
 def calibration_in_words(model: Any) -> str:
-    """Say in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressorCV
-    >>> x = np.random.RandomState(0).standard_normal((15, 1))
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
-    >>> calibration_in_words(model)
-    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
-    """
+    """Say in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
     calibration: Calibration | ClassCalibration = model.calibration_
     if isinstance(calibration, ClassCalibration):
         losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"

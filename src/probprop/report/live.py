@@ -279,8 +279,7 @@ class _Column(NamedTuple):
 def _number(column: _Column) -> Tree:
     mean, std = float(column.mean[0]), float(column.scale[0])
     std = std if np.isfinite(std) else 1.0
-    x = column.x[:, 0]
-    x = x[~np.isnan(x)]
+    x = column.x[~np.isnan(column.x[:, 0]), 0]
     if not len(x):
         low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
         return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}

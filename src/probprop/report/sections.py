@@ -37,7 +37,7 @@ from probprop.metrics.regression import Scores, scores, without_density_in_words
 from probprop.metrics.verdict import Verdict, class_verdict, verdict
 from probprop.plot.model import candidate_in_words
 from probprop.report.dependence import Rows, depending, rows_of
-from probprop.report.document import Section, axis_label, picture
+from probprop.report.document import Section, Table, axis_label, picture
 from probprop.report.facts import (
     candidate_in_full,
     cell,
@@ -52,6 +52,11 @@ from probprop.table.encoding import Encoder
 from probprop.table.names import in_words, target_names
 
 _KIND = {True: "held-out ", False: "training ", None: ""}  # of rows, by `held_out`
+_SEEN = {
+    True: " The model had not seen these rows.",
+    False: " The model was fitted on these rows; on new ones expect {} errors.",
+    None: "",
+}
 
 
 def regression_sections(
@@ -147,7 +152,8 @@ def regression_sections(
         if len(targets) > 1:
             own = [replace(s, title=f"{name}: {s.title[0].lower()}{s.title[1:]}") for s in own]
         made += own
-    more = Section("More measures", table=_score_rows(judged, targets, _MORE))
+    found = [values for one in judged for values in (one.scores.values, one.baseline)]
+    more = Section("More measures", table=_score_rows(found, targets, _MORE))
     return [*made, *_sections_of_model(model, names, targets, [more])]
 
 
@@ -175,22 +181,6 @@ def classification_sections(
         Observed classes, all of them in ``model.classes_``.
     feature_names, target, held_out, row_numbers, table, encoder
         As for `regression_sections`, with one target.
-
-    Returns
-    -------
-    list of Section
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from probprop import PBPClassifier
-    >>> X, y = load_wine(return_X_y=True, as_frame=True)
-    >>> model = PBPClassifier(n_epochs=5, random_state=0).fit(X[::2], y[::2])
-    >>> sections = classification_sections(
-    ...     model, X[1::2], y[1::2], feature_names=X.columns, target="grower", held_out=True
-    ... )
-    >>> sections[0].title
-    'How good the predictions are'
     """
     check_is_fitted(model)
     if model.multilabel_:
@@ -302,14 +292,13 @@ _OF_CLASSES = {
 
 
 def _score_rows(
-    judged: Sequence[_Judged], targets: Sequence[str], measures: Mapping[str, str]
-) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows: for each target the score and the baseline."""
+    found: Sequence[dict[str, float] | None], targets: Sequence[str], measures: Mapping[str, str]
+) -> Table:
+    """Return header and rows: for each target the score and the baseline, in turn in `found`."""
     measure, value, words = _SCORE_HEADER
     columns = [value, "Baseline"]
     if len(targets) > 1:
         columns = [name for target in targets for name in (target, f"{target}: baseline")]
-    found = [values for one in judged for values in (one.scores.values, one.baseline)]
     rows = []
     for key, text in measures.items():
         name, write = _SCORES[key]
@@ -339,11 +328,7 @@ def _quality(
         change = values["rmse"] / baseline["rmse"] - 1.0
         direction = "below" if change <= 0.0 else "above"
         text += f": {100.0 * abs(change):.0f} % {direction} that of always predicting the average"
-    text += {
-        True: ". The model had not seen these rows.",
-        False: ". The model was fitted on these rows; on new ones expect larger errors.",
-        None: ".",
-    }[held_out]
+    text += "." + _SEEN[held_out].format("larger")
     if len(without_density):
         words = without_density_in_words([row_numbers[i] for i in without_density])
         text += f"\n\n{words[0].upper()}{words[1:]}."
@@ -351,7 +336,8 @@ def _quality(
         "\n\nBaseline: the same score of one prediction for all rows, the mean and the standard "
         f"deviation of {which}."
     )
-    return Section("How good the predictions are", text, _score_rows([judged], [target], _FIRST))
+    table = _score_rows([values, baseline], [target], _FIRST)
+    return Section("How good the predictions are", text, table)
 
 
 def _coverage_sentence(coverage: float, n: int, held_out: bool | None) -> str:
@@ -384,27 +370,21 @@ def _quality_of_classes(
         f"({percent(found['accuracy'])}). Always naming the most frequent one, "
         f"{classes[shares.argmax()]}, would be right in {percent(shares.max())}."
     )
-    text += {
-        True: " The model had not seen these rows.",
-        False: " The model was fitted on these rows; on new ones expect more errors.",
-        None: "",
-    }[held_out]
     text += (
-        f"\n\n{class_verdict(n_right, predictive.proba.max(axis=1))}"
+        _SEEN[held_out].format("more")
+        + f"\n\n{class_verdict(n_right, predictive.proba.max(axis=1))}"
         "\n\nBaseline: the same score without features, with the shares of the classes in these "
         "rows as probabilities."
     )
     several = "Mean over the classes, each against all others"
     curve = f"For {classes[1]}" if len(classes) == 2 else several
-    table = []
-    for key, words in _OF_CLASSES.items():
-        name, write = _SCORES[key]
-        if not np.isnan(found[key]):  # a single class has no curve
-            row = [name, write(found[key]), write(baseline[key])]
-            table.append([*row, words.replace("{curve}", curve)])
-    measure, value, how = _SCORE_HEADER
-    header = [measure, value, "Baseline", how]
-    return Section("How good the predictions are", text, (header, table))
+    measures = {
+        key: words.replace("{curve}", curve)
+        for key, words in _OF_CLASSES.items()
+        if not np.isnan(found[key])  # a single class has no curve
+    }
+    table = _score_rows([found, baseline], [""], measures)
+    return Section("How good the predictions are", text, table)
 
 
 # ---- Pictures
