@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from probprop.report.columns import columns_of_array, columns_of_table, rows_of, unique
+from probprop.report.dependence import columns_of_array, columns_of_table, rows_of, unique
 from probprop.table.encoding import fit_encoder
 
 DAYS = pd.date_range("2024-01-01", periods=60, freq="D")
@@ -32,14 +32,13 @@ def test_each_column_knows_its_kind_range_and_place() -> None:
     assert {name: c.kind for name, c in columns.items()} == encoder.kinds
     for name, column in columns.items():
         np.testing.assert_array_equal(X[:, column.place], column.encode(table()[name]))
-    assert columns["area"].low == 20.0
+    assert columns["area"].ends[0] == 20.0
     assert columns["area"].is_curve
     assert not columns["rooms"].is_curve
     assert columns["rooms"].marks() == [1.0, 2.0, 3.0]
     assert columns["district"].values[0] == "Mitte"
     assert columns["lift"].values == [False, True]
-    assert columns["sold"].low == DAYS[0]
-    assert columns["sold"].high == DAYS[-1]
+    assert columns["sold"].ends == (DAYS[0], DAYS[-1])
 
 
 def test_a_category_is_one_of_them_and_never_two() -> None:

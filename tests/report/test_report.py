@@ -30,8 +30,8 @@ from probprop.report import (
     render,
     write_report,
 )
+from probprop.report.document import axis_label
 from probprop.report.facts import number
-from probprop.report.parts import axis_label
 
 HOSTILE = '<script>alert("&amp;")</script>'
 
@@ -143,7 +143,7 @@ def test_columns_of_numbers_are_known() -> None:
         ["energy", "7e-05", "nan", "0.2 s", "", "", "4 or 5"],
     ]
     header = ["set", "n", "RMSE", "in 95 %", "Δ", "verdict", "layers"]
-    numeric = Section("Scores", "", (header, rows)).numeric
+    numeric = [c == "number" for c in Section("Scores", "", (header, rows)).classes]
     assert numeric == [False, True, True, True, True, False, False]
 
 

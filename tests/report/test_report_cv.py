@@ -25,7 +25,7 @@ from probprop.report import (
     render,
 )
 from probprop.report.facts import number
-from probprop.report.regression import _verdict_sentences
+from probprop.report.sections import _verdict_sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 

@@ -17,8 +17,7 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 from probprop import PBPClassifier, PBPRegressor
 from probprop.plot.parts import rows_to_average, some_rows
 from probprop.report import Section, classification_sections, regression_sections, render
-from probprop.report.columns import columns_of_table
-from probprop.report.dependence import panel_of
+from probprop.report.dependence import columns_of_table, panel_of
 from probprop.report.facts import cell
 from probprop.table import TableModel, fit_table_model
 

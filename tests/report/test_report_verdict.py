@@ -12,7 +12,7 @@ from probprop import PBPRegressor, metrics
 from probprop.distributions.mixture import Mixture
 from probprop.metrics.verdict import verdict
 from probprop.report import regression_sections
-from probprop.report.regression import _coverage_sentence
+from probprop.report.sections import _coverage_sentence
 
 
 def test_the_verdict_does_not_contradict_the_chart() -> None:
@@ -54,6 +54,6 @@ def test_a_skewed_table_is_told_where_its_error_bars_are_not_honest() -> None:
 
 @pytest.mark.parametrize("coverage", [0.95, 0.8, 1.0])
 def test_coverage_in_words(coverage: float) -> None:
-    sentence = _coverage_sentence(coverage, 1_000, "")
+    sentence = _coverage_sentence(coverage, 1_000, None)
     assert f"{1_000 * coverage:,.0f} ({100 * coverage:.1f} %)" in sentence
     assert "936 to 963" in sentence

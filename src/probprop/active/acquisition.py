@@ -52,24 +52,19 @@ class Acquisition(Protocol):
 
 
 def expected_improvement(model: Regressor, *, best: float, goal: Goal) -> Acquisition:
-    """Score by the expected gain over the best value so far.
+    """Score by the expected gain over the best value so far, which is 0 or more.
+
+    It is exactly 0 where an improvement is more than 38 standard deviations away.
 
     Parameters
     ----------
     model : PBPRegressor or PBPRegressorCV
         A fitted model; each call of the acquisition uses it as it then is.
     best : float
-        The best value so far, in target units. Without noise, ``y.max()`` or ``y.min()`` of the
-        measured targets. With noise that would be a lucky measurement; the best of
-        ``model.predict(X)`` over the measured rows is the better choice.
+        The best value so far, in target units: without noise, ``y.max()`` or ``y.min()`` of the
+        measured targets; with noise rather the best of ``model.predict(X)`` over their rows.
     goal : {"maximize", "minimize"}
         Whether an improvement is above or below `best`.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units; 0 or more. It is exactly 0 where an
-        improvement is more than 38 standard deviations away.
 
     Examples
     --------
@@ -104,28 +99,10 @@ def upper_confidence_bound(model: Regressor, *, kappa: float = 2.0, goal: Goal) 
     model : PBPRegressor or PBPRegressorCV
         A fitted model; each call of the acquisition uses it as it then is.
     kappa : float, default=2.0
-        Standard deviations of the function between the mean and the bound; 0 or more. A
-        larger kappa explores more.
+        Standard deviations of the function between the mean and the bound, at least 0. A larger
+        kappa explores more.
     goal : {"maximize", "minimize"}
-        To minimise, the score is minus the lower bound.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> from probprop.active import upper_confidence_bound
-    >>> X = np.linspace(0.0, 1.0, 50).reshape(-1, 1)
-    >>> model = PBPRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
-    >>> far = np.array([[0.5], [2.0]])
-    >>> bold = upper_confidence_bound(model, kappa=2.0, goal="maximize")(far)
-    >>> meek = upper_confidence_bound(model, kappa=0.0, goal="maximize")(far)
-    >>> bool(bold[1] - meek[1] > bold[0] - meek[0])  # less is known further out
-    True
+        To minimize, the score is minus the lower bound.
     """
     check_scalar(kappa, "kappa", Real, min_val=0.0)
 
@@ -140,30 +117,16 @@ def thompson(
 ) -> Acquisition:
     """Score by one function drawn from the posterior: a point is chosen as often as it is best.
 
+    The acquisition is the same function at every call.
+
     Parameters
     ----------
     model : PBPRegressor or PBPRegressorCV
         A fitted model.
     goal : {"maximize", "minimize"}
-        To minimise, the score is minus the function.
+        To minimize, the score is minus the function.
     random_state : int, RandomState instance or None, default=None
         Draws the network. Draw another one for every point that is to be measured.
-
-    Returns
-    -------
-    Acquisition
-        ``acquisition(X)`` has shape (n,), in target units; the same function at every call.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> from probprop.active import best_in_pool, thompson
-    >>> X = np.linspace(0.0, 1.0, 50).reshape(-1, 1)
-    >>> model = PBPRegressor(random_state=0).fit(X, 3.0 * X[:, 0])
-    >>> f = thompson(model, goal="maximize", random_state=0)
-    >>> best_in_pool(f, X)
-    49
     """
     sign = _sign(goal)
     return _OfFunction(model.sample_functions(1, random_state)[0], sign)
@@ -181,10 +144,6 @@ def best_in_pool(
         The candidates.
     random_state : int, RandomState instance or None, default=None
         Decides between candidates of the same score.
-
-    Returns
-    -------
-    int
     """
     scores = acquisition(X)
     return int(check_random_state(random_state).choice(np.flatnonzero(scores == scores.max())))
@@ -206,11 +165,8 @@ class _OfMoments:
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         at = self.model.predict_gradient(X)
         scores, by_mean, by_std = self.formula(self.sign * at.mean, at.epistemic_std)
-        dscores_dX = (
-            self.sign * by_mean[:, np.newaxis] * at.dmean_dX
-            + by_std[:, np.newaxis] * at.depistemic_std_dX
-        )
-        return scores, dscores_dX
+        of_mean = self.sign * by_mean[:, np.newaxis] * at.dmean_dX
+        return scores, of_mean + by_std[:, np.newaxis] * at.depistemic_std_dX
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +204,8 @@ def best_in_box(
 
     L-BFGS-B climbs from `n_starts` points, each the best of a hundred random ones, to local maxima
     within the bounds. The search is the same in any units of the target and of the features.
+    Nothing keeps the point away from those measured before: without noise, draw a pool of random
+    points in the box instead, and choose with `best_in_pool` among those not measured yet.
 
     Parameters
     ----------
@@ -265,26 +223,6 @@ def best_in_box(
     x : ndarray of shape (n_features,)
     score : float
         The acquisition at x, in target units.
-
-    Notes
-    -----
-    Nothing keeps x away from points measured before: the network need not pass through them, and
-    with few points it may name the same spot again and again. With noise a second measurement
-    there is worth something. Without, draw a pool of random points in the box, and choose with
-    `best_in_pool` among those not measured yet.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressor
-    >>> from probprop.active import best_in_box, expected_improvement
-    >>> X = np.linspace(0.0, 10.0, 21).reshape(-1, 1)
-    >>> y = (X[:, 0] - 3.8) ** 2
-    >>> model = PBPRegressor(random_state=0).fit(X, y)
-    >>> acquisition = expected_improvement(model, best=y.min(), goal="minimize")
-    >>> x, score = best_in_box(acquisition, [(0.0, 10.0)], random_state=0)
-    >>> bool(3.0 < x[0] < 4.0)
-    True
     """
     lower, upper = _check_bounds(bounds)
     check_int("n_starts", n_starts, 1)

@@ -23,6 +23,9 @@ StrategyName = Literal["variance_reduction", "variance", "information_gain", "th
 class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     """Choose the next rows to measure, learn from their targets, and so on.
 
+    A batch is chosen one row after the other, each as if those before it were known:
+    `probprop.active.strategies` has the formulas.
+
     Parameters
     ----------
     estimator : estimator
@@ -31,8 +34,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     strategy : {"variance_reduction", "variance", "information_gain", "thompson", "random"}, \
             default="variance_reduction"
         ``"variance_reduction"``: what takes most from the variance of all rows of the pool
-        together, where rows are alike whose features and predictions are; of a pool of more than
-        1,000 rows, so many are drawn at random.
+        together; from a pool of more than 1,000 rows, a random 1,000 are drawn.
         ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4.
         ``"information_gain"``: the highest mutual information between target and weights, which
         is the same where the noise is constant; needs `predict_distribution`.
@@ -57,11 +59,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         Rows told so far, in their order.
     y_ : ndarray of shape (n_told,)
         Their targets, in target units.
-
-    Notes
-    -----
-    A batch is chosen one row after the other, each as if those before it were known, so that it
-    is not ten neighbours: `probprop.active.strategies` has the formulas and the reasons.
 
     Examples
     --------
@@ -133,9 +130,12 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self._check_features("X_pool", pool)
         new = rows_not_told(pool, self.X_)
         if len(new) < n:
+            count = {0: "no rows", 1: "1 row"}.get(len(new), f"{len(new)} rows")
+            left_out = ""
+            if k := len(pool) - len(new):
+                left_out = f" (its other {k} were told already, or are copies of one of these)"
             raise ValueError(
-                f"n == {n} rows were asked for, but X_pool has {_count(len(new))} to choose from"
-                f"{_left_out(len(pool), len(new))}."
+                f"n == {n} rows were asked for, but X_pool has {count} to choose from{left_out}."
             )
         choose = STRATEGIES[self.strategy]
         return new[choose(self.estimator_, self.X_, pool[new], n, self._random_state())]
@@ -147,10 +147,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         rows, targets = check_X_y(
@@ -181,18 +177,15 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
-        name = type(self.estimator).__name__
-        method = NEEDS.get(self.strategy)
-        if method is not None and not hasattr(self.estimator, method):
-            raise TypeError(
-                f"strategy={self.strategy!r} needs an estimator with {method!r}, which {name} does "
-                "not have: take strategy='variance'."
-            )
-        if self.warm_start and not hasattr(self.estimator, "partial_fit"):
-            raise TypeError(
-                f"warm_start=True needs an estimator with 'partial_fit', which {name} does not "
-                "have: take warm_start=False."
-            )
+        needed = [(f"strategy={self.strategy!r}", NEEDS.get(self.strategy), "strategy='variance'")]
+        if self.warm_start:
+            needed.append(("warm_start=True", "partial_fit", "warm_start=False"))
+        for option, method, other in needed:
+            if method is not None and not hasattr(self.estimator, method):
+                raise TypeError(
+                    f"{option} needs an estimator with {method!r}, which "
+                    f"{type(self.estimator).__name__} does not have: take {other}."
+                )
 
     def _finite(self) -> bool | Literal["allow-nan"]:
         """Say whether rows may have gaps: where the estimator takes them."""
@@ -210,9 +203,6 @@ def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
     """Return the indices of the rows of a pool, (n_pool, n_features), that were not told.
 
     They are in the order of the pool; equal rows count once, the first of them.
-
-    >>> rows_not_told(np.array([[1.0], [5.0], [2.0], [5.0]]), np.array([[1.0], [7.0]]))
-    array([1, 2])
     """
     rows = np.concatenate([told, pool])
     # No NaN equals another, but two rows with the same gaps are alike.
@@ -220,13 +210,3 @@ def rows_not_told(pool: FloatArray, told: FloatArray) -> IntArray:
     _, first = np.unique(alike, axis=0, return_index=True)
     places: IntArray = np.sort(first[first >= len(told)]) - len(told)
     return places
-
-
-def _count(n: int) -> str:
-    return {0: "no rows", 1: "1 row"}.get(n, f"{n} rows")
-
-
-def _left_out(n_pool: int, n_new: int) -> str:
-    if n_pool == n_new:
-        return ""
-    return f" (its other {n_pool - n_new} were told already, or are copies of one of these)"

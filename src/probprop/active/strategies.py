@@ -1,16 +1,12 @@
 """Which rows of a pool to measure next: one function per strategy. A batch is chosen greedily.
 
-**Variance reduction**, the default, measures so that the whole pool is known better. A Gaussian
-process stands in for the model. Two rows are alike where their features are, and where the model
-predicts the same for both::
+**Variance reduction**, the default. A Gaussian process stands in for the model, with
 
-    k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2).
+    k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2),
 
-The D features that vary have unit variance, V is the variance of the predictions f, both over the
-rows told and the pool; so each of the two terms is 1 on average over pairs of rows. Features
-that the model does not use still count, because with few rows it may be wrong about them; the
-predictions bring rows together, or set them apart, along the directions that matter. Once the
-rows O are known, with noise of variance s,
+where the D features that vary have unit variance and V is the variance of the predictions f, both
+over the rows told and the pool. Features that the model does not use still count, because with few
+rows it may be wrong about them. Once the rows O are known, with noise of variance s,
 
     c(x, x') = k(x, x') - k(x, O) (k(O, O) + s I)^-1 k(O, x'),
 
@@ -18,30 +14,21 @@ and a measurement at x takes from the variance of all rows r of the pool togethe
 
     sum_r c(r, x)^2 / (c(x, x) + s).
 
-The row that takes most is chosen, joins O, and so on. A row far from all others has a large
-variance, but knowing it tells little about them: it is not chosen. Only the predictions of
-the estimator are used, so any regressor will do. Variances of a network that has seen 20 to 60 rows
-tell less about where it is wrong than these distances do: the guide has the figures.
+The row that takes most is chosen and joins O. A row far from all others has a large variance, but
+tells little about them. Only predictions are used, so any regressor will do.
 
-**Variance and information gain.** After some rows B have been chosen, a candidate x counts with the
-share of its model variance that B would leave it,
+**Variance and information gain.** After the rows B have been chosen, a candidate x counts with the
+share of its epistemic variance that B would leave it,
 
     left(x) = 1 - k(x, B) k(B, B)^-1 k(B, x),      k(x, x') = exp(-d(x, x') / length),
-
-the variance that a Gaussian process of correlation k keeps at x once it is known at B. It is 0
-at the rows of B, small near them and about 1 far away. The scores of a candidate are then
-
     variance:          left(x) model(x)
     information gain:  1/2 log(1 + left(x) model(x) / noise(x))
 
-with the epistemic variance model(x) and the aleatoric variance noise(x).
-
-Where the noise is constant both put the candidates in the same order. The estimator gives
-variances row by row and no correlations between rows, so k stands in for them; d is the
-distance over features scaled to unit variance in the pool, and `length` is such that two rows
-at the average distance have correlation exp(-2). The rows of B are taken to be known without
-noise. With it, ten neighbours would each look worth measuring wherever noise is large, and the
-noise of a model with few rows is its most uncertain part.
+with the epistemic variance model(x) and the aleatoric variance noise(x). The estimator gives no
+correlations between rows, so k stands in for them: d is the distance over features of unit variance
+in the pool, and at the average distance the correlation is exp(-2). The rows of B are taken to be
+known without noise: with it, ten neighbors would each look worth measuring wherever noise is large,
+and the noise of a model with few rows is its most uncertain part.
 """
 
 from __future__ import annotations
@@ -64,18 +51,10 @@ _TIE = 1e-10  # scores that differ by less, relative to the best, are equal: the
 
 
 def unit_variance(X: FloatArray) -> FloatArray:
-    """Return the columns of X that vary, (n, n_varying), with mean 0 and variance 1; NaN becomes 0.
-
-    >>> unit_variance(np.array([[1.0, 7.0], [3.0, 7.0], [np.nan, 7.0]]))
-    array([[-1.],
-           [ 1.],
-           [ 0.]])
-    """
+    """Return the columns of X that vary, (n, n_varying), with mean 0 and variance 1; NaN is 0."""
     scale = fit_standardizer(X, None)
-    scaled = np.nan_to_num((X - scale.x_mean) / scale.x_scale)
-    varies = scaled.min(axis=0) < scaled.max(axis=0)
-    found: FloatArray = scaled[:, varies]
-    return found
+    scaled: FloatArray = np.nan_to_num((X - scale.x_mean) / scale.x_scale)
+    return scaled[:, scaled.min(axis=0) < scaled.max(axis=0)]
 
 
 def highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> int:
@@ -89,13 +68,8 @@ def highest(score: FloatArray, chosen: list[int], random_state: RandomState) -> 
 # ---- Variance reduction
 
 
-NOISE = 0.1
-"""The variance s of a measurement's noise, where that of a target before it is known is 1."""
-
-MOST_ROWS = 1000
-"""Of a larger pool, and of more rows told, so many are drawn at random: matrices of their size
-are computed with."""
-
+NOISE = 0.1  # the variance s of a measurement's noise, where a target's prior variance is 1
+MOST_ROWS = 1000  # drawn at random from a larger pool, and from more rows told: the matrices' size
 _AT_ONCE = 100  # rows of a batch from one draw; the next ones are chosen from another
 
 
@@ -104,21 +78,9 @@ def by_variance_reduction(
 ) -> IntArray:
     """Choose the n rows that take most from the variance of the whole pool.
 
-    Parameters
-    ----------
-    estimator : fitted estimator with ``predict(X)``
-    told : ndarray of shape (n_told, n_features)
-        Rows measured before; the estimator knows of them.
-    X : ndarray of shape (n_pool, n_features)
-    n : int
-        From 1 to n_pool.
-    random_state : RandomState
-        Draws from pools of more than 1,000 rows, and breaks ties.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Indices of rows of X, the first choice first.
+    The fitted estimator has ``predict(X)``; `told`, (n_told, n_features), are the rows measured
+    before, X, (n_pool, n_features), the pool. `random_state` draws from pools of more than 1,000
+    rows and breaks ties. Returned are n indices of rows of X, the first choice first.
     """
     chosen = np.empty(0, np.intp)
     while len(chosen) < n:
@@ -137,11 +99,6 @@ def likeness(X: FloatArray, f: FloatArray) -> FloatArray:
 
     X, (n, n_features), has NaN for missing values, which count as the mean of their feature; f,
     (n,), are predictions in any unit.
-
-    >>> likeness(np.array([[0.0], [1.0], [2.0]]), np.array([5.0, 5.0, 9.0])).round(2)
-    array([[1.  , 0.69, 0.07],
-           [0.69, 1.  , 0.22],
-           [0.07, 0.22, 1.  ]])
     """
     Z = unit_variance(X)
     largest = np.abs(f).max()  # squares of targets near 1e-200 would vanish
@@ -166,12 +123,7 @@ def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomSt
     """Choose n rows one after the other, each the one that takes most from the sum of variances.
 
     c, (n_pool, n_pool), has the covariances of the rows; `noise` is the variance of a measurement's
-    noise. Here the first row is the least certain, but the other three are known together:
-
-    >>> c = np.eye(4) + np.pad(np.ones((3, 3)), ((1, 0), (1, 0)))
-    >>> c[0, 0] = 2.5
-    >>> int(greedy_reduction(c, 2, 0.1, np.random.RandomState(0))[1])
-    0
+    noise.
     """
     chosen: list[int] = []
     for _ in range(n):
@@ -185,12 +137,16 @@ def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomSt
 def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
     """Return the predictions of an estimator, (n,), if they are finite."""
     f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
-    if not np.isfinite(f).all():
+    _check_finite(estimator, "values", f)
+    return f
+
+
+def _check_finite(estimator: Any, what: str, predicted: FloatArray) -> None:
+    if not np.isfinite(predicted).all():
         raise ValueError(
-            f"{type(estimator).__name__} predicts values for X_pool that are not finite: nothing "
+            f"{type(estimator).__name__} predicts {what} for X_pool that are not finite: nothing "
             "can be chosen by them."
         )
-    return f
 
 
 def _some(rows: Any, random_state: RandomState) -> Any:
@@ -218,8 +174,8 @@ class Variances(NamedTuple):
 def predict_variances(estimator: Any, X: FloatArray) -> Variances:
     """Return the variances that an estimator predicts, divided by the largest of their sums.
 
-    An estimator with `predict_distribution` tells model and noise apart. With
-    ``predict(X, return_std=True)`` alone, all of the variance is taken to be the model's.
+    An estimator without `predict_distribution` does not tell model and noise apart: all of the
+    variance is taken to be the model's.
     """
     if hasattr(estimator, "predict_distribution"):
         predicted = estimator.predict_distribution(X)
@@ -228,22 +184,9 @@ def predict_variances(estimator: Any, X: FloatArray) -> Variances:
         _, epistemic_std = estimator.predict(X, return_std=True)
         aleatoric_std = np.zeros(len(X))
     largest = np.hypot(epistemic_std, aleatoric_std).max()
-    if not np.isfinite(largest):
-        raise ValueError(
-            f"{type(estimator).__name__} predicts standard deviations for X_pool that are not "
-            "finite: nothing can be chosen by them."
-        )
+    _check_finite(estimator, "standard deviations", largest)
     unit = largest if largest > 0.0 else 1.0  # squares of targets near 1e-200 would vanish
     return Variances((epistemic_std / unit) ** 2, (aleatoric_std / unit) ** 2)
-
-
-def variance(var: Variances, left: FloatArray) -> FloatArray:
-    """Return the variance of the model at each row once the rows chosen are known, (n,).
-
-    Where the noise is the same everywhere, the order is that of the variance of the target. Where
-    it is not, a row that is merely noisy teaches nothing.
-    """
-    return left * var.model
 
 
 def information_gain(var: Variances, left: FloatArray) -> FloatArray:
@@ -263,21 +206,17 @@ def by_variance(
 ) -> IntArray:
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
-    It is the epistemic variance alone where the estimator tells it from the noise. Parameters are
-    those of `by_variance_reduction`; the estimator must have ``predict(X, return_std=True)``.
+    It is the epistemic variance alone where the estimator tells it from the noise: a row that is
+    merely noisy teaches nothing. Parameters are as for `by_variance_reduction`.
     """
     var = predict_variances(estimator, X)
-    return greedy_batch(lambda left: variance(var, left), X, n, random_state)
+    return greedy_batch(lambda left: left * var.model, X, n, random_state)
 
 
 def by_information_gain(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
-    """Choose the n rows whose targets tell most about the weights.
-
-    Parameters are those of `by_variance_reduction`; the estimator must have
-    `predict_distribution`.
-    """
+    """Choose the n rows whose targets tell most about the weights, by `predict_distribution`."""
     var = predict_variances(estimator, X)
     return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
 
@@ -285,11 +224,10 @@ def by_information_gain(
 def by_thompson(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
-    """Choose the row where each of n networks drawn from the posterior is highest.
+    """Choose the row where each of n networks drawn by `sample_functions` is highest.
 
     A row that an earlier network has chosen is left out. The networks differ where the model
-    is unsure, so a batch needs no diversity term. Parameters are those of
-    `by_variance_reduction`; the estimator must have `sample_functions`.
+    is unsure, so a batch needs no diversity term.
     """
     chosen: list[int] = []
     for f in estimator.sample_functions(n, random_state=random_state):
@@ -321,15 +259,11 @@ def greedy_batch(
 
     `score` takes the share of model variance left at each row, (n_pool,). A Cholesky factorization
     of k(X, X), whose pivots are the rows chosen, gives that share: a batch costs n^2 n_pool
-    operations, and no matrix is inverted. Four rows of nearly the same variance, three of them
-    neighbors:
-
-    >>> X = np.array([[0.0], [0.1], [0.2], [9.0]])
-    >>> model = np.array([1.0, 1.1, 1.2, 0.9])
-    >>> greedy_batch(lambda left: left * model, X, 2, np.random.RandomState(0))
-    array([2, 3])
+    operations, and no matrix is inverted.
     """
-    Xs = _scaled(X)
+    Z = unit_variance(X)
+    # Over D features of unit variance the mean squared distance of two rows is 2 D.
+    Xs = Z / (np.sqrt(2.0 * max(1, Z.shape[1])) / 2.0)
     left = np.ones(len(X))
     factor = np.zeros((n, len(X)))  # one row of the Cholesky factor per choice
     chosen: list[int] = []
@@ -341,13 +275,3 @@ def greedy_batch(
             factor[i] = (correlation - factor[:i, pick] @ factor[:i]) / np.sqrt(left[pick])
             left = np.maximum(left - factor[i] ** 2, 0.0)
     return np.array(chosen, np.intp)
-
-
-def _scaled(X: FloatArray) -> FloatArray:
-    """Return the rows in units of the correlation length, (n_pool, n_varying).
-
-    Over D features of unit variance the mean squared distance of two rows is 2 D.
-    """
-    Z = unit_variance(X)
-    scaled: FloatArray = Z / (np.sqrt(2.0 * max(1, Z.shape[1])) / 2.0)
-    return scaled

@@ -23,17 +23,15 @@ except ModuleNotFoundError as error:
         "probprop.plot needs matplotlib, which is missing: pip install 'probprop[cli]'"
     ) from error
 
-from probprop.plot.dependence import (
+from probprop.plot.model import candidate_curves, training_curve, weight_posterior
+from probprop.plot.predictions import (
+    calibration,
+    confusion_matrix,
     dependence_curve,
     dependence_marks,
     importance,
     important_features,
     partial_dependence,
-)
-from probprop.plot.model import candidate_curves, training_curve, weight_posterior
-from probprop.plot.predictions import (
-    calibration,
-    confusion_matrix,
     predicted_against_observed,
     predictive_band,
     reliability,

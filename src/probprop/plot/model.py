@@ -48,20 +48,6 @@ def training_curve(
         each of several targets. None is for classes, which have no noise to draw.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> model = PBPRegressor(n_epochs=3).fit([[0.0], [1.0], [2.0]], [0, 1, 5])
-    >>> ax = training_curve(model.history_)
-    >>> ax.get_lines()[0].get_xdata()
-    array([1, 2, 3])
-    >>> plt.close(ax.figure)
     """
     if not history:
         raise ValueError("history has no epochs. Give history_ of a fitted model.")
@@ -114,20 +100,6 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
         drawn by a random 1,000.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import PBPRegressor
-    >>> model = PBPRegressor(5, random_state=0).fit([[0.0], [1.0], [2.0]], [0, 1, 5])
-    >>> ax = weight_posterior(model.posterior_)
-    >>> len(ax.get_legend_handles_labels()[1])  # two layers, the prior, the V
-    4
-    >>> plt.close(ax.figure)
     """
     ax = axes(ax)
     for layer, (m_w, v_w) in enumerate(zip(posterior.m_w, posterior.v_w, strict=True)):
@@ -135,16 +107,9 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
         some = some_rows(m.size, MAX_POINTS)
         colour, marker = LAYERS[layer % len(LAYERS)]
         share = 100 * np.mean(np.abs(m) > 2 * s)
-        ax.plot(
-            m[some],
-            s[some],
-            marker,
-            color=colour,
-            markersize=4.5,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            label=f"layer {layer + 1}: {share:.0f} % of {m.size:,} > 2 std",
-        )
+        label = f"layer {layer + 1}: {share:.0f} % of {m.size:,} > 2 std"
+        (marks,) = ax.plot(m[some], s[some], marker, color=colour, markersize=4.5, label=label)
+        marks.set(markeredgecolor="white", markeredgewidth=0.4)
     ax.set_yscale("log")
     prior = np.sqrt(posterior.prior_variance)
     ax.axhline(prior, color="black", lw=1, ls="--", label="std of the prior")
@@ -184,10 +149,6 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
 
-    Returns
-    -------
-    matplotlib.axes.Axes
-
     Examples
     --------
     >>> import matplotlib.pyplot as plt
@@ -201,15 +162,16 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     >>> plt.close(ax.figure)
     """
     curves = [curve for curve in choice.curves if curve.n_epochs]
-    forms, memories = _different(curves, "form"), _different(curves, "memory")
+    forms = {curve.candidate.form: curve.candidate for curve in curves}  # in their order
+    memories = list(dict.fromkeys(curve.candidate.memory for curve in curves))
     ax = axes(ax)
     for curve in curves:
         candidate = curve.candidate
-        colour, marker = _COLOURS[forms.index(candidate.form) % len(_COLOURS)]
+        colour, marker = _COLOURS[list(forms).index(candidate.form) % len(_COLOURS)]
         style = _STYLES[memories.index(candidate.memory) % len(_STYLES)]
         (line,) = ax.plot(curve.n_epochs, curve.calibrated, ls=style, color=colour, lw=1.2)
         line.set(marker=marker, markersize=4, label=candidate_in_words(candidate))
-    best = curves[[curve is choice.curves[choice.best] for curve in curves].index(True)]
+    best = choice.curves[choice.best]
     # On a cluster the networks of all rows may make other epochs than those of the sample.
     highest = best.calibrated.index(max(best.calibrated))
     made = choice.n_epochs if choice.n_epochs in best.n_epochs else best.n_epochs[highest]
@@ -221,9 +183,15 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     ax.set_xticks(epochs, [f"{n:,}" for n in epochs])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="epochs", ylabel="held-out log-likelihood [nats per row]")
-    lowest = _lowest(curves)
-    ax.dataLim.intervaly = lowest, ax.dataLim.y1
-    legend_above([ax], [*_keys(curves, forms, memories), ring])
+    ax.dataLim.intervaly = _lowest(curves), ax.dataLim.y1
+    keys = []
+    for (colour, marker), candidate in zip(cycle(_COLOURS), forms.values(), strict=False):
+        label = _form_in_words(candidate)
+        keys.append(Line2D([], [], color=colour, marker=marker, markersize=4, label=label))
+    if len(memories) > 1:
+        for style, memory in zip(cycle(_STYLES), memories, strict=False):
+            keys.append(Line2D([], [], color=_GREY, ls=style, label=_memory_in_words(memory)))
+    legend_above([ax], [*keys, ring])
     return ax
 
 
@@ -231,12 +199,8 @@ def candidate_in_words(candidate: Candidate) -> str:
     """Return a candidate in a few words: encoding, units of its layers, power, noise, memory.
 
     >>> from probprop import Candidate
-    >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate())
-    ('32 ramps, 50 + 50, memory 10', 'raw, 50, no bound')
-    >>> candidate_in_words(Candidate(power=0.5))
-    'raw, 50, square root, no bound'
-    >>> candidate_in_words(Candidate(noise="constant"))
-    'raw, 50, constant noise, no bound'
+    >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate(power=0.5))
+    ('32 ramps, 50 + 50, memory 10', 'raw, 50, square root, no bound')
     """
     return f"{_form_in_words(candidate)}, {_memory_in_words(candidate.memory)}"
 
@@ -257,31 +221,9 @@ def _memory_in_words(memory: float | None) -> str:
     return "no bound" if memory is None else f"memory {memory:g}"
 
 
-def _different(curves: Sequence[CandidateCurve], name: str) -> list[object]:
-    """Return the different values of something that candidates have, in their order."""
-    return list(dict.fromkeys(getattr(curve.candidate, name) for curve in curves))
-
-
 def _lowest(curves: Sequence[CandidateCurve]) -> float:
     """Return where the axis ends below: the better half decides, not the worst points."""
     best = [max(curve.calibrated) for curve in curves]
     lowest = min(value for curve in curves for value in curve.calibrated)
     spread = max(best) - float(np.median(best))
     return max(lowest, max(best) - _BELOW * spread) if spread > 0.0 else lowest
-
-
-def _keys(
-    curves: Sequence[CandidateCurve], forms: list[object], memories: list[object]
-) -> list[Line2D]:
-    """Return the entries of the legend: a colour for each form, a style for each memory."""
-    keys = []
-    for i, form in enumerate(forms):
-        colour, marker = _COLOURS[i % len(_COLOURS)]
-        candidate = next(c.candidate for c in curves if c.candidate.form == form)
-        label = _form_in_words(candidate)
-        keys.append(Line2D([], [], color=colour, marker=marker, markersize=4, label=label))
-    if len(memories) > 1:
-        for i, style in zip(range(len(memories)), np.resize(_STYLES, len(memories)), strict=True):
-            memory = next(c.candidate.memory for c in curves if c.candidate.memory == memories[i])
-            keys.append(Line2D([], [], color=_GREY, ls=style, label=_memory_in_words(memory)))
-    return keys

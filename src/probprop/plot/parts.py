@@ -88,25 +88,14 @@ def axes(ax: Axes | None) -> Axes:
 
 
 def bands(
-    ax: Axes,
-    x: FloatArray,
-    mean: FloatArray,
-    std: FloatArray,
-    deviations: Sequence[float],
-    of: str = "",
+    ax: Axes, x: FloatArray, mean: FloatArray, std: FloatArray, deviations: Sequence[float]
 ) -> None:
     """Shade mean ± k std for every k, the narrower the darker and the further in front."""
     for i, k in enumerate(sorted(deviations)):
         share = i / (len(deviations) - 1) if len(deviations) > 1 else 0.5
-        ax.fill_between(
-            x,
-            mean - k * std,
-            mean + k * std,
-            color=(1 - share) * np.array(NARROW) + share * np.array(WIDE),
-            linewidth=0,
-            zorder=1 - 0.1 * share,
-            label=f"±{k:g} std{of}",
-        )
+        shade = (1 - share) * np.array(NARROW) + share * np.array(WIDE)
+        band = ax.fill_between(x, mean - k * std, mean + k * std, color=shade, linewidth=0)
+        band.set(zorder=1 - 0.1 * share, label=f"±{k:g} std")
 
 
 def in_percent(ax: Axes) -> None:
@@ -142,9 +131,8 @@ def legend_above(twins: Sequence[Axes], handles: Sequence[Any]) -> None:
         top = scale.inverted().transform([high + (high - low) * share / (1.0 - share)])
         twin.update_datalim([(0.0, top[0])], updatex=False)
         twin.autoscale_view()
-    legend = ax.legend(
-        handles=handles, loc="upper left", ncols=n_columns, fontsize=9, frameon=False
-    )
+    style: dict[str, Any] = {"loc": "upper left", "fontsize": 9, "frameon": False}
+    legend = ax.legend(handles=handles, ncols=n_columns, **style)
     legend.set_in_layout(False)  # a legend too wide for its axes must not squeeze them
 
 
@@ -161,11 +149,7 @@ def rows_to_average(X: Array, at_most: int) -> Array:
 
 
 def cut(text: str, most: int) -> str:
-    """Shorten a text to a number of letters.
-
-    >>> cut("a name", 9), cut("a long name", 9)
-    ('a name', 'a long n…')
-    """
+    """Shorten a text to a number of letters, the last of them an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -1,28 +1,30 @@
-"""Predictions of numbers and of classes, and how far to trust them."""
+"""Predictions of numbers and of classes, how far to trust them, and what they depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn import metrics as sklearn_metrics
+from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import FloatArray
+from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
+from probprop.estimators.validation import check_inputs, check_int
 from probprop.metrics import check_columns, predictive_coverage
-from probprop.metrics.classes import (
-    calibration_error,
-    check_classes_and_proba,
-    reliability_curve,
-)
+from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
+from probprop.metrics.importance import Dependence, Importance, average_prediction
 from probprop.metrics.verdict import coverage_std, largest_by_chance
 from probprop.plot.parts import (
     BLUE,
+    LAYERS,
     MAX_POINTS,
     NARROW,
     VERMILLION,
@@ -33,8 +35,17 @@ from probprop.plot.parts import (
     in_percent,
     label_of,
     one_feature,
+    plain_numbers,
+    rows_to_average,
     some_rows,
 )
+
+if TYPE_CHECKING:
+    from probprop.estimators.cv.regressor import PBPRegressorCV
+    from probprop.estimators.ensemble import PBPEnsemble
+    from probprop.estimators.regressor import PBPRegressor
+
+    Regressor: TypeAlias = PBPRegressor | PBPRegressorCV | PBPEnsemble
 
 
 def predictive_band(
@@ -65,20 +76,6 @@ def predictive_band(
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = predictive_band([0, 1, 2], p, data=([0.5, 1.5], [0.2, 2.0]), target="height [m]")
-    >>> ax.get_ylabel()
-    'height [m]'
-    >>> plt.close(ax.figure)
     """
     x, mean = check_columns(x=one_feature(x), predictive=predictive.mean)
     order = np.argsort(x, kind="stable")
@@ -97,11 +94,7 @@ def predictive_band(
 
 
 def predicted_against_observed(
-    y: ArrayLike,
-    predictive: TargetDistribution,
-    *,
-    target: str = "target",
-    ax: Axes | None = None,
+    y: ArrayLike, predictive: TargetDistribution, *, target: str = "target", ax: Axes | None = None
 ) -> Axes:
     """Draw predicted means with their 95 % intervals against the observed targets.
 
@@ -118,20 +111,6 @@ def predicted_against_observed(
         Name of the target, with its unit where it has one, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = predicted_against_observed([0.1, 0.8, 9.0], p)
-    >>> ax.get_legend_handles_labels()[1][-1]
-    'observed outside it: 33.3 %'
-    >>> plt.close(ax.figure)
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
@@ -152,11 +131,7 @@ def predicted_against_observed(
 
 
 def calibration(
-    y: ArrayLike,
-    predictive: TargetDistribution,
-    *,
-    target: str = "target",
-    ax: Axes | None = None,
+    y: ArrayLike, predictive: TargetDistribution, *, target: str = "target", ax: Axes | None = None
 ) -> Axes:
     """Draw the share of the targets inside the central intervals against what is expected.
 
@@ -166,28 +141,8 @@ def calibration(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution, such as Mixture
-        Predictions for the same rows.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = calibration([0.1, 0.8, 9.0], p)
-    >>> ax.get_xlabel()
-    'expected coverage'
-    >>> plt.close(ax.figure)
+    y, predictive, target, ax
+        As for `predicted_against_observed`.
     """
     expected, observed = predictive_coverage(y, predictive)
     ends = np.linspace(0.0, 1.0, 101)
@@ -209,38 +164,15 @@ def calibration(
 
 
 def residuals_against_std(
-    y: ArrayLike,
-    predictive: TargetDistribution,
-    *,
-    target: str = "target",
-    ax: Axes | None = None,
+    y: ArrayLike, predictive: TargetDistribution, *, target: str = "target", ax: Axes | None = None
 ) -> Axes:
     """Draw residuals against the predicted standard deviation, on bands of 1, 2 and 3 of it.
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution, such as Mixture
-        Predictions for the same rows; a random 1,000 are drawn if there are more.
-    target : str, default="target"
-        Name of the target, with its unit where it has one, for the labels.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> from probprop import Mixture
-    >>> p = Mixture.of_one([0.0, 1.0, 4.0], [1.0, 0.5, 1.0], 0.5)
-    >>> ax = residuals_against_std([0.1, 0.8, 9.0], p)
-    >>> ax.get_ylabel()
-    'observed − predicted target'
-    >>> plt.close(ax.figure)
+    y, predictive, target, ax
+        As for `predicted_against_observed`; if there are more than 1,000 rows, a random 1,000
+        are drawn.
     """
     y, mean = check_columns(y=y, predictive=predictive.mean)
     std = predictive.std
@@ -277,18 +209,6 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
         Predicted probabilities.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> ax = reliability([0, 1, 1], [[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
-    >>> ax.get_xlabel()
-    'probability of the predicted class'
-    >>> plt.close(ax.figure)
     """
     confidence, right, count = reliability_curve(y, proba)
     low, high = (binom.ppf(q, count, np.minimum(confidence, 1.0)) / count for q in (0.025, 0.975))
@@ -313,18 +233,10 @@ def confusion_matrix(
 
     Parameters
     ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
+    y, proba, ax
+        As for `reliability`.
     classes : sequence of length n_classes
         Their names.
-    ax : matplotlib.axes.Axes, default=None
-        Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -362,6 +274,8 @@ def confusion_matrix(
 def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | None = None) -> Axes:
     """Draw the ROC curve of a class: true against false positive rate, at every threshold.
 
+    The legend has the area under the curve: 1 is perfect, 0.5 is chance.
+
     Parameters
     ----------
     y : array-like of shape (n,)
@@ -372,19 +286,6 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
         Name of the second class, for the labels.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The legend has the area under the curve: 1 is perfect, 0.5 is chance.
-
-    Examples
-    --------
-    >>> import matplotlib.pyplot as plt
-    >>> ax = roc_curve([0, 1, 1], [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    >>> ax.get_legend_handles_labels()[1]
-    ['area 1.000', 'chance']
-    >>> plt.close(ax.figure)
     """
     index, p = check_classes_and_proba(y, proba)
     if p.shape[1] != 2 or len(np.unique(index)) < 2:
@@ -399,4 +300,280 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
     label = label_of(name, _LONGEST)
     ax.set(xlabel=f"other rows taken for {label}", ylabel=f"rows of {label} found")
     ax.legend(loc="lower right", fontsize=9, handlelength=1.5, frameon=False)
+    return ax
+
+
+# ---- What predictions depend on: averages over rows, along the values of one column
+
+
+_ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # that a partial dependence averages over, at most
+_TICKS = 100  # of rows at the bottom
+_SHADE = tuple(0.5 * (a + b) for a, b in zip(NARROW, WIDE, strict=True))
+_BAND = "±2 std (model)"
+
+
+def dependence_curve(
+    at: ArrayLike,
+    found: Dependence,
+    *,
+    outputs: Mapping[int, str],
+    name: str,
+    target: str,
+    rows: ArrayLike = (),
+    marks: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw average predictions along the values of a column of numbers or dates.
+
+    Parameters
+    ----------
+    at : array-like of shape (n_values,)
+        Numbers or dates, in order.
+    found : Dependence
+        What `probprop.metrics.average_prediction` finds there.
+    outputs : mapping of int to str
+        Which targets or classes, by their place, with their words in the legend. One alone has
+        its band.
+    name, target : str
+        Labels of the axes.
+    rows : array-like of shape (n,), default=()
+        Where rows are: ticks at the bottom, a random 100 if there are more.
+    marks : bool, default=False
+        Whether there is nothing between two values: then they have error bars instead.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+    """
+    ax = axes(ax)
+    x: Any = np.asarray(at)
+    for (k, label), (colour, marker) in zip(outputs.items(), cycle(LAYERS), strict=False):
+        mean, band = found.mean[:, k], _band(found, outputs)
+        if band is not None and marks:
+            _error_bars(ax, x, mean, label, yerr=_ends(mean, *band), ls=":")
+            continue
+        if band is not None:
+            ax.fill_between(x, *band, color=_SHADE, linewidth=0, label=_BAND)
+        style: dict[str, Any] = {"marker": marker, "ls": ":"} if marks else {"lw": 2}
+        (line,) = ax.plot(x, mean, color=colour, label=label, **style)
+        if len(outputs) > 1 and not marks:  # told apart without colors too
+            line.set(marker=marker, markevery=max(1, len(x) // 8), markersize=5)
+    if len(where := np.asarray(rows)):
+        some = where[some_rows(len(where), _TICKS)]
+        three = np.stack([some, some, some], axis=1).ravel()  # up, down, and a gap: one path
+        ticks = np.tile([0.0, 0.025, np.nan], len(some))
+        ax.plot(three, ticks, "k-", lw=0.8, alpha=0.5, transform=ax.get_xaxis_transform())
+    return finish(ax, name, target)
+
+
+def dependence_marks(
+    names: Sequence[str],
+    found: Dependence,
+    *,
+    outputs: Mapping[int, str],
+    name: str,
+    target: str,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw average predictions at categories: one mark for each, from the top to the bottom.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the categories.
+    found, outputs, name, target, ax
+        As for `dependence_curve`; the categories are on the vertical axis.
+    """
+    ax = axes(ax)
+    y = np.arange(len(names), dtype=float)
+    for i, (k, label) in enumerate(outputs.items()):
+        (colour, marker), mean = LAYERS[i % len(LAYERS)], found.mean[:, k]
+        if (band := _band(found, outputs)) is not None:
+            _error_bars(ax, mean, y, label, xerr=_ends(mean, *band), ls="none")
+        else:
+            shift = 0.12 * (i - 0.5 * (len(outputs) - 1))
+            ax.plot(mean, y + shift, marker, color=colour, label=label)
+    ax.set_yticks(y, [one.replace("$", r"\$") for one in names])
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", lw=0.5, color="#cccccc")
+    ax.set_axisbelow(True)
+    finish(ax, target, name)
+    top = ax.get_ylim()[1]
+    ax.set_ylim(top, -0.5)  # the first at the top, and room for the legend below the last
+    cast(Legend, ax.get_legend()).set_loc("lower left")
+    return ax
+
+
+def _band(found: Dependence, outputs: Mapping[int, str]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the ends of the band, (n_values,) each, which one output alone may have."""
+    if len(outputs) > 1 or found.low is None or found.high is None:
+        return None
+    (k,) = outputs
+    return found.low[:, k], found.high[:, k]
+
+
+def _ends(mean: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return how far the band goes below and above, (2, n_values)."""
+    return np.maximum(0.0, np.stack([mean - low, high - mean]))
+
+
+def _error_bars(ax: Axes, x: Any, y: FloatArray, label: str, **options: Any) -> None:
+    bar = ax.errorbar(x, y, color=BLUE, marker="o", label=f"{label} {_BAND}", **options)
+    bar.lines[2][0].set_linewidth(1.5)
+
+
+def partial_dependence(
+    model: Regressor,
+    X: ArrayLike,
+    feature: int,
+    *,
+    name: str | None = None,
+    output: int = 0,
+    target: str = "target",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the predicted mean against one feature, averaged over the rows, with ±2 std.
+
+    The band is what the model does not know: its standard deviation without the noise,
+    averaged over the rows as well. A feature with ten values or fewer has error bars.
+    Ticks at the bottom are the rows.
+
+    Parameters
+    ----------
+    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
+        Fitted.
+    X : array-like of shape (n, n_features)
+        Rows to average over: a random 500 of them if there are more, fewer for wide tables.
+    feature : int
+        Column of X.
+    name : str, default=None
+        Label of the feature; None is its name in the model, or its number.
+    output : int, default=0
+        Which of several targets.
+    target : str, default="target"
+        Name of the target, with its unit where it has one, for the labels.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> from probprop import PBPRegressor
+    >>> X = [[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]]
+    >>> ax = partial_dependence(PBPRegressor().fit(X, [0, 1, 5]), X, 1, name="width [m]")
+    >>> ax.get_xlabel()
+    'width [m]'
+    >>> plt.close(ax.figure)
+    """
+    rows, some = _rows(model, X, _ROWS_TO_DRAW, output)
+    check_int("feature", feature, 0)
+    if feature >= rows.shape[1]:
+        raise ValueError(f"feature == {feature}, but X has {rows.shape[1]} columns; count from 0.")
+    if name is None:
+        name = str(getattr(model, "feature_names_in_", {feature: f"feature {feature}"})[feature])
+    known = rows[~np.isnan(rows[:, feature]), feature]
+    if not known.size:
+        raise ValueError(f"feature == {feature}, but all its entries in X are missing.")
+    grid = _grid(known, 50)
+    return dependence_curve(
+        grid,
+        average_prediction(model, some, [feature], grid[:, np.newaxis]),
+        rows=some[:, feature],
+        marks=len(grid) <= 10,  # a category has nothing between its values
+        name=name,
+        outputs={output: "mean"},
+        target=f"predicted {target}",
+        ax=ax,
+    )
+
+
+def important_features(model: Regressor, X: ArrayLike, *, n: int = 4, output: int = 0) -> list[int]:
+    """Return the columns that move the predicted mean most, the most important first.
+
+    That is the standard deviation over the rows of the partial dependence on the column.
+
+    Parameters
+    ----------
+    model : PBPRegressor, PBPRegressorCV or PBPEnsemble
+        Fitted.
+    X : array-like of shape (n_rows, n_features)
+    n : int, default=4
+        How many columns, at most. A column without any value is not among them.
+    output : int, default=0
+        Which of several targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import PBPRegressor
+    >>> X = np.random.RandomState(0).standard_normal((100, 3))
+    >>> model = PBPRegressor(random_state=0).fit(X, X[:, 0] + 5 * X[:, 2])
+    >>> important_features(model, X, n=2)
+    [2, 0]
+    """
+    check_int("n", n, 1)
+    rows, some = _rows(model, X, _ROWS_TO_RANK, output)
+    variation = np.full(rows.shape[1], -1.0)  # where all entries are missing
+    for feature, column in enumerate(rows.T):
+        known = column[~np.isnan(column)]
+        if known.size:
+            grid = _grid(known, 10)
+            found = average_prediction(model, some, [feature], grid[:, np.newaxis])
+            variation[feature] = np.interp(known, grid, found.mean[:, output]).std()
+    order = np.argsort(-variation, kind="stable")
+    return [int(i) for i in order if variation[i] >= 0.0][:n]
+
+
+def _rows(model: Regressor, X: ArrayLike, at_most: int, output: int) -> tuple[Array, Array]:
+    """Return X as an array with the columns of the model, and the rows to average over."""
+    check_is_fitted(model)
+    rows = check_inputs(model, X)
+    n_outputs = cast("PBPRegressor", model).n_outputs_
+    if not 0 <= output < n_outputs:
+        raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
+    return rows, rows_to_average(rows, at_most)
+
+
+def _grid(column: FloatArray, n: int) -> FloatArray:
+    """Return at most n values of a column, in order: all of them, or a range without tails."""
+    values = np.unique(column)
+    if len(values) <= n:
+        return values
+    low, high = np.quantile(column, [0.01, 0.99])
+    return np.linspace(*((low, high) if low < high else (values[0], values[-1])), n)
+
+
+def importance(
+    found: Importance,
+    *,
+    n: int = 15,
+    label: str = "log-likelihood falls by [nats per row]",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw which columns matter most: what is lost where the cells of one are shuffled.
+
+    Dots are means over the repetitions, bars their standard deviations.
+
+    Parameters
+    ----------
+    found : Importance
+        What `probprop.metrics.permutation_importance` returns for a target.
+    n : int, default=15
+        How many columns, at most.
+    label : str, default="log-likelihood falls by [nats per row]"
+        Of the horizontal axis.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None is a new figure.
+    """
+    check_int("n", n, 1)
+    ax = axes(ax)
+    names = [label_of(name, 20) for name in found.names[:n]]
+    mean, std = found.loss[:n].mean(axis=1), found.loss[:n].std(axis=1, ddof=1)
+    y = np.arange(len(names))
+    ax.axvline(0.0, color="black", lw=1)
+    ax.hlines(y, np.minimum(mean, 0.0), np.maximum(mean, 0.0), color=_SHADE, lw=6)
+    ax.errorbar(mean, y, xerr=std, fmt="o", color=BLUE, markersize=5)
+    ax.set_yticks(y, names)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set(xlabel=label, ylabel="column")
+    plain_numbers(ax)
     return ax

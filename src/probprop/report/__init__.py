@@ -16,10 +16,9 @@ from typing import Any, cast
 
 import pandas as pd
 
-from probprop.report.classification import classification_sections
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
 from probprop.report.facts import calibration_in_words, choice_in_words, model_facts
-from probprop.report.regression import regression_sections
+from probprop.report.sections import classification_sections, regression_sections
 from probprop.table.model import TableModel
 
 __all__ = [

@@ -1,12 +1,13 @@
-"""What the predictions depend on: a ranking of the columns, and one panel for each."""
+"""What the predictions depend on: the columns of a table, a ranking of them, a panel for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -23,10 +24,174 @@ from probprop.metrics.importance import (
     permutation_importance,
 )
 from probprop.plot.parts import cut, rows_to_average
-from probprop.report.columns import Column, Rows
-from probprop.report.document import Picture, Section
-from probprop.report.facts import cell, number
-from probprop.report.parts import axis_label, picture
+from probprop.report.document import Picture, Section, axis_label, picture
+from probprop.report.facts import cell, number, percent
+from probprop.table.columns import Kind, booleans, numbers, texts
+from probprop.table.encoding import Encoder
+
+# ---- The columns of a table as a reader knows them, and where each is among a network's numbers
+
+
+_MOST_CATEGORIES = 12  # that have a mark
+_FEW_NUMBERS = 10  # different ones that have a mark each, instead of a curve
+_STEPS = {"number": 50, "date": 40}  # of a curve
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table: what it holds, how far it goes, and its place in X."""
+
+    name: str
+    place: tuple[int, ...]  # columns of X: one, or one per category or part of a date
+    encoder: Encoder  # of this column alone
+    cells: pd.Series  # present cells as values of its kind, in the order of X
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds: ``"number"``, ``"boolean"``, ``"date"`` or ``"text"``."""
+        return self.encoder.kinds[self.name]
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether there is something between two values: not for categories or few numbers."""
+        if self.kind == "number":
+            return int(self.cells.nunique()) > _FEW_NUMBERS
+        return self.kind == "date" and self.cells.nunique() > 1
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The smallest and the largest number, or the first and the last date, of the rows."""
+        return self.cells.min(), self.cells.max()
+
+    @property
+    def values(self) -> list[Any]:
+        """The different cells: categories by how frequent they are, the others in order."""
+        if self.kind == "text":
+            return [str(v) for v in self.cells.value_counts(sort=True).index]
+        return sorted(self.cells.unique().tolist())
+
+    def encode(self, values: Sequence[Any]) -> FloatArray:
+        """Return cells (numbers, true and false, dates or texts) as in X, (n, len(place))."""
+        return self.encoder.encode(pd.DataFrame({self.name: list(values)}), unknown_is_missing=True)
+
+    def marks(self) -> list[Any]:
+        """The values that have a mark each: all, but at most 12 categories, the most frequent."""
+        return self.values[:_MOST_CATEGORIES] if self.kind == "text" else self.values
+
+    def steps(self, n_rows: int) -> tuple[list[Any], FloatArray]:
+        """Return places along a curve, and what X is set to there, (n_steps, n_rows or 1, m).
+
+        Numbers go from the first to the last percentile. Of a date the year, month, day and hour
+        change together, so each row has a date of its own within half a step.
+        """
+        if self.kind == "number":
+            low, high = np.quantile(self.cells, [0.01, 0.99])
+            if low == high:
+                low, high = self.ends
+            grid = np.linspace(low, high, _STEPS["number"])
+            return grid.tolist(), grid[:, None, None]
+        low, high = self.ends
+        width = (high - low) / _STEPS["date"]
+        first = [low + i * width for i in range(_STEPS["date"])]
+        offsets = pd.TimedeltaIndex([width * ((j + 0.5) / n_rows) for j in range(n_rows)])
+        each = [self.encode(list(start + offsets)) for start in first]
+        return [start + 0.5 * width for start in first], np.stack(each)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table, as a reader and as a network knows them."""
+
+    X: Array  # (n, n_features)
+    table: pd.DataFrame  # the cells, (n, n_columns)
+    columns: list[Column]
+    numbers: Array  # names of the rows, (n,)
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """The columns of X of each column that has any cell."""
+        return {column.name: column.place for column in self.columns if len(column.cells)}
+
+
+def rows_of(
+    X: Array,
+    names: Sequence[str],
+    row_numbers: Sequence[int] | None = None,
+    table: pd.DataFrame | None = None,
+    encoder: Encoder | None = None,
+) -> Rows:
+    """Put together what is known of some rows: X, (n, n_features), and the names of its columns.
+
+    With `table`, (n, n_columns), and the encoder that made X of it, the columns are the table's;
+    otherwise X is the table. `row_numbers` None counts from 1.
+    """
+    numbers = np.arange(1, len(X) + 1) if row_numbers is None else np.asarray(row_numbers)
+    if (table is None) != (encoder is None):
+        raise ValueError("table and encoder belong together: give both, or neither.")
+    if table is None or encoder is None:
+        table = pd.DataFrame(np.asarray(X, float), columns=pd.Index(unique(names)))
+        return Rows(X, table, columns_of_array(X, list(table.columns)), numbers)
+    if len(table) != len(X) or len(encoder.names) != X.shape[1]:
+        raise ValueError(
+            f"table must have the {len(X)} rows of X, and the encoder its {X.shape[1]} columns. "
+            f"Got {len(table)} rows and {len(encoder.names)} columns instead."
+        )
+    return Rows(X, table, columns_of_table(encoder, table), numbers)
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Return names of which no two are the same, such as "a", "b" and "a (2)"."""
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return made
+
+
+def columns_of_array(X: Array, names: Sequence[str]) -> list[Column]:
+    """Return the columns of numbers X, (n, n_features), with NaN for missing entries."""
+    columns = enumerate(zip(names, np.asarray(X, float).T, strict=True))
+    return [
+        Column(name, (i,), Encoder({name: "number"}, {}), pd.Series(column[~np.isnan(column)]))
+        for i, (name, column) in columns
+    ]
+
+
+def columns_of_table(encoder: Encoder, table: pd.DataFrame) -> list[Column]:
+    """Return the columns of a table, (n, n_columns), that an encoder turns into X, in their order.
+
+    Missing cells are NA. A category that the encoder does not know counts as a missing cell.
+    """
+    places, made = encoder.places, []
+    for name in (str(name) for name in table.columns if name in encoder.kinds):
+        alone = Encoder(
+            {name: encoder.kinds[name]},
+            {k: v for k, v in encoder.categories.items() if k == name},
+            {k: v for k, v in encoder.parts.items() if k == name},
+            {k: v for k, v in encoder.orders.items() if k == name},
+        )
+        cells = _values(alone, name, table[name].dropna())
+        made.append(Column(name, tuple(places[name]), alone, cells))
+    return made
+
+
+def _values(encoder: Encoder, name: str, there: pd.Series) -> pd.Series:
+    """Return cells that are there as values of their kind."""
+    match encoder.kinds[name]:
+        case "number":
+            return pd.Series(numbers(name, there))
+        case "boolean":
+            return pd.Series(booleans(name, there)).astype(bool)
+        case "date":
+            return pd.Series(encoder.dates_of(name, there))
+        case _:
+            cells = pd.Series(texts(there), dtype=object)
+            return cells[cells.isin(encoder.categories[name])].reset_index(drop=True)
+
+
+# ---- One panel for each column
+
 
 MOST_PANELS = 12
 _MOST_CLASSES = 5  # with a line each
@@ -34,8 +199,7 @@ _AVERAGED = 200  # rows, at most; fewer for wide tables
 _LONGEST = 18  # letters of a category
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(NamedTuple):
     """What is predicted along one column."""
 
     column: Column
@@ -48,49 +212,37 @@ def panel_of(model: Any, X: Array, column: Column) -> Panel:
     if column.is_curve:
         at, values = column.steps(len(X))
     else:
-        at = column.marks()
-        values = column.encode(at)
+        at, values = column.marks(), column.encode(column.marks())
     return Panel(column, at, average_prediction(model, X, column.place, values))
 
 
 def panels_section(
-    panels: Sequence[Panel],
-    rows: Rows,
-    *,
-    outputs: Mapping[int, str],
-    target: str,
-    of_classes: bool,
+    panels: Sequence[Panel], rows: Rows, outputs: Mapping[int, str], target: str, of_classes: bool
 ) -> Section:
     """Draw one panel for each column, the most important first, all on one scale.
 
     `outputs` are the targets or classes that are drawn, by their place, with their words; `target`
     labels the vertical axis.
     """
-    ends = [end for panel in panels for end in _ends(panel.found, list(outputs))]
-    margin = 0.05 * (max(ends) - min(ends)) or 1.0
-    limits = (min(ends) - margin, max(ends) + margin)
+    k = list(outputs)
+    parts = [part for p in panels for part in (p.found.low, p.found.high) if part is not None]
+    if len(outputs) > 1 or not parts:  # only one output alone has a band
+        parts = [p.found.mean for p in panels]
+    low = min(float(part[:, k].min()) for part in parts)
+    high = max(float(part[:, k].max()) for part in parts)
+    margin = 0.05 * (high - low) or 1.0
+    limits = (low - margin, high + margin)
     figures = [_drawn(panel, outputs, target, limits, of_classes) for panel in panels]
     text = _words(panels, rows, outputs, of_classes)
     return Section("What the predictions depend on", text, figures=figures)
 
 
 def classes_to_draw(classes: Sequence[object], y: Array) -> dict[int, str]:
-    """Return the classes that are drawn, by their place: the second of two, or the frequent ones.
-
-    >>> classes_to_draw(["no", "yes"], np.array([0, 1]))
-    {1: 'yes'}
-    """
+    """Return the classes to draw, by their place: the second of two, or the most frequent."""
     if len(classes) == 2:
         return {1: str(classes[1])}
     order = np.argsort(-np.bincount(y, minlength=len(classes)), kind="stable")[:_MOST_CLASSES]
     return {int(k): str(classes[k]) for k in sorted(order)}
-
-
-def _ends(found: Dependence, outputs: list[int]) -> list[float]:
-    parts = [found.mean] if found.low is None or len(outputs) > 1 else [found.low, found.high]
-    return [
-        float(f(part[:, outputs])) for part in parts if part is not None for f in (np.min, np.max)
-    ]
 
 
 def _drawn(
@@ -111,19 +263,13 @@ def _drawn(
             names = [_category(column, value) for value in panel.at]
             plot.dependence_marks(names, panel.found, **options)
         else:
-            cells = column.cells.to_numpy()
-            plot.dependence_curve(
-                panel.at, panel.found, rows=cells, marks=not column.is_curve, **options
-            )
+            options |= {"rows": column.cells.to_numpy(), "marks": not column.is_curve}
+            plot.dependence_curve(panel.at, panel.found, **options)
         cast(Legend, ax.get_legend()).remove()
         if len(outputs) > 1:  # the text says what one line and its band are
-            cast(Figure, ax.figure).legend(
-                *ax.get_legend_handles_labels(),
-                loc="outside upper center",
-                ncols=3,
-                fontsize=9,
-                frameon=False,
-            )
+            style: dict[str, Any] = {"ncols": 3, "fontsize": 9, "frameon": False}
+            handles, labels = ax.get_legend_handles_labels()
+            cast(Figure, ax.figure).legend(handles, labels, loc="outside upper center", **style)
         axis = ax.xaxis if horizontal else ax.yaxis
         (ax.set_xlim if horizontal else ax.set_ylim)(*limits)
         if horizontal:
@@ -141,20 +287,17 @@ def _drawn(
             formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
             ax.xaxis.set_major_formatter(formatter)
 
-    mean = panel.found.mean[:, list(outputs)]
-    low, high = mean[:, 0].argmin(), mean[:, 0].argmax()
-    of = next(iter(outputs.values()))
-    write = (lambda v: f"{100 * v:.1f} %") if of_classes else number
+    first, of = next(iter(outputs.items()))
+    mean = panel.found.mean[:, first]
+    write = percent if of_classes else number
     extremes = " and ".join(
-        f"{word} {write(float(mean[i, 0]))} at {cell(panel.at[i])}"
-        for word, i in (("lowest", low), ("highest", high))
+        f"{word} {write(float(mean[i]))} at {cell(panel.at[i])}"
+        for word, i in (("lowest", mean.argmin()), ("highest", mean.argmax()))
     )
     what = f"Probability of {', '.join(outputs.values())}" if of_classes else f"Predicted {of}"
-    return picture(
-        draw,
-        f"{what} for different values of {column.name}",
-        f"On average {of} is {extremes}." if not of_classes else f"That of {of} is {extremes}.",
-    )
+    subject = f"That of {of}" if of_classes else f"On average {of}"
+    alt = f"{what} for different values of {column.name}"
+    return picture(draw, alt, f"{subject} is {extremes}.")
 
 
 def _category(column: Column, value: object) -> str:
@@ -190,9 +333,8 @@ def _words(
         text += "Ticks at the bottom are rows. "
     if len(panels) > 1:
         text += "All panels have the same scale. "
-    if hidden := [
-        p.column for p in panels if len(p.column.values) > len(p.at) and not p.column.is_curve
-    ]:
+    marked = [panel for panel in panels if not panel.column.is_curve]
+    if hidden := [p.column for p in marked if len(p.column.values) > len(p.at)]:
         each = ", ".join(f"{c.name} ({len(c.values):,})" for c in hidden)
         text += f"Of columns with many categories the most frequent are shown: {each}. "
     if of_classes and len(outputs) > 1:
@@ -205,8 +347,7 @@ def _words(
 # ---- Of a model
 
 
-@dataclass(frozen=True, eq=False)
-class Depends:
+class Depends(NamedTuple):
     """Which columns the predictions of a target depend on."""
 
     names: tuple[str, ...]  # columns, the most important first
@@ -233,17 +374,13 @@ def depending(
         outputs, label = {k: target}, f"predicted {axis_label(target)}"
         if classes is not None:
             outputs = classes_to_draw(classes.tolist(), np.searchsorted(classes, y))
-            label = (
-                f"probability of {axis_label(outputs[1])}" if len(classes) == 2 else "probability"
-            )
+            label = "probability"
+            if len(classes) == 2:
+                label = f"probability of {axis_label(outputs[1])}"
         own = [panels[name] for name in found.names[:MOST_PANELS]]
-        sections = [
-            importance_section(found, held_out, of_classes=classes is not None),
-            panels_section(
-                own, rows, outputs=outputs, target=label, of_classes=classes is not None
-            ),
-        ]
-        made.append(Depends(found.names, sections))
+        ranking = importance_section(found, held_out, classes is not None)
+        drawn_panels = panels_section(own, rows, outputs, label, classes is not None)
+        made.append(Depends(found.names, [ranking, drawn_panels]))
     return made
 
 
@@ -253,18 +390,16 @@ def depending(
 _MOST = 15  # columns shown
 
 
-def importance_section(found: Importance, held_out: bool | None, *, of_classes: bool) -> Section:
+def importance_section(found: Importance, held_out: bool | None, of_classes: bool) -> Section:
     """Show which columns matter most on the rows of the report, as a chart and a table."""
     n_repeats = found.loss.shape[1]
-    rows = {True: "rows that the model had not seen", False: "training rows", None: "rows"}[
-        held_out
-    ]
+    kinds = {True: "rows that the model had not seen", False: "training rows", None: "rows"}
     of = "log-loss rises" if of_classes else "log-likelihood falls"
     text = (
-        f"How much worse the predictions of {found.n_rows:,} {rows} get when the cells of one "
-        f"column are shuffled among them: by how much the mean {of}, in nats per row. Each column "
-        f"was shuffled {n_repeats} times; ± is the standard deviation over these. A column that "
-        "says the same as another is ranked low, since the other is still there."
+        f"How much worse the predictions of {found.n_rows:,} {kinds[held_out]} get when the cells "
+        f"of one column are shuffled among them: by how much the mean {of}, in nats per row. Each "
+        f"column was shuffled {n_repeats} times; ± is the standard deviation over these. A column "
+        "that says the same as another is ranked low, since the other is still there."
     )
     if found.n_columns > len(found.names):
         text += (

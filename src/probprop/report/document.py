@@ -7,13 +7,13 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -28,12 +28,14 @@ try:
     from matplotlib.collections import Collection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import AutoLocator
 except ModuleNotFoundError as error:
     raise ImportError(
         f"Reports need {error.name}, which is not installed: pip install 'probprop[cli]'"
     ) from error
 
 from probprop._atomic import replacing
+from probprop.plot.parts import counted_in, label_of, plain_numbers
 from probprop.report.svg import declarations, inline
 from probprop.web import source_hash
 
@@ -43,6 +45,7 @@ Table = tuple[list[str], list[list[str]]]
 Picture = tuple[bytes, str]
 """An SVG or PNG file, and what a reader who cannot see it should know."""
 
+_SIZE = (4.0, 3.2)  # inches, of every picture: its text is as large as the page's
 _DPI = 200  # of rasterised layers; sharp in print at half a page's width
 _VECTOR_LIMIT = 1_000  # marks; above, a layer is smaller and faster to show as pixels
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a column's name may hold them
@@ -86,23 +89,13 @@ class Section:
         return [p.strip() for p in re.split(r"\n\s*\n", self.text) if p.strip()]
 
     @property
-    def numeric(self) -> list[bool]:
-        """Which columns of the table hold nothing but numbers, and so align at the right."""
-        if self.table is None:
-            return []
-        columns = zip(*self.table[1], strict=True)
-        return [
-            any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in columns
-        ]
-
-    @property
     def classes(self) -> list[str]:
         """How the cells of each column are set: as numbers, on one line, or neither."""
-        columns = zip(*self.table[1], strict=True) if self.table is not None else ()
-        return [
-            "number" if numeric else "short" if max(map(len, column)) <= _SHORT else ""
-            for numeric, column in zip(self.numeric, columns, strict=True)
-        ]
+        made = []
+        for cells in zip(*self.table[1], strict=True) if self.table is not None else ():
+            numeric = any(cells) and all(map(_NUMBER.fullmatch, cells))
+            made.append("number" if numeric else "short" if max(map(len, cells)) <= _SHORT else "")
+        return made
 
     @property
     def layout(self) -> str:
@@ -118,29 +111,22 @@ class Section:
 class Live:
     """A part of a report that a script fills. Where scripts do not run, it is not shown.
 
-    Parameters
-    ----------
-    key : str
-        The id of its section, which stands before all others.
-    title : str
-    style, script : str
-        CSS and JavaScript of probprop itself; nothing of a user may be in them.
-    data : mapping of str to str
-        Texts without a ``<`` that the script reads, by the ids of their elements.
+    `style` and `script` are CSS and JavaScript of probprop itself: nothing of a user may be in
+    them.
     """
 
-    key: str
+    key: str  # the id of its section, which stands before all others
     title: str
     style: str
     script: str
-    data: Mapping[str, str]
+    data: Mapping[str, str]  # texts without a "<" that the script reads, by their elements' ids
 
 
 def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
-    """Turn a drawing into an SVG file for a `Section`.
+    """Turn a drawing into an SVG file for a `Section`; the drawing itself is left as it was.
 
     In the page it has the page's font, and on a dark page light lines on a dark ground. Layers of
-    more than a thousand marks go in as pixels. The drawing itself is left as it was.
+    more than a thousand marks go in as pixels.
 
     Parameters
     ----------
@@ -150,10 +136,6 @@ def figure(drawing: Axes | Figure, alt: str, description: str = "") -> Picture:
         What the picture shows, for readers who cannot see it.
     description : str, default=""
         What can be read off it, for them too.
-
-    Returns
-    -------
-    (bytes, str)
 
     Examples
     --------
@@ -205,10 +187,30 @@ def _n_marks(layer: Artist) -> int:
     return np.size(layer.get_xdata()) if isinstance(layer, Line2D) else 0
 
 
+def picture(draw: Callable[[Axes], object], alt: str, description: str = "") -> Picture:
+    """Draw on a figure of its own, which pyplot does not keep."""
+    whole = Figure(figsize=_SIZE, layout="constrained")
+    ax = whole.subplots()
+    draw(ax)
+    if isinstance(locator := ax.xaxis.get_major_locator(), AutoLocator):
+        locator.set_params(nbins=5)  # labels such as 300,000 would touch
+    plain_numbers(*whole.axes)
+    for axis in (axis for each in whole.axes for axis in (each.xaxis, each.yaxis)):
+        if unit := counted_in(axis):  # a word that belongs to what is counted
+            axis.set_label_text(f"{axis.get_label_text()} [{unit}]")
+            axis.get_offset_text().set_visible(False)
+    return figure(ax, alt, description)
+
+
+def axis_label(name: str) -> str:
+    """Shorten a name for an axis."""
+    return label_of(name, 40)
+
+
 def render(
     title: str, sections: Sequence[Section], *, footer: str, live: Live | None = None
 ) -> str:
-    """Lay out sections as one HTML document without external parts.
+    """Lay out sections as one HTML document without external parts; all strings are escaped.
 
     Parameters
     ----------
@@ -218,27 +220,13 @@ def render(
         A line at the end, such as what wrote the report and when.
     live : Live, default=None
         A part with a script, the only one that the document runs; None: it runs none.
-
-    Returns
-    -------
-    str
-        The document. All strings given are escaped.
-
-    Examples
-    --------
-    >>> html = render("Is a < b?", [Section("Yes", "It is.")], footer="")
-    >>> "Is a &lt; b?" in html
-    True
     """
-    placed, colours, n_pictures = [], set[str](), 0
+    placed, colours, keys = [], set[str](), (f"p{i}" for i in count(1))
     for section, place in zip(sections, _placement(sections), strict=True):
-        drawn = []
-        for image, alt in section.figures:
-            n_pictures += 1
-            markup, used = _element(image, alt, f"p{n_pictures}")
-            drawn.append(markup)
-            colours |= used
-        placed.append((section, place, drawn))
+        drawn = [_element(image, alt, next(keys)) for image, alt in section.figures]
+        colours = colours.union(*(used for _, used in drawn))
+        placed.append((section, place, [markup for markup, _ in drawn]))
+    allowed = "" if live is None else f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
     return _template().render(
         title=title,
         placed=placed,
@@ -246,15 +234,8 @@ def render(
         light=declarations(colours, dark=False),
         dark=declarations(colours, dark=True),
         live=live,
-        script_policy=_script_policy(live),
+        script_policy=allowed,
     )
-
-
-def _script_policy(live: Live | None) -> str:
-    """Return what a document says of its scripts: that one, to the letter, may run, or none."""
-    if live is None:
-        return ""
-    return f"script-src 'wasm-unsafe-eval' {source_hash(live.script)}; "
 
 
 def _element(image: bytes, alt: str, key: str) -> tuple[Markup, frozenset[str]]:
@@ -273,7 +254,7 @@ def _placement(sections: Sequence[Section]) -> list[str]:
     width, with its caption at the side.
     """
     placement: list[str] = []
-    for is_single, run in groupby(sections, lambda s: s.captioned and len(s.figures) == 1):
+    for is_single, run in groupby(sections, lambda s: s.captioned):
         n = len(list(run))
         placement += ["half"] * (n - n % 2) + ["wide"] * (n % 2) if is_single else ["full"] * n
     return placement
@@ -299,15 +280,8 @@ def write_report(
 ) -> None:
     """Write a report, signed with version and date, to one HTML file.
 
-    The file appears whole or not at all; one that was there is replaced.
-
-    Parameters
-    ----------
-    path : str or path-like
-    title : str
-    sections : sequence of Section
-    live : Live, default=None
-        As for `render`.
+    The file appears whole or not at all; one that was there is replaced. `title`, `sections` and
+    `live` are as for `render`.
     """
     from probprop._version import __version__
 

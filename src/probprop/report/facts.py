@@ -42,17 +42,7 @@ def model_facts(
 ) -> list[list[str]]:
     """Describe a fitted model, or the first network of an ensemble, by names and values.
 
-    Parameters
-    ----------
-    model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
-        Fitted.
-    feature_names : sequence of str
-    target : str or sequence of str
-        Name of the target, or of each of several.
-
-    Returns
-    -------
-    list of [str, str]
+    `target` names the target, or each of several.
 
     Examples
     --------
@@ -76,16 +66,24 @@ def model_facts(
     memory = network.memory
     bound = "" if memory is None else f", memory of {memory:g}"
     names = target_names(target)
-    facts = [
-        ["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)],
-        *_classes(network),
-        *_members(model),
-        *_cross_validation(model),
-        [
-            "Network",
-            f"{n_features:,} feature{plural}{encoded}, {units}, {outputs}; {n_weights:,} weights "
-            f"in {q.dtype}",
-        ],
+    facts = [["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)]]
+    if (classes := classes_of(network)) is not None:
+        shown = listed([str(name) for name in classes.tolist()], _MAX_NAMES, str)
+        multilabel = cast(PBPClassifier, network).multilabel_
+        facts.append(["Labels" if multilabel else "Classes", f"{len(classes):,}: {shown}"])
+    if n := len(members(model)):
+        one_each = ""
+        if is_cross_validated(model):
+            k = cast(Any, model).n_partitions_
+            one_each = ", one for each fold" + (f" of {k:,} partitions" if k > 1 else "")
+        described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
+        facts.append(["Ensemble", described])
+    if is_cross_validated(model):
+        facts.append(["Choice", choice_in_words(model)])
+        facts.append(["Calibration", calibration_in_words(model)])
+    shape = f"{n_features:,} feature{plural}{encoded}, {units}, {outputs}"
+    facts += [
+        ["Network", f"{shape}; {n_weights:,} weights in {q.dtype}"],
         ["Training", f"{network.n_samples_seen_:,} rows, {network.n_iter_:,} passes{bound}"],
     ]
     if network.missing == "marginalize":
@@ -105,8 +103,7 @@ def model_facts(
         scale = network.standardizer_.y_scale * np.exp(0.25 * q.tail)  # the root of exp(tail/2)
         if g is not None:  # dy = unit dz where y is the unit
             scale = scale * g.unit
-        of_targets = q.alpha_noise, q.beta_noise, scale
-        each = zip(*map(np.atleast_1d, of_targets), strict=True)
+        each = zip(*map(np.atleast_1d, (q.alpha_noise, q.beta_noise, scale)), strict=True)
         noise = [_std_and_interval(*map(float, one)) for one in each]
         units = names[0]
         if len(names) > 1:
@@ -121,44 +118,18 @@ def model_facts(
         if q.tail.any():
             tails = ", ".join(number(float(tail)) for tail in q.tail)
             facts.append(["Tails of the noise", f"variance {tails} of its log variance"])
-    of_evidence = ["sum over the first pass"]
+    of_evidence = "sum over the first pass"
     if g is not None:
-        of_evidence.append(f"of {power_in_words(g.power)} of {names[0]}")
+        of_evidence += f"; of {power_in_words(g.power)} of {names[0]}"
     seed = (model if is_cross_validated(model) else network).random_state
     return [
         *facts,
         ["Prior of the weights", f"standard deviation {prior}"],
-        ["Log evidence", f"{number(network.log_evidence_)} ({'; '.join(of_evidence)})"],
+        ["Log evidence", f"{number(network.log_evidence_)} ({of_evidence})"],
         ["Seed", str(seed) if isinstance(seed, int) else "none"],
         [f"Feature{plural}", listed(feature_names, _MAX_NAMES, str)],
         ["Version", f"probprop {__version__}"],
     ]
-
-
-def _classes(network: PBPRegressor | PBPClassifier) -> list[list[str]]:
-    classes = classes_of(network)
-    if classes is None:
-        return []
-    names = [str(name) for name in classes.tolist()]
-    multilabel = cast(PBPClassifier, network).multilabel_
-    shown = listed(names, _MAX_NAMES, str)
-    return [["Labels" if multilabel else "Classes", f"{len(names):,}: {shown}"]]
-
-
-def _members(model: Any) -> list[list[str]]:
-    n = len(members(model))
-    one_each = ""
-    if is_cross_validated(model):
-        k = model.n_partitions_
-        one_each = ", one for each fold" + (f" of {k:,} partitions" if k > 1 else "")
-    described = f"{n:,} network{'' if n == 1 else 's'}{one_each}; below is the first"
-    return [["Ensemble", described]] if n else []
-
-
-def _cross_validation(model: Any) -> list[list[str]]:
-    if not is_cross_validated(model):
-        return []
-    return [["Choice", choice_in_words(model)], ["Calibration", calibration_in_words(model)]]
 
 
 def _std_and_interval(alpha: float, beta: float, scale: float) -> str:
@@ -192,16 +163,16 @@ def number(value: float, scale: float = math.inf) -> str:
     return text.replace("-", "−")
 
 
+def percent(share: float) -> str:
+    """Write a share between 0 and 1."""
+    return f"{100.0 * share:.1f} %"
+
+
 # ---- What a cross-validated estimator chose and how it was calibrated, in a line each
 
 
 def choice_in_words(model: Any) -> str:
-    """Say in one line what a cross-validated estimator chose.
-
-    Parameters
-    ----------
-    model : PBPRegressorCV or PBPClassifierCV
-        Fitted.
+    """Say in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` chose.
 
     Examples
     --------
@@ -249,22 +220,7 @@ def epochs_in_words(n: int) -> str:
 
 
 def calibration_in_words(model: Any) -> str:
-    """Say in one line how a cross-validated estimator was calibrated.
-
-    Parameters
-    ----------
-    model : PBPRegressorCV or PBPClassifierCV
-        Fitted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from probprop import PBPRegressorCV
-    >>> x = np.random.RandomState(0).standard_normal((15, 1))
-    >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x, x[:, 0])
-    >>> calibration_in_words(model)
-    'error bars times 0.27; too few rows or seconds to learn where the noise is larger'
-    """
+    """Say in one line how a fitted `PBPRegressorCV` or `PBPClassifierCV` was calibrated."""
     calibration: Calibration | ClassCalibration = model.calibration_
     if isinstance(calibration, ClassCalibration):
         losses = f"{calibration.raw_log_loss:.3f} to {calibration.log_loss:.3f}"

@@ -20,7 +20,6 @@ from probprop.estimators.cv.missing import N_NODES, Joint, nodes_of
 from probprop.estimators.kind import (
     classes_of,
     first_network,
-    is_cross_validated,
     members,
     transformation_of,
 )
@@ -30,21 +29,23 @@ from probprop.report.document import Live
 from probprop.table.model import TableModel, UnknownCategoryWarning, takes_gaps
 from probprop.web import bundle, compressed, packed_kernel, text_of
 
-MOST_NUMBERS = 6_000_000
-"""Weights, their means and variances, that a page may hold: some 20 MB of text."""
-
+MOST_NUMBERS = 6_000_000  # means and variances of weights that a page may hold: 20 MB of text
+MOST_ROWS = 300  # that the page offers to begin with, each with all its cells
+MOST_SUMMARISED = 100_000  # rows that ranges and counts are taken from
+N_BINS = 40  # of the histogram of a column
 _TARGET_REACH = 2.5  # standard deviations of a target around its mean, where no rows are known
+_REACH = 2.0  # standard deviations of a feature around its mean, where no range is known
+_DAY = np.timedelta64(1, "D")
 
 
 def refusal(model: TableModel) -> str | None:
     """Say why a page cannot hold a model; None: it can."""
-    n = n_numbers(model)
-    if n > MOST_NUMBERS:
-        return (
-            f"This report has no what-if page: its networks hold {n:,} numbers, and a page at most "
-            f"{MOST_NUMBERS:,}."
-        )
-    return None
+    if (n := n_numbers(model)) <= MOST_NUMBERS:
+        return None
+    return (
+        f"This report has no what-if page: its networks hold {n:,} numbers, and a page at most "
+        f"{MOST_NUMBERS:,}."
+    )
 
 
 def live_page(
@@ -54,7 +55,7 @@ def live_page(
     judged: TableModel | None = None,
     train: pd.DataFrame | None = None,
 ) -> Live:
-    """Return the what-if section of a model.
+    """Return the what-if section of a model, for `write_report`.
 
     Parameters
     ----------
@@ -65,43 +66,30 @@ def live_page(
     judged : TableModel, default=None
         What predicted them, where that is another model than the one in the page.
     train : DataFrame, default=None
-        The rows that the model was fitted on, of which the page has summaries; None: it has those
-        of `rows`, or says only what the model knows by itself.
-
-    Returns
-    -------
-    Live
-        For `write_report`.
+        The rows that the model was fitted on, of which the page has summaries; None: it has
+        summaries of `rows`, or only what the model itself holds.
     """
     summarised = train if train is not None else rows
     given = None
     if summarised is not None:
         given = encoded_rows(model, some_rows(summarised, MOST_SUMMARISED))
+    range_of = "model" if rows is None else "rows"  # whose range the sliders show
+    if train is not None or hasattr(model.estimator, "bounds_"):
+        range_of = "training"
     tree: Tree = exported(model) | {
         "columns": columns_of(model, given),
         "ranges": target_ranges(model, given),
-        "range_of": _range_of(model, rows, train),
+        "range_of": range_of,
         "rows": None if rows is None else _rows(model, judged or model, rows),
     }
     text, block = packed(tree)
-    data = {
-        "what-if-kernel": packed_kernel(),
-        "what-if-model": text,
-        "what-if-arrays": block,
-    }
+    data = {"what-if-kernel": packed_kernel(), "what-if-model": text, "what-if-arrays": block}
     return Live("what-if", "What if", text_of("whatif/whatif.css"), _script(), data)
 
 
 @cache
 def _script() -> str:
     return text_of("kernel.js") + bundle("whatif", "start.js")
-
-
-def _range_of(model: TableModel, rows: pd.DataFrame | None, train: pd.DataFrame | None) -> str:
-    """Say whose range the sliders show."""
-    if train is not None or hasattr(model.estimator, "bounds_"):
-        return "training"
-    return "model" if rows is None else "rows"
 
 
 def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
@@ -112,15 +100,13 @@ def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
     if model.classes is not None:
         return [[0.0, 1.0]]
     if rows is not None:
-        ends = zip(rows.y.min(axis=0), rows.y.max(axis=0), strict=True)
-        return [[float(low), float(high)] for low, high in ends]
-    estimator: Any = model.estimator
-    members = getattr(estimator, "estimators_", [estimator])
-    s, g = members[0].standardizer_, transformation_of(estimator)
-    reach = _TARGET_REACH * s.y_scale
-    usual = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
-    in_units: FloatArray = usual if g is None else g.inverse(usual)
-    return [[float(low), float(high)] for low, high in in_units]
+        ends = np.stack([rows.y.min(axis=0), rows.y.max(axis=0)], axis=1)
+    else:
+        s, g = first_network(model.estimator).standardizer_, transformation_of(model.estimator)
+        reach = _TARGET_REACH * s.y_scale
+        ends = np.stack([s.y_mean - reach, s.y_mean + reach], axis=1)
+        ends = ends if g is None else g.inverse(ends)
+    return [[float(low), float(high)] for low, high in ends]
 
 
 def _rows(model: TableModel, judged: TableModel, frame: pd.DataFrame) -> Tree:
@@ -159,9 +145,7 @@ def exported(model: TableModel) -> Tree:
         "bounds": getattr(estimator, "bounds_", None),
         "encoding": getattr(estimator, "encoding_", None),
         "members": [_network(network) for network in networks],
-        "calibration": _calibration(estimator.calibration_)
-        if is_cross_validated(estimator)
-        else None,
+        "calibration": _calibration(getattr(estimator, "calibration_", None)),
         "joint": _joint(getattr(estimator, "joint_", None)),
         "draws": normal_draws(len(cast(Array, classes))) if several else None,
     }
@@ -186,19 +170,11 @@ def _joint(joint: Joint | None) -> Tree | None:
     """Return what completes missing values; of the covariance the lower triangle, row by row."""
     if joint is None:
         return None
-    S = joint.covariance
-    return {
-        "column": joint.column,
-        "value": joint.value,
-        "score": joint.score,
-        "discrete": joint.discrete,
-        "encoding": joint.encoding,
-        "covariance": None if S is None else S[np.tril_indices(len(S))],
-        "spread": joint.spread,
-        "factor": joint.factor,
-        "nodes": nodes_of(len(joint.discrete)),
-        "n_nodes": N_NODES,
-    }
+    names = ["column", "value", "score", "discrete", "encoding", "covariance", "spread", "factor"]
+    tree = {name: getattr(joint, name) for name in names}
+    if (S := joint.covariance) is not None:
+        tree["covariance"] = S[np.tril_indices(len(S))]
+    return tree | {"nodes": nodes_of(len(joint.discrete)), "n_nodes": N_NODES}
 
 
 def _network(network: Any) -> Tree:
@@ -229,37 +205,20 @@ def _layers(posterior: Posterior, standardizer: Standardizer) -> Tree:
     }
 
 
-def _calibration(calibration: Calibration | ClassCalibration) -> Tree:
+def _calibration(calibration: Calibration | ClassCalibration | None) -> Tree | None:
+    if calibration is None:
+        return None
     if isinstance(calibration, ClassCalibration):
         return {"temperature": calibration.temperature}
-    noise = calibration.noise
-    return {
-        "factor": calibration.factor,
-        "range": calibration.range,
-        "noise": None
-        if noise is None
-        else {
-            **_layers(noise.posterior, noise.standardizer),
-            "encoding": noise.encoding,
-            "levels": noise.levels,
-        },
-        "transformation": calibration.transformation,
-    }
+    noise = None
+    if (own := calibration.noise) is not None:
+        noise = _layers(own.posterior, own.standardizer)
+        noise |= {"encoding": own.encoding, "levels": own.levels}
+    known = {"factor": calibration.factor, "range": calibration.range, "noise": noise}
+    return known | {"transformation": calibration.transformation}
 
 
 # ---- The rows: summaries of the columns, and some rows to begin with
-
-
-N_BINS = 40
-"""Of the histogram of a column."""
-MOST_ROWS = 300
-"""Rows that the page offers to begin with, each with all its cells."""
-
-MOST_SUMMARISED = 100_000
-"""Rows that ranges and counts are taken from."""
-
-_REACH = 2.0  # standard deviations around the mean, where no range is known
-_DAY = np.timedelta64(1, "D")
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,13 +231,7 @@ class Encoded:
 
 
 def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the rows of a frame, or as many as `most` of them, evenly spaced.
-
-    The frame of some keeps the index: rows are called by it.
-
-    >>> some_rows(pd.DataFrame({"a": range(9)}), 3)["a"].tolist()
-    [0, 4, 8]
-    """
+    """Return the rows of a frame, or `most` of them, evenly spaced, which keep their index."""
     if len(frame) <= most:
         return frame
     return frame.iloc[np.linspace(0, len(frame) - 1, most).round().astype(np.intp)]
@@ -326,8 +279,7 @@ class _Column(NamedTuple):
 def _number(column: _Column) -> Tree:
     mean, std = float(column.mean[0]), float(column.scale[0])
     std = std if np.isfinite(std) else 1.0
-    x = column.x[:, 0]
-    x = x[~np.isnan(x)]
+    x = column.x[~np.isnan(column.x[:, 0]), 0]
     if not len(x):
         low, high = column.range or (mean - _REACH * std, mean + _REACH * std)
         return {"scale": std, "low": low, "high": high, "typical": mean, "whole": False}
@@ -386,17 +338,12 @@ def _typical_date(parts: dict[str, float]) -> str:
     first = np.datetime64(f"{round(parts.get('year', 2000.0)):04d}-01-01")
     day = parts.get("day_of_year", 30.4 * (parts.get("month", 6.5) - 0.5))
     when = first + np.timedelta64(max(0, round(day) - 1), "D")
-    return _iso(
-        when.astype("datetime64[s]") + np.timedelta64(int(parts.get("seconds", 0.0)), "s"),
-        "seconds" in parts,
-    )
+    seconds = np.timedelta64(int(parts.get("seconds", 0.0)), "s")
+    return _iso(when.astype("datetime64[s]") + seconds, "seconds" in parts)
 
 
 def _iso(when: Any, timed: bool) -> str:
-    if not timed:
-        return str(np.datetime_as_string(when, unit="D"))
-    seconds = str(np.datetime_as_string(when, unit="ms"))
-    return seconds.removesuffix(".000")
+    return str(np.datetime_as_string(when, unit="ms" if timed else "D")).removesuffix(".000")
 
 
 def _dates_of(model: TableModel, name: str, frame: pd.DataFrame) -> Array:
@@ -456,12 +403,9 @@ def packed(tree: Any) -> tuple[str, str]:
     compress better. Other numbers that are not finite become null. In neither text is a ``<``: both
     may stand in a script element.
 
-    >>> text, block = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
+    >>> text, _ = packed({"name": "</script>", "weights": np.zeros((2, 3)), "gain": np.nan})
     >>> print(text)
     {"name":"\u003c/script>","weights":{"array":["f8",0,6]},"gain":null}
-    >>> import base64, gzip
-    >>> np.frombuffer(gzip.decompress(base64.b64decode(block))).shape
-    (6,)
     """
     blocks: list[bytes] = []
     size = 0
@@ -469,11 +413,12 @@ def packed(tree: Any) -> tuple[str, str]:
     def plain(node: Any) -> Any:
         nonlocal size
         if isinstance(node, np.ndarray):
-            kind = _kind(node)
+            floats = "f4" if node.dtype == np.float32 else "f8"
+            kind = "i4" if node.dtype.kind in "iub" else floats
             values = np.ascontiguousarray(node, _KINDS[kind]).ravel()
-            start, data = size, _by_place(values)
-            blocks.append(data)
-            size += len(data)
+            start = size
+            blocks.append(values.view(np.uint8).reshape(-1, values.itemsize).T.tobytes())
+            size += len(blocks[-1])
             return {"array": [kind, start, values.size]}
         if is_dataclass(node):
             node = {field.name: getattr(node, field.name) for field in fields(node)}
@@ -489,15 +434,3 @@ def packed(tree: Any) -> tuple[str, str]:
 
     text = json.dumps(plain(tree), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c"), compressed(b"".join(blocks))
-
-
-def _kind(array: Array) -> str:
-    if array.dtype.kind in "iub":
-        return "i4"
-    return "f4" if array.dtype == np.float32 else "f8"
-
-
-def _by_place(values: Array) -> bytes:
-    """Return the bytes of an array, all first bytes first."""
-    data: bytes = values.view(np.uint8).reshape(-1, values.itemsize).T.tobytes()
-    return data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
@@ -39,8 +39,7 @@ _DARK = {  # of Okabe and Ito's palette, as light as a dark page needs
 }
 
 
-@dataclass(frozen=True)
-class Inline:
+class Inline(NamedTuple):
     """A picture as markup that can stand in a page."""
 
     markup: str  # one element, svg, without an address of anything outside
@@ -52,10 +51,6 @@ def inline(svg: bytes, title: str, key: str) -> Inline:
 
     `title` is what a reader who cannot see it is told first. `key` begins every id, so that no two
     pictures of a page share one.
-
-    >>> made = inline(b'<svg viewBox="0 0 9 9"><path d="M 1.0 2.34567"/></svg>', "A < B", "p1")
-    >>> made.markup[made.markup.index("<title") :]
-    '<title id="p1-t">A &lt; B</title><path d="M1 2.35" /></svg>'
     """
     source = ElementTree.fromstring(svg)
     used = {link for e in source.iter() for link in _links(e)}
@@ -115,8 +110,12 @@ def _copied(source: Element, ids: dict[str, str], colours: set[str]) -> Element:
         part = _copied(child, ids, colours)
         if name in _TEXTS:
             part.tail = child.tail
-        is_wrapper = part.tag in ("g", "defs") and not part.attrib
-        _append(copy, list(part) if is_wrapper and part.tag == "g" else [part])
+        for shape in list(part) if part.tag == "g" and not part.attrib else [part]:
+            last = copy[-1] if len(copy) else None
+            if last is not None and _same_line(last, shape):  # it becomes part of the one before
+                last.set("d", last.attrib["d"] + shape.attrib["d"])
+            else:
+                copy.append(shape)
     if name == "g":
         _lift_style(copy)
     return copy
@@ -127,19 +126,11 @@ def _local(tag: object) -> str:
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
-def _append(parent: Element, children: Iterable[Element]) -> None:
-    """Add children; a line drawn like the one before it becomes part of that."""
-    for child in children:
-        last = parent[-1] if len(parent) else None
-        if last is not None and last.tag == child.tag == "path" and _same_line(last, child):
-            last.set("d", last.attrib["d"] + child.attrib["d"])
-        else:
-            parent.append(child)
-
-
 def _same_line(a: Element, b: Element) -> bool:
+    """Whether two paths are lines drawn alike."""
     rest = [{k: v for k, v in e.attrib.items() if k != "d"} for e in (a, b)]
-    return rest[0] == rest[1] and "id" not in a.attrib and "fill:none" in a.get("style", "")
+    is_line = a.tag == b.tag == "path" and "fill:none" in a.get("style", "")
+    return is_line and rest[0] == rest[1] and "id" not in a.attrib
 
 
 def _lift_style(group: Element) -> None:
@@ -154,11 +145,7 @@ def _lift_style(group: Element) -> None:
 
 
 def _short(value: str) -> str:
-    """Round the numbers of a path or a place to hundredths of a point.
-
-    >>> _short("M 57.118151 -42.309499 L 165.6 0.001")
-    'M57.12 -42.31L165.6 0'
-    """
+    """Round the numbers of a path or a place to hundredths of a point."""
     rounded = _DECIMAL.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
     joined = " ".join(rounded.split()).replace("-0 ", "0 ")
     return re.sub(r" ?([MLCQz]) ?", r"\1", joined)
@@ -183,20 +170,12 @@ def _style(value: str, colours: set[str]) -> str:
 
 
 def variable(colour: str) -> str:
-    """Return the name of the CSS variable of a colour.
-
-    >>> variable("#000000"), variable("#0072b2")
-    ('--ink', '--c0072b2')
-    """
+    """Return the name of the CSS variable of a colour, such as --c0072b2."""
     return {INK: "--ink", CARD: "--card"}.get(colour, f"--c{colour[1:]}")
 
 
 def declarations(colours: Iterable[str], *, dark: bool) -> str:
-    """Return the values of the variables of colours, as CSS.
-
-    >>> declarations(["#0072b2"], dark=False), declarations(["#0072b2"], dark=True)
-    ('--c0072b2: #0072b2;', '--c0072b2: #56b4e9;')
-    """
+    """Return the values of the variables of colours, as CSS."""
     return " ".join(
         f"{variable(colour)}: {on_dark(colour) if dark else colour};" for colour in sorted(colours)
     )
@@ -206,9 +185,6 @@ def on_dark(colour: str) -> str:
     """Return what a colour is on a dark page: as far from its background, with the same hue.
 
     The lightness of OKLab is turned round, from that of the text to that of the card.
-
-    >>> on_dark("#e6f0fa"), on_dark("#08306b")  # shades that are next to nothing, and strong
-    ('#272e36', '#91beff')
     """
     if colour in _DARK:
         return _DARK[colour]

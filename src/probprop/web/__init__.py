@@ -21,21 +21,13 @@ def text_of(name: str) -> str:
 
 
 def kernel_module() -> bytes:
-    """Return the WebAssembly module.
-
-    >>> kernel_module()[1:4]
-    b'asm'
-    """
+    """Return the WebAssembly module."""
     return resources.files("probprop.web").joinpath("kernel.wasm").read_bytes()
 
 
 @cache
 def packed_kernel() -> str:
-    """Return the module compressed (gzip) in base64, as ``ProbpropKernel.loadPacked`` takes it.
-
-    >>> gzip.decompress(base64.b64decode(packed_kernel())) == kernel_module()
-    True
-    """
+    """Return the module compressed (gzip) in base64, as ``ProbpropKernel.loadPacked`` takes it."""
     return compressed(kernel_module())
 
 
@@ -45,11 +37,7 @@ def compressed(data: bytes) -> str:
 
 
 def content_security_policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Return the policy of a page that runs only these scripts and styles, and the kernel.
-
-    >>> "script-src 'wasm-unsafe-eval' 'sha256-" in content_security_policy(["run()"], [])
-    True
-    """
+    """Return the policy of a page that runs only these scripts and styles, and the kernel."""
     sources = {
         "default-src": ["'none'"],
         "img-src": ["data:"],
@@ -80,10 +68,6 @@ def bundle(folder: str, entry: str) -> str:
     A module begins with its imports, each ``import { a, b } from "./other.js";``, and exports
     functions, classes and constants where it defines them. No more of the module system is
     understood.
-
-    >>> script = bundle("whatif", "table.js")
-    >>> script.startswith('"use strict";'), "export" in script
-    (True, False)
     """
     texts: dict[str, str] = {}
 

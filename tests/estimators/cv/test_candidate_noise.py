@@ -15,7 +15,7 @@ from probprop import Candidate, load
 from probprop.estimators.cv.policy import read_candidates
 from probprop.plot.model import candidate_in_words
 from probprop.report import calibration_in_words
-from probprop.report.cross_validation import cross_validation_sections
+from probprop.report.sections import cross_validation_sections
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 

@@ -13,8 +13,6 @@ from probprop._types import Array, FloatArray
 from probprop.toy import toy_cubic
 from probprop.web import content_security_policy, packed_kernel, text_of
 
-__all__ = ["play_page"]
-
 _LEARNING = ("kernel.js", "learning.js")
 _SCRIPTS = ("plot.js", "points.js", "curve.js", "plane.js", "controls.js", "play.js")
 
@@ -23,10 +21,6 @@ def play_page(*, embedded: bool = False) -> str:
     """Return the page, an HTML document that asks for nothing else.
 
     If it is `embedded`, another page has the title and the introduction.
-
-    >>> page = play_page()
-    >>> page.startswith("<!DOCTYPE html>"), "<script src" in page
-    (True, False)
     """
     import jinja2  # heavy, and of the extra `cli`
 
@@ -123,12 +117,8 @@ def _curve(
         {"x": round(float(a), digits[0]), "y": round(float(b), digits[1])}
         for a, b in zip(x, y, strict=True)
     ]
-    return {
-        "name": name,
-        "axes": {"x": across, "y": up},
-        "settings": settings or {},
-        "points": points,
-    }
+    axes = {"x": across, "y": up}
+    return {"name": name, "axes": axes, "settings": settings or {}, "points": points}
 
 
 def _plane(name: str, places: FloatArray, label: Array) -> Preset:
