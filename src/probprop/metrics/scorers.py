@@ -1,10 +1,8 @@
 """Scorers for scikit-learn's ``scoring=``, of the distribution that an estimator predicts.
 
-A scorer is a function of a fitted estimator, X and y that returns a float; higher is better::
-
-    GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
-
-For regressors, the predictive distribution is found through `Pipeline`, `GridSearchCV`,
+For example ``GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)``.
+A scorer is a function of a fitted estimator, X and y that returns a float; higher is better. For
+regressors, the predictive distribution is found through `Pipeline`, `GridSearchCV`,
 `RandomizedSearchCV` and `TransformedTargetRegressor`; for classifiers, `predict_proba` is used,
 which these have. `sample_weight` weights the mean over the samples and does not change predictions.
 """
@@ -93,27 +91,9 @@ def log_likelihood_scorer(
 def crps_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a regressor by its negated mean CRPS, exact for what it predicts.
+    """Score a regressor by its negated mean CRPS, in target units, exact for what it predicts.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_likelihood_scorer`, with the same warning. The score is the mean over K targets.
-
-    Returns
-    -------
-    float
-        Minus the mean continuous ranked probability score, in target units; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from probprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PBPRegressor(random_state=0).fit(X, y)
-    >>> crps = model.predict_distribution(X).crps(y).mean()
-    >>> bool(crps_scorer(model, X, y) == -crps)
-    True
+    Parameters and warning are as in `log_likelihood_scorer`. K targets are averaged.
     """
     predicted, y = _predicted_and_observed(estimator, X, y)
     crps = np.abs(predicted.scale) * predicted.distribution.crps(predicted.inverse(y))
@@ -121,16 +101,12 @@ def crps_scorer(
 
 
 class _Predicted(NamedTuple):
-    """Targets ``scale * z + shift`` of n samples, and the distribution of z.
-
-    `scale` and `shift` are floats or have one value per target, (K,). `gaussian_because` is empty,
-    or says why the distribution is a Gaussian with predicted mean and standard deviation.
-    """
+    """Targets ``scale * z + shift`` of n samples, and the distribution of z."""
 
     distribution: TargetDistribution
-    scale: FloatArray | float = 1.0
+    scale: FloatArray | float = 1.0  # or (K,)
     shift: FloatArray | float = 0.0
-    gaussian_because: str = ""
+    gaussian_because: str = ""  # why it is a Gaussian with predicted mean and std; empty if exact
 
     def inverse(self, y: FloatArray) -> FloatArray:
         return (y - self.shift) / self.scale
@@ -182,12 +158,11 @@ def _predicted(estimator: Any, X: Any) -> _Predicted:
             f"{name} predicts neither a distribution nor a standard deviation. Give an estimator "
             "with predict_distribution(X) or predict(X, return_std=True), such as PBPRegressor."
         ) from error
-    because = f"{name} has no predict_distribution"
-    return _Predicted(_gaussian(mean, std), gaussian_because=because)
+    return _gaussian(mean, std, f"{name} has no predict_distribution")
 
 
-def _gaussian(mean: FloatArray, std: FloatArray) -> Mixture:
-    return Mixture.of_one(mean, np.zeros_like(mean), std)
+def _gaussian(mean: FloatArray, std: FloatArray, because: str) -> _Predicted:
+    return _Predicted(Mixture.of_one(mean, np.zeros_like(mean), std), gaussian_because=because)
 
 
 # ---- Regression: transformed targets
@@ -197,10 +172,8 @@ def _transformed(predicted: _Predicted, transformer: Any) -> _Predicted:
     """Return what is predicted after the inverse of a transformer of the targets."""
     affine = _affine(predicted, transformer)
     if affine is not None:
-        scale, shift = affine
-        return predicted._replace(
-            scale=scale * predicted.scale, shift=scale * predicted.shift + shift
-        )
+        a, b = affine
+        return predicted._replace(scale=a * predicted.scale, shift=a * predicted.shift + b)
     # Gauss-Hermite quadrature over quantiles: exact moments of polynomials of a Gaussian.
     quantiles = predicted.scale * predicted.distribution.ppf(ndtr(_NODES)) + predicted.shift
     y = _inverse_transform(transformer, quantiles)
@@ -211,7 +184,7 @@ def _transformed(predicted: _Predicted, transformer: Any) -> _Predicted:
     mean = (weights * y).sum(axis=0)
     std = np.sqrt((weights * (y - mean) ** 2).sum(axis=0))
     because = f"the inverse of {type(transformer).__name__}, which transforms y, is not affine"
-    return _Predicted(_gaussian(mean, std), gaussian_because=because)
+    return _gaussian(mean, std, because)
 
 
 def _affine(
@@ -301,26 +274,10 @@ def log_loss_scorer(
 def brier_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated Brier score, the sum over all classes.
+    """Score a classifier by its negated Brier score, the sum over all classes, from -2 to 0.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between -2 and 0; higher is better. For two classes it is twice the value of scikit-learn's
-        ``"neg_brier_score"``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> round(brier_scorer(DummyClassifier().fit(X, y), X, y), 4)
-    -0.6667
+    Parameters are as in `log_loss_scorer`. For two classes the score is twice the value of
+    scikit-learn's ``"neg_brier_score"``.
     """
     return -brier_score(*_proba(estimator, X, y), sample_weight)
 
@@ -328,20 +285,10 @@ def brier_scorer(
 def calibration_error_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated expected calibration error (ECE).
+    """Score a classifier by its negated expected calibration error (ECE), from -1 to 0.
 
-    It is not a proper score: predicting the class shares for all samples is calibrated. Use it next
-    to another, and select models by `log_loss_scorer` or `brier_scorer`.
-
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between -1 and 0; higher is better.
+    Parameters are as in `log_loss_scorer`. It is not a proper score: predicting the class shares
+    for all samples is calibrated. Select models by `log_loss_scorer` or `brier_scorer`.
     """
     return -calibration_error(*_proba(estimator, X, y), sample_weight)
 
@@ -349,19 +296,9 @@ def calibration_error_scorer(
 def roc_auc_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by the area under its ROC curve.
+    """Score a classifier by the area under its ROC curve, from 0 to 1.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better. For two classes, the curve of ``classes_[1]``; for more,
-        the mean over the classes, each against the rest. A class that is absent from y has no curve
-        and is left out. NaN if y holds a single class.
+    Parameters are as in `log_loss_scorer`; `probprop.metrics.classes.roc_auc` is the score.
     """
     return roc_auc(*_proba(estimator, X, y), sample_weight)
 
@@ -371,15 +308,7 @@ def average_precision_scorer(
 ) -> float:
     """Score a classifier by its average precision, the area under the precision-recall curve.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better. Classes are averaged as in `roc_auc_scorer`.
+    Parameters are as in `log_loss_scorer`. Classes are averaged as in `roc_auc_scorer`.
     """
     return average_precision(*_proba(estimator, X, y), sample_weight)
 
