@@ -39,10 +39,10 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
 }
 # UTF-32 first: its mark begins with that of UTF-16.
 _MARKS = {
-    codecs.BOM_UTF32_LE: ("UTF-32", "utf-32"),
-    codecs.BOM_UTF32_BE: ("UTF-32", "utf-32"),
-    codecs.BOM_UTF16_LE: ("UTF-16", "utf-16"),
-    codecs.BOM_UTF16_BE: ("UTF-16", "utf-16"),
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
 }
 
 
@@ -143,10 +143,10 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
     Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
     """
     pieces = _pieces(source.start, source.rest)
-    for mark, (name, codec) in _MARKS.items():
+    for mark, name in _MARKS.items():
         if source.start.startswith(mark):
             source.encoding = name
-            yield from _decoded(source.label, name, codec, pieces)
+            yield from _decoded(source.label, name, pieces)
             return
     decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
     for piece in chain(pieces, [b""]):
@@ -156,7 +156,11 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
         except UnicodeDecodeError as error:
             good = (held + piece)[: error.start]
             if not (ascii_so_far and good.isascii()):
-                raise _two_encodings(source.label, n_lines + good.count(b"\n") + 1) from error
+                line = n_lines + good.count(b"\n") + 1
+                raise TableError(
+                    f"{source.label} is UTF-8 text at first, but not in line {line}: write the "
+                    "whole file in one encoding, best UTF-8."
+                ) from error
             source.encoding = "Windows-1252"
             yield _from_windows(held + piece)
             yield from map(_from_windows, pieces)
@@ -174,8 +178,8 @@ def _from_windows(piece: bytes) -> bytes:
         return piece.decode("latin-1").encode()
 
 
-def _decoded(label: str, name: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(codec)()
+def _decoded(label: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(name)()
     try:
         for piece in chain(pieces, [b""]):
             yield decoder.decode(piece, final=not piece).encode()
@@ -185,21 +189,11 @@ def _decoded(label: str, name: str, codec: str, pieces: Iterator[bytes]) -> Iter
         ) from error
 
 
-def _two_encodings(label: str, line: int) -> TableError:
-    return TableError(
-        f"{label} is UTF-8 text at first, but not in line {line}: write the whole file in one "
-        "encoding, best UTF-8."
-    )
-
-
 # ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
 
 
 _LOOK = 1000  # JSON lines whose names are the columns
 _LINES = 1000  # written at a time
-
-
-# ---- JSON
 
 
 def is_json(start: bytes) -> bool:
@@ -211,12 +205,7 @@ def is_json(start: bytes) -> bool:
 
 
 def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
-    r"""Return JSON objects as CSV; numbers are written as they were.
-
-    >>> file = io.BufferedReader(io.BytesIO(b'{"a": 1.50, "b": null}\n{"a": 2, "c": true}\n'))
-    >>> json_as_csv("it", file).read()
-    b'a,b,c\n1.50,,\n2,,true\n'
-    """
+    """Return JSON objects as CSV; numbers are written as they were."""
     objects = _objects(label, file)
     first = list(islice(objects, _LOOK))
     names = list(dict.fromkeys(name for line in first for name in line))
@@ -235,11 +224,8 @@ def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
 
 
 def _objects(label: str, file: io.BufferedReader) -> Iterator[dict[str, Any]]:
-    lines: Iterable[Any] = enumerate(file, 1)
-    if file.peek(1).lstrip().startswith(b"["):
-        text = file.read()
-        lines = [(1, text)]
-    for number, line in lines:
+    a_list = file.peek(1).lstrip().startswith(b"[")
+    for number, line in enumerate([file.read()] if a_list else file, 1):
         if not line.strip():
             continue
         try:
@@ -265,12 +251,7 @@ def _json_cell(label: str, number: int, name: str, value: Any) -> str:
             f"{label} has a list or an object in the field {name!r} of record {number}, but a cell "
             "holds one value: give its parts fields of their own, or leave it out."
         )
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# ---- Spreadsheets
+    return _cell(value)
 
 
 def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
@@ -278,15 +259,13 @@ def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
     try:
         import python_calamine as calamine
     except ModuleNotFoundError as error:
-        raise ImportError(
-            "Spreadsheets need python-calamine: pip install 'probprop[cli]'"
-        ) from error
-
+        need = "Spreadsheets need python-calamine: pip install 'probprop[cli]'"
+        raise ImportError(need) from error
     try:
         book = calamine.load_workbook(io.BytesIO(content))
         for name in book.sheet_names:
-            rows = [row for row in book.get_sheet_by_name(name).to_python() if any(map(_full, row))]
-            if rows:
+            rows = book.get_sheet_by_name(name).to_python()
+            if rows := [row for row in rows if any(value not in (None, "") for value in row)]:
                 return _csv([_cell(value) for value in row] for row in rows), name
     except (calamine.CalamineError, OSError) as error:
         raise TableError(
@@ -295,16 +274,8 @@ def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
     raise TableError(f"{label} is empty: {FORMATS} with a header and rows.")
 
 
-def _full(value: Any) -> bool:
-    return value is not None and value != ""
-
-
 def _cell(value: Any) -> str:
-    """Write a cell as text: whole numbers without a point, dates in the ISO form.
-
-    >>> [_cell(v) for v in (3.0, 0.1, True, datetime.date(2024, 5, 31), "x")]
-    ['3', '0.1', 'true', '2024-05-31', 'x']
-    """
+    """Write a cell as text: whole numbers without a point, dates in the ISO form."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -315,7 +286,7 @@ def _cell(value: Any) -> str:
 
 
 def _csv(rows: Iterable[Sequence[str]]) -> io.BufferedReader:
-    """Write rows, so many at a time, as one file of bytes."""
+    """Write rows, `_LINES` at a time, as one file of bytes."""
 
     def pieces() -> Iterator[bytes]:
         rest = iter(rows)

@@ -61,6 +61,7 @@ _FOREIGN = {
     b"\x28\xb5\x2f\xfd": "compressed with Zstandard",
 }
 _SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .ods are zip files; .xls is not
+_USUAL = ("", "delimiter: comma", "delimiter: tab", "no comma, semicolon or tab found")
 _BUFFER = 1 << 18  # bytes of each column of a Parquet file that are read at a time
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
@@ -77,15 +78,15 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-        ``-`` is the standard input. Of a text file the delimiter (comma, semicolon, tab or bar),
-        the decimal sign and the encoding (UTF-8, Windows-1252, or UTF-16 and UTF-32 with a
-        byte-order mark) are detected. It may be compressed with gzip, bzip2 or xz. JSON is one
-        object per line, or a list of them. Of a spreadsheet the first sheet with cells is read.
+        ``-`` is the standard input. The delimiter (comma, semicolon, tab or bar), decimal sign and
+        encoding (UTF-8, Windows-1252, or UTF-16 and UTF-32 with a byte-order mark) of text are
+        detected. Files may be compressed with gzip, bzip2 or xz. JSON is one object per line, or a
+        list of them. For spreadsheets, the first non-empty sheet is read.
     columns : sequence of str, default=None
         The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
-        `TableModel.kinds`, to read a text file for a model: see `iter_table`. By default what
-        a column holds is found from all its cells.
+        `TableModel.kinds`, to read a text file for a model: see `iter_table`. None finds what a
+        column holds from all its cells.
     na : sequence of str, default=None
         Texts that mean a missing cell, besides the empty one. None means "NA", "N/A", "null",
         "nan", "?", "-" and the like, and among numbers "none" and "." too.
@@ -93,14 +94,13 @@ def read_table(
     Returns
     -------
     DataFrame of shape (n_rows, n_columns)
-        ``attrs["source"]`` has the file's name and delimiter, for messages; ``attrs["noted"]``
-        has the same where something about the file is unusual, and is empty otherwise;
-        ``attrs["decimal"]`` has the decimal sign.
+        Its ``attrs`` have the file's name and delimiter ("source", for messages), the same if the
+        file is unusual ("noted", else empty), and the decimal sign ("decimal").
 
     Raises
     ------
     TableError
-        Where the file cannot be read, is not a table or has no rows.
+        If the file cannot be read, is not a table or has no rows.
 
     Examples
     --------
@@ -127,8 +127,7 @@ def iter_table(
 ) -> Iterator[pd.DataFrame]:
     r"""Read a table in chunks, so that it may be larger than memory.
 
-    The index goes on from chunk to chunk. The file is opened, and its errors are raised, when
-    the first chunk is asked for.
+    The index is continued from chunk to chunk. The file is opened with the first chunk.
 
     Parameters
     ----------
@@ -139,15 +138,10 @@ def iter_table(
     columns : sequence of str, default=None
         The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
-        `TableModel.kinds`. The cells of a text file come as the text they are, since what they
-        look like may change from chunk to chunk; a model finds the numbers in them. Columns
-        of kind ``"number"`` come as numbers if a whole chunk is numeric.
+        `TableModel.kinds`. Cells of a text file stay text, since what they look like may change
+        from chunk to chunk. Columns of kind ``"number"`` become numbers if a chunk is numeric.
     na : sequence of str, default=None
         As for `read_table`, for the columns of numbers.
-
-    Yields
-    ------
-    DataFrame of shape (chunk_rows or fewer, n_columns)
 
     Examples
     --------
@@ -210,12 +204,7 @@ class _Found:
     @property
     def attrs(self) -> dict[str, str]:
         """What a frame knows about its file."""
-        usual = not self.file.words and self.layout[:2] in (
-            [],
-            ["delimiter: comma"],
-            ["delimiter: tab"],
-            ["no comma, semicolon or tab found"],
-        )
+        usual = not self.file.words and ", ".join(self.layout) in _USUAL
         noted = "" if usual else self.source
         return {"source": self.source, "decimal": self.decimal, "noted": noted}
 
@@ -301,26 +290,22 @@ def _parquet_frames(
         if columns is not None:
             check_present(label, columns, names)
         check_names(label, names)
-    tables = _parquet_tables(parquet, chunk_rows, columns)
+        if chunk_rows is None:
+            tables = iter([parquet.read(columns=columns)])
+        else:
+            tables = parquet.iter_batches(chunk_rows, columns=columns)
     texts = missing_texts(na, among_numbers=False)
     while True:
         with reading_parquet(label):
             if (table := next(tables, None)) is None:
                 return
-            frame = _without_index(table.to_pandas())
+            frame = table.to_pandas()
+            # The named levels of the index, which pandas may have stored, are columns.
+            if named := [name for name in frame.index.names if name is not None]:
+                frame = frame.reset_index(level=named)
             if columns is not None:  # the names that pandas stored beside them may be damaged
                 check_present(label, columns, frame.columns)
         yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
-
-
-def _parquet_tables(
-    parquet: Any, chunk_rows: int | None, columns: Sequence[str] | None
-) -> Iterator[Any]:
-    """Yield the rows as Arrow has them: at once, or some at a time."""
-    if chunk_rows is None:
-        yield parquet.read(columns=columns)
-    else:
-        yield from parquet.iter_batches(chunk_rows, columns=columns)
 
 
 def parquet_metadata(path: str) -> Any:
@@ -329,12 +314,6 @@ def parquet_metadata(path: str) -> Any:
 
     with reading_parquet(path):
         return parquet.read_metadata(path)
-
-
-def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make columns of the named levels of the index, which pandas may have stored."""
-    named = [name for name in frame.index.names if name is not None]
-    return frame.reset_index(level=named) if named else frame
 
 
 # ---- CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows
@@ -484,12 +463,7 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
 def with_numbers(
     frame: pd.DataFrame, kinds: Mapping[str, str], decimal: str, na: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Return cells of text with those of the columns of numbers as floats, where all are numbers.
-
-    >>> cells = pd.DataFrame({"age": ["31", "NA"], "room": ["1", "2"]})
-    >>> with_numbers(cells, {"age": "number"}, ".", None).to_numpy().tolist()
-    [[31.0, '1'], [nan, '2']]
-    """
+    """Return cells of text with those of each column of numbers as floats, if all are numbers."""
     columns = {}
     dtypes = frame.dtypes.items()
     names = [str(k) for k, dtype in dtypes if kinds.get(k) == "number" and is_text(dtype)]
@@ -533,47 +507,28 @@ def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> p
         column = frame[name]
         if types.is_numeric_dtype(dtype):  # bool is one, too
             if na and not types.is_bool_dtype(dtype):
-                columns[name] = _without_marks(column, na)
+                given = column.to_numpy(np.float64)
+                left = without_numbers(given, na)
+                if np.isnan(left).sum() > np.isnan(given).sum():
+                    columns[name] = pd.Series(left, column.index)
             continue
         cells = without_texts(column, missing_texts(na, among_numbers=True))
-        numbers = _numbers(cells, layout) if cells.notna().any() else None
-        if numbers is None and types.infer_dtype(cells, skipna=True) == "string":
-            values = amounts(cells)
-            if values is not None:
-                numbers, place = pd.Series(values, cells.index), _longest(cells)
+        values = None
+        if cells.notna().any() and types.infer_dtype(cells, skipna=True) == "string":
+            values = all_floats(cells)
+            if values is None and layout.decimal == ",":  # its sign may differ from other columns
+                values = all_floats(_pointed(cells))
+            if values is None and (values := amounts(cells)) is not None:
+                place = int(cells.astype(object).map(lambda cell: len(str(cell))).argmax())
                 unusual[str(name)] = str(cells.iloc[place]), float(values[place])
-        if numbers is None:
-            cells = without_texts(column, missing_texts(na, among_numbers=False))
-            if cells is not column:
-                columns[name] = cells
-        else:
-            columns[name] = numbers
+        if values is not None:
+            columns[name] = pd.Series(values, cells.index)
+        elif (cells := without_texts(column, missing_texts(na, among_numbers=False))) is not column:
+            columns[name] = cells
     new = replaced(frame, columns)
     if unusual:
         new.attrs["amounts"] = unusual
     return new
-
-
-def _longest(cells: pd.Series) -> int:
-    """Return the place of the longest text, which shows best how it is written."""
-    return int(np.argmax(cells.astype(object).map(lambda cell: len(str(cell))).to_numpy()))
-
-
-def _without_marks(column: pd.Series, na: Sequence[str]) -> pd.Series:
-    """Return numbers without those that mean a missing cell, such as -999."""
-    values = column.to_numpy(np.float64)
-    left = without_numbers(values, na)
-    return (
-        pd.Series(left, column.index) if np.isnan(left).sum() > np.isnan(values).sum() else column
-    )
-
-
-def _numbers(cells: pd.Series, layout: Layout) -> pd.Series | None:
-    """Return text as numbers, whose sign may differ from that of other columns."""
-    values = all_floats(cells) if types.infer_dtype(cells, skipna=True) == "string" else None
-    if values is None and layout.decimal == ",":
-        values = all_floats(_pointed(cells))
-    return None if values is None else pd.Series(values, cells.index)
 
 
 # ---- Chunks: about how many rows a file has, and how many to take at a time
