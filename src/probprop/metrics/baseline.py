@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 
 from probprop.distributions.mixture import Mixture
 from probprop.metrics.classes import class_scores
-from probprop.metrics.columns import check_columns
-from probprop.metrics.regression import scores
+from probprop.metrics.regression import check_columns, scores
 
 
 def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:

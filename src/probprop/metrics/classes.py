@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
-from probprop.metrics.columns import weighted_mean, weights_of
+from probprop.estimators.validation import check_sample_weight
 
 N_BINS = 10
 """Bins of the confidence, of equal width, in which calibration is measured."""
@@ -206,3 +206,21 @@ def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, Floa
     if not ((p >= 0.0) & (p <= 1.0 + 1e-9)).all() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
         raise ValueError("Each row of proba must be probabilities that sum to 1.")
     return index, p
+
+
+def weights_of(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    """Return weights of n samples, 0 or more and not all of them 0; None is equal weights."""
+    weights = check_sample_weight(sample_weight, np.empty(n))
+    return np.ones(n) if weights is None else weights
+
+
+def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the mean of values, (n,), with weights of 0 or more, (n,); None is equal weights.
+
+    A value of weight 0 does not count, also if it is infinite.
+    """
+    if sample_weight is None:
+        return float(np.mean(values))
+    weights = weights_of(sample_weight, len(values))
+    counts = weights > 0.0
+    return float(np.average(values[counts], weights=weights[counts]))

@@ -111,13 +111,12 @@ def permutation_importance(
         return np.stack([_scores(model, moved, observed) - before for moved in shuffled])
 
     found = np.stack([changes(name) for name in names])  # (n_columns, n_repeats, 2, K)
-    return [_ranked(names, found[..., k], len(rows), len(groups)) for k in range(found.shape[-1])]
-
-
-def _ranked(names: list[str], found: FloatArray, n_rows: int, n_columns: int) -> Importance:
-    order = np.argsort(-found[:, :, 0].mean(axis=1), kind="stable")
-    loss, error = found[order, :, 0], found[order, :, 1]
-    return Importance(tuple(names[i] for i in order), loss, error, n_rows, n_columns)
+    ranked = []
+    for loss, error in found.transpose(3, 2, 0, 1):
+        order = np.argsort(-loss.mean(axis=1), kind="stable")
+        best = tuple(names[i] for i in order)
+        ranked.append(Importance(best, loss[order], error[order], len(rows), len(groups)))
+    return ranked
 
 
 def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:

@@ -16,7 +16,6 @@ from scipy.special import erf
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.metrics.columns import check_columns
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
@@ -345,6 +344,41 @@ def without_density_in_words(rows: Sequence[int] | Array) -> str:
     more = f" and {n - _NAMED:,} more" if n > _NAMED else ""
     what = "row" if n == 1 else "rows"
     return f"the log-likelihood leaves out {n:,} {what} whose target has density 0: {shown}{more}"
+
+
+def check_columns(**columns: ArrayLike) -> list[FloatArray]:
+    """Return the named arguments as finite float64 arrays of one shape (n,), n > 0.
+
+    Raises ValueError where that is not possible, or where ``std`` is not above 0.
+    """
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be numbers: {error}. Convert it first.") from error
+        if arrays[name].ndim != 1 or arrays[name].size == 0:
+            raise ValueError(
+                f"{name} must be 1-dimensional with one value or more. Got shape "
+                f"{arrays[name].shape}; give one value per target, for example by ravel()."
+            )
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"{', '.join(lengths)} must have the same length. Got "
+            f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
+        )
+    for name, array in arrays.items():
+        bad = ~np.isfinite(array)
+        if name == "std":
+            bad |= array <= 0.0
+        if bad.any():
+            raise ValueError(
+                f"{name} must be {'finite and above 0' if name == 'std' else 'finite'}. Got "
+                f"{array[bad][0]} in row {np.flatnonzero(bad)[0]}, and {bad.sum()} such "
+                f"{'value' if bad.sum() == 1 else 'values'} in all; correct or leave out the rows."
+            )
+    return list(arrays.values())
 
 
 def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

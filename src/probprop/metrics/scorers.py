@@ -26,8 +26,8 @@ from probprop.metrics.classes import (
     calibration_error,
     log_loss,
     roc_auc,
+    weighted_mean,
 )
-from probprop.metrics.columns import weighted_mean
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 _PROBE = 8.0  # standard deviations from the mean within which a transformation is examined

@@ -22,8 +22,7 @@ from scipy.stats import chi2
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.metrics.columns import check_columns
-from probprop.metrics.regression import LEVELS, predictive_coverage
+from probprop.metrics.regression import LEVELS, check_columns, predictive_coverage
 
 SIGNIFICANCE = 0.05
 """The share of honest models that the test doubts."""

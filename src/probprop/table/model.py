@@ -363,7 +363,12 @@ def fit_table_model(
         estimator = usual(missing="marginalize")
     if is_classifier(estimator):
         check_one_target(targets)
-        counting.check_no_errors(targets[0])
+        if counting.error:
+            raise TableError(
+                f"The target {targets[0]!r} is a class, which has no measurement error: leave out "
+                f"the column of errors {counting.error[0]!r} (--error), or predict a number "
+                "(--task regression)."
+            )
         y: Array = labels_of(given, targets[0])
     else:
         y = targets_of(given, targets)

@@ -201,15 +201,6 @@ class Counting:
             )
         self.options(frame)  # refuses what is no number of 0 or more
 
-    def check_no_errors(self, target: str) -> None:
-        """Refuse columns of errors where the target is a class."""
-        if self.error:
-            raise TableError(
-                f"The target {target!r} is a class, which has no measurement error: leave out the "
-                f"column of errors {self.error[0]!r} (--error), or predict a number "
-                "(--task regression)."
-            )
-
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows whose weight is not 0."""
         if self.weight is None:
