@@ -59,7 +59,8 @@ def permutation_importance(
 ) -> list[Importance]:
     """Rank columns by what is lost when their values are shuffled among the samples.
 
-    Use a test set. A column that is redundant given another one is ranked low.
+    Use a test set. A column that is redundant given another one is ranked low. The list has an
+    `Importance` for each target, or one for classes.
 
     Parameters
     ----------
@@ -75,11 +76,6 @@ def permutation_importance(
     n_repeats : int, default=5
         Number of shuffles of each column, 1 or more.
     random_state : int, default=0
-
-    Returns
-    -------
-    list of Importance
-        One for each target; one for classes.
 
     Examples
     --------
@@ -206,14 +202,6 @@ def average_prediction(model: Any, X: Array, place: ArrayLike, values: ArrayLike
         The columns of X that are set together.
     values : array-like of shape (n_values, m), (n_values, 1, m) or (n_values, n, m)
         What they are set to; in the last form each row has its own.
-
-    Examples
-    --------
-    >>> from probprop import PBPRegressor
-    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]])
-    >>> model = PBPRegressor(random_state=0).fit(X, [0, 1, 5])
-    >>> average_prediction(model, X, [1], [[1.0], [2.0], [3.0]]).mean.shape
-    (3, 1)
     """
     given, at = np.asarray(values, X.dtype), np.asarray(place, int)
     n_values, n = len(given), len(X)

@@ -251,16 +251,6 @@ def log_loss_scorer(
     -------
     float
         Mean log probability of the observed class, in nats per sample; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from probprop import PBPClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> scores = cross_val_score(PBPClassifier(random_state=0), X, y, scoring=log_loss_scorer)
-    >>> bool(scores.mean() > -0.3)
-    True
     """
     index = _observed(estimator, y)
     with np.errstate(divide="ignore"):  # the log of 0 is -inf
@@ -314,7 +304,6 @@ def average_precision_scorer(
 
 
 def _proba(estimator: Any, X: Any, y: ArrayLike) -> tuple[Array, FloatArray]:
-    """Return class indices, (n,), and probabilities, (n, n_classes)."""
     return _observed(estimator, y), np.asarray(estimator.predict_proba(X))
 
 

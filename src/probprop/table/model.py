@@ -14,7 +14,6 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
-from sklearn.utils.validation import has_fit_parameter
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
@@ -298,7 +297,8 @@ def fit_table_model(
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
     The default `estimator` and `random_state` give the model that ``probprop fit --fast`` makes of
-    the same rows, bit for bit.
+    the same rows, bit for bit. Columns that are absent, have missing values that `estimator` does
+    not take, or hold what no model can use, such as a name for every row, are a `TableError`.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def fit_table_model(
     random_state : int, RandomState instance or None, default=0
         The seed, if `estimator` has none of its own.
     callback : callable, default=None
-        As for `fit` of the estimator; ignored if its `fit` takes none.
+        As for `fit` of the estimator.
     weight : str, default=None
         Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
         feature. Rows of weight 0 are left out.
@@ -328,12 +328,6 @@ def fit_table_model(
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
-
-    Raises
-    ------
-    TableError
-        If columns are absent, have missing values that `estimator` does not take, or hold what no
-        model can use, such as a name for every row.
 
     Examples
     --------
@@ -375,21 +369,14 @@ def fit_table_model(
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
     encoder, X = fit_encoder(given[chosen])
-    new = _seeded(estimator, random_state)
-    options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
+    new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."
         )
-    if checkpoint is not None:
-        if not has_fit_parameter(new, "checkpoint"):
-            raise ValueError(
-                f"{type(new).__name__} keeps no checkpoint: leave it out, or take an estimator of "
-                "probprop."
-            )
-        options["checkpoint"] = checkpoint
-    fitted = new.fit(X, y, **options, **counting.options(frame))
+    weighted = counting.options(frame)
+    fitted = new.fit(X, y, callback=callback, checkpoint=checkpoint, **weighted)
     predicted = targets[0] if len(targets) == 1 else targets
     texts = None if na is None else tuple(na)
     baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))

@@ -71,7 +71,7 @@ def read_table(
     kinds: Mapping[str, str] | None = None,
     na: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    r"""Read a whole CSV, TSV, Parquet, JSON or spreadsheet file.
+    r"""Read a whole CSV, TSV, Parquet, JSON or spreadsheet file, or raise a `TableError`.
 
     Parameters
     ----------
@@ -94,11 +94,6 @@ def read_table(
     DataFrame of shape (n_rows, n_columns)
         Its ``attrs`` have the file's name and delimiter ("source", for messages), the same if the
         file is unusual ("noted", else empty), and the decimal sign ("decimal").
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read, is not a table or has no rows.
 
     Examples
     --------
@@ -123,7 +118,7 @@ def iter_table(
     kinds: Mapping[str, str] | None = None,
     na: Sequence[str] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    r"""Read a table in chunks, so that it may be larger than memory.
+    """Read a table in chunks, so that it may be larger than memory.
 
     The index is continued from chunk to chunk. The file is opened with the first chunk.
 
@@ -140,15 +135,6 @@ def iter_table(
         from chunk to chunk. Columns of kind ``"number"`` become numbers if a chunk is numeric.
     na : sequence of str, default=None
         As for `read_table`, for the columns of numbers.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from probprop.table import iter_table
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "rooms.csv")
-    >>> _ = path.write_text("room,area\n1,20.0\n2,35.5\n3b,12.0\n")
-    >>> [chunk["room"].tolist() for chunk in iter_table(path, chunk_rows=2)]
-    [['1', '2'], ['3b']]
     """
     return _frames(path, chunk_rows, columns, kinds or {}, na)
 
@@ -691,8 +677,8 @@ class Opened:
     @property
     def words(self) -> list[str]:
         """What is unusual about the bytes, for a note."""
-        unusual = [] if self.encoding == "UTF-8" else [self.encoding]
-        return [*([self.compression] if self.compression else []), *unusual]
+        found = [self.compression, None if self.encoding == "UTF-8" else self.encoding]
+        return [word for word in found if word]
 
     def everything(self) -> bytes:
         """Return all bytes, decompressed."""
