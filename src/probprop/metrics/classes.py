@@ -157,13 +157,8 @@ def _mean_over_classes(
 def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
     """Every metric of a predictive distribution of classes, for n samples.
 
-    Returns
-    -------
-    dict
-        Keys: accuracy, log_loss, brier, calibration_error, roc_auc, average_precision.
+    The keys are accuracy, log_loss, brier, calibration_error, roc_auc, average_precision.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import ClassMixture
     >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])

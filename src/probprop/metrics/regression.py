@@ -305,6 +305,8 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
     All are exact for the distribution, whether it is a mixture, heavy-tailed or transformed.
+    Targets with density 0, such as targets of 0 or less under a Box-Cox transformation, are left
+    out of the log-likelihood, with a warning.
 
     Parameters
     ----------
@@ -317,12 +319,6 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     dict
         Keys: rmse, mae, r2, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
         coverage_95, calibration_error, sharpness.
-
-    Warns
-    -----
-    UserWarning
-        If targets have density 0, such as targets of 0 or less under a Box-Cox transformation:
-        they are left out of the log-likelihood.
 
     Examples
     --------

@@ -45,33 +45,23 @@ _GAUSSIAN = (
 def log_likelihood_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a regressor by the mean log density of the targets, exact for what it predicts.
+    """Score a regressor by the mean log density of the targets, in nats per sample.
 
-    A target with density 0, such as a target of 0 or less under a Box-Cox transformation, makes the
-    score -inf: to leave it out would reward the model. (`summary` leaves it out, with a warning.)
+    The score is exact for the predictive distribution. It is that of a Gaussian, with a warning, if
+    the estimator only has ``predict(X, return_std=True)`` or transforms the target by a function
+    that is not affine. A target with density 0, such as a target of 0 or less under a Box-Cox
+    transformation, makes the score -inf. (`summary` leaves it out, with a warning.)
 
     Parameters
     ----------
     estimator : object
         Fitted regressor with ``predict_distribution(X)``, or a `Pipeline`, a search such as
-        `GridSearchCV`, or a `TransformedTargetRegressor` around one. A transformation of the target
-        must be affine, such as `StandardScaler`.
+        `GridSearchCV`, or a `TransformedTargetRegressor` around one.
     X : array-like of shape (n, n_features)
     y : array-like of shape (n,) or (n, K)
         Log densities of K targets are added.
     sample_weight : array-like of shape (n,), default=None
         Weights in the mean over the samples, 0 or more; None stands for equal weights.
-
-    Returns
-    -------
-    float
-        In nats per sample; higher is better.
-
-    Warns
-    -----
-    UserWarning
-        If a Gaussian is scored instead, because the estimator has ``predict(X, return_std=True)``
-        only, or because the transformation of the target is not affine.
 
     Examples
     --------
@@ -231,7 +221,7 @@ def _inverse_transform(transformer: Any, z: FloatArray) -> FloatArray:
 def log_loss_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated log-loss.
+    """Score a classifier by its negated log-loss, in nats per sample.
 
     A class with probability 0 that is observed makes the score -inf: probabilities are not clipped.
     Where the estimator has `predict_log_proba`, the smallest probabilities are exact.
@@ -246,11 +236,6 @@ def log_loss_scorer(
         Class labels, each of them one of ``estimator.classes_``.
     sample_weight : array-like of shape (n,), default=None
         Weights in the mean over the samples, 0 or more; None stands for equal weights.
-
-    Returns
-    -------
-    float
-        Mean log probability of the observed class, in nats per sample; higher is better.
     """
     index = _observed(estimator, y)
     with np.errstate(divide="ignore"):  # the log of 0 is -inf

@@ -81,11 +81,6 @@ class Honesty:
         return self.wide is None and self.narrow is None
 
     @property
-    def sides(self) -> tuple[bool, bool]:
-        """Whether intervals are too wide, and whether they are too narrow."""
-        return self.wide is not None, self.narrow is not None
-
-    @property
     def faults(self) -> list[tuple[str, float, float]]:
         """What is wrong: "too wide" or "too narrow", a level, and the share inside."""
         sides = {"too wide": self.wide, "too narrow": self.narrow}
@@ -202,10 +197,10 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
         shares = [predictive_coverage(y[rows], predictive[rows])[1] for _, rows in parts]
         if not (all_rows.honest or _differ(shares, [each.n for each in judged], inside)):
             continue
-        runs = groupby(zip(judged, parts, strict=True), lambda pair: pair[0].sides)
-        for sides, run in runs:
+        pairs = zip(judged, parts, strict=True)
+        for faults, run in groupby(pairs, lambda pair: [word for word, *_ in pair[0].faults]):
             found = list(run)
-            if not any(sides):
+            if not faults:
                 continue
             if len(found) == len(parts):  # wrong everywhere, but not to the same degree
                 doubtful += judged
