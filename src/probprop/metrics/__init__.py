@@ -2,7 +2,6 @@
 
 from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.classes import class_summary
-from probprop.metrics.columns import check_columns
 from probprop.metrics.importance import (
     Dependence,
     Importance,
@@ -13,6 +12,7 @@ from probprop.metrics.regression import (
     LEVELS,
     calibration_curve,
     calibration_error,
+    check_columns,
     crps_gaussian,
     interval_coverage,
     log_likelihood,

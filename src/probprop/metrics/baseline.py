@@ -7,27 +7,15 @@ from numpy.typing import ArrayLike
 
 from probprop.distributions.mixture import Mixture
 from probprop.metrics.classes import class_scores
-from probprop.metrics.columns import check_columns
-from probprop.metrics.regression import scores
+from probprop.metrics.regression import check_columns, scores
 
 
 def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
     """Score one Gaussian for all samples, with the marginal mean and std of the training target.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    mean, std : float
-        Mean and standard deviation of the training targets, in target units.
+    `y` are the observed targets, array-like of shape (n,); all are in target units. Return a dict
+    with the keys of `summary`; None if `std` is 0, because there is no density then.
 
-    Returns
-    -------
-    dict or None
-        The keys of `summary`; None if `std` is 0, because there is no density then.
-
-    Examples
-    --------
     >>> found = baseline_summary([1.0, 3.0], mean=2.0, std=1.0)
     >>> found["rmse"], found["r2"], found["sharpness"]
     (1.0, 0.0, 1.0)
@@ -42,9 +30,6 @@ def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
     """Score the class shares as probabilities of every sample, with the keys of `class_summary`.
 
     `y`, (n,), has the index of the class of each sample.
-
-    >>> class_baseline([0, 0, 0, 1], 2)["accuracy"]
-    0.75
     """
     index = np.asarray(y)
     shares = np.bincount(index, minlength=n_classes) / len(index)

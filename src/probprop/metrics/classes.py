@@ -1,11 +1,10 @@
-"""How good predicted probabilities of classes are.
+"""How good predicted class probabilities are: accuracy, log-loss, Brier score, calibration, AUC.
 
-Accuracy, log-loss, Brier score and calibration judge the probabilities; ROC-AUC and average
-precision judge how well they tell the classes apart.
-
-Plain functions of arrays that return a float. ``y`` holds the index of the class of each row, its
-place in the columns of the probabilities: ``np.searchsorted(model.classes_, labels)``.
-`class_summary` puts them together for a `ClassMixture`.
+All functions take `y`, array-like of shape (n,) with the index of the class of each sample, its
+column in the probabilities: ``np.searchsorted(model.classes_, labels)``. They take `proba`,
+array-like of shape (n, n_classes), rows that sum to 1, or `log_proba`, its logarithm.
+`sample_weight`, array-like of shape (n,), 0 or more, weights the mean over the samples; the default
+None stands for equal weights. `class_summary` has all metrics of a `ClassMixture`.
 """
 
 from __future__ import annotations
@@ -17,29 +16,15 @@ from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
-from probprop.metrics.columns import weighted_mean, weights_of
+from probprop.estimators.validation import check_sample_weight
 
 N_BINS = 10
 """Bins of the confidence, of equal width, in which calibration is measured."""
 
 
 def accuracy(y: ArrayLike, proba: ArrayLike) -> float:
-    """Share of the rows whose most probable class is the right one.
+    """Share of the samples whose most probable class is the right one, between 0 and 1.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Examples
-    --------
     >>> accuracy([0, 1], [[0.8, 0.2], [0.6, 0.4]])
     0.5
     """
@@ -48,24 +33,10 @@ def accuracy(y: ArrayLike, proba: ArrayLike) -> float:
 
 
 def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Mean negative log-probability of the right class; lower is better.
+    """Mean negative log-probability of the right class, in nats per sample; lower is better.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    log_proba : array-like of shape (n, n_classes)
-        Logarithms of the predicted probabilities, so that none is cut off at 0.
-    sample_weight : array-like of shape (n,), default=None
-        Weights in the mean over the rows, 0 or more; None stands for equal weights.
+    It takes logarithms, so that small probabilities are not cut off at 0.
 
-    Returns
-    -------
-    float
-        In nats per row, at least 0.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> round(log_loss([0, 1], np.log([[0.8, 0.2], [0.6, 0.4]])), 4)
     0.5697
@@ -78,23 +49,9 @@ def log_loss(y: ArrayLike, log_proba: ArrayLike, sample_weight: ArrayLike | None
 def brier_score(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean squared distance of the probabilities from 1 for the right class and 0 for others.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    proba : array-like of shape (n, n_classes)
-        Predicted probabilities.
-    sample_weight : array-like of shape (n,), default=None
-        Weights in the mean over the rows, 0 or more; None stands for equal weights.
+    It lies between 0 and 2; lower is better. For two classes it is twice the mean squared error of
+    one probability.
 
-    Returns
-    -------
-    float
-        Between 0 and 2; lower is better. With two classes it is twice the mean squared error of
-        one probability.
-
-    Examples
-    --------
     >>> round(brier_score([0, 1], [[0.8, 0.2], [0.6, 0.4]]), 4)
     0.4
     """
@@ -108,20 +65,15 @@ def reliability_curve(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Share of right predictions against their predicted probability: the reliability diagram.
 
-    The confidence of a row is the probability of its most probable class. Rows are binned by
-    it, in ten bins of equal width from 0 to 1; bins without rows are left out.
-
-    Parameters
-    ----------
-    y, proba, sample_weight
-        As in `brier_score`.
+    The confidence of a sample is the probability of its most probable class. Samples are binned by
+    it, in ten bins of equal width from 0 to 1; empty bins are left out.
 
     Returns
     -------
     confidence, right, count : ndarray of shape (n_bins,)
-        Mean confidence, share of the rows whose predicted class is right, and number of rows (or
-        their total weight), in each bin. The first two are equal when calibrated; `right` is below
-        `confidence` where the model is too sure of itself.
+        Mean confidence, share of the samples whose predicted class is right, and number of samples
+        (or their total weight), in each bin. `right` is below `confidence` if the model is
+        overconfident.
 
     Examples
     --------
@@ -142,19 +94,10 @@ def reliability_curve(
 def calibration_error(
     y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Mean distance of confidence and accuracy over the bins of `reliability_curve`.
+    """Expected calibration error (ECE): mean distance of confidence and accuracy over the bins.
 
-    Known as the expected calibration error (ECE): every bin counts by its rows.
-
-    Parameters
-    ----------
-    y, proba, sample_weight
-        As in `brier_score`.
-
-    Returns
-    -------
-    float
-        0 when calibrated, at most 1. With few rows chance alone keeps it from 0.
+    Each bin of `reliability_curve` counts by its samples. It is 0 when calibrated, at most 1; with
+    few samples it is above 0 by chance.
 
     References
     ----------
@@ -171,22 +114,11 @@ def calibration_error(
 
 
 def roc_auc(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Area under the ROC curve, by scikit-learn's `roc_auc_score`.
+    """Area under the ROC curve, by scikit-learn's `roc_auc_score`; 0.5 is chance.
 
-    Parameters
-    ----------
-    y, proba, sample_weight
-        As in `brier_score`.
+    For two classes, the curve of the second; for more, the mean over the classes, each against the
+    rest. A class without samples has no curve and is left out. NaN if all samples have one class.
 
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better, and 0.5 is chance. For two classes, the curve of the
-        second; for more, the mean over the classes, each against the rest. A class without rows has
-        no curve and is left out. NaN if all rows have one class.
-
-    Examples
-    --------
     >>> roc_auc([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.9, 0.1]])
     0.5
     """
@@ -200,19 +132,8 @@ def average_precision(
 ) -> float:
     """Area under the precision-recall curve, by scikit-learn's `average_precision_score`.
 
-    Parameters
-    ----------
-    y, proba, sample_weight
-        As in `brier_score`.
+    The share of the class is chance. Classes are averaged as in `roc_auc`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better, and the share of the class is chance. Classes are
-        averaged as in `roc_auc`.
-
-    Examples
-    --------
     >>> round(average_precision([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.9, 0.1]]), 4)
     0.8333
     """
@@ -224,34 +145,20 @@ def average_precision(
 def _mean_over_classes(
     score: Callable[..., float], y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None
 ) -> float:
-    """Score the second of two classes, or the mean of all that occur, each against the rest."""
     y, proba = check_classes_and_proba(y, proba)
     weights = weights_of(sample_weight, len(y))
     present = np.unique(y[weights > 0.0])
     if len(present) < 2:
         return float("nan")
     scored = [1] if proba.shape[1] == 2 else present
-    each = [score(y == k, proba[:, k], sample_weight=weights) for k in scored]
-    return float(np.mean(each))
+    return float(np.mean([score(y == k, proba[:, k], sample_weight=weights) for k in scored]))
 
 
 def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
-    """Every metric of a predictive distribution of classes.
+    """Every metric of a predictive distribution of classes, for n samples.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Index of the class of each row.
-    predictive : ClassMixture
-        Predictions for the same n rows; of classes, not of several labels.
+    The keys are accuracy, log_loss, brier, calibration_error, roc_auc, average_precision.
 
-    Returns
-    -------
-    dict
-        Keys: accuracy, log_loss, brier, calibration_error, roc_auc, average_precision.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import ClassMixture
     >>> log_proba = np.log([[0.8, 0.2], [0.6, 0.4]])
@@ -278,9 +185,6 @@ def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
     }
 
 
-# ---- Validation, once, here
-
-
 def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:
     """Return indices of classes, (n,), and probabilities, (n, n_classes), n > 0, that fit."""
     index, p = np.asarray(y), np.asarray(proba, np.float64)
@@ -297,3 +201,21 @@ def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, Floa
     if not ((p >= 0.0) & (p <= 1.0 + 1e-9)).all() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
         raise ValueError("Each row of proba must be probabilities that sum to 1.")
     return index, p
+
+
+def weights_of(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    """Return weights of n samples, 0 or more and not all of them 0; None is equal weights."""
+    weights = check_sample_weight(sample_weight, np.empty(n))
+    return np.ones(n) if weights is None else weights
+
+
+def weighted_mean(values: FloatArray, sample_weight: ArrayLike | None) -> float:
+    """Return the mean of values, (n,), with weights of 0 or more, (n,); None is equal weights.
+
+    A value of weight 0 does not count, also if it is infinite.
+    """
+    if sample_weight is None:
+        return float(np.mean(values))
+    weights = weights_of(sample_weight, len(values))
+    counts = weights > 0.0
+    return float(np.average(values[counts], weights=weights[counts]))

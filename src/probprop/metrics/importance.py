@@ -30,17 +30,15 @@ class Importance:
     Parameters
     ----------
     names : tuple of str
-        The columns, the most important first.
-    loss : ndarray of shape (n_columns, n_repeats)
-        By how much the mean log-likelihood falls, in nats per row, in each repetition. For classes
-        this is by how much the log-loss rises.
-    error : ndarray of shape (n_columns, n_repeats)
-        By how much the RMSE rises, in target units; for classes, by how much the accuracy falls.
+        The columns, the most important first. If there are more than 100, only 16 are ranked: they
+        are left after groups of columns were shuffled and the groups with the least loss dropped.
+    loss, error : ndarray of shape (n_names, n_repeats)
+        Decrease of the mean log-likelihood, in nats per sample, and increase of the RMSE, in target
+        units, in each repetition. For classes, increase of log-loss and error rate.
     n_rows : int
-        Rows that were used.
+        Number of samples used.
     n_columns : int
-        Columns there are. Of more than 100 only some are here: those that were left after groups of
-        columns had been shuffled, and the groups that mattered least set aside.
+        Number of all columns.
     """
 
     names: tuple[str, ...]
@@ -59,31 +57,25 @@ def permutation_importance(
     n_repeats: int = 5,
     random_state: int = 0,
 ) -> list[Importance]:
-    """Rank columns by what is lost when their cells are shuffled among the rows.
+    """Rank columns by what is lost when their values are shuffled among the samples.
 
-    Give rows that the model has not seen. A column that says the same as another is ranked low,
-    since the other is still there.
+    Use a test set. A column that is redundant given another one is ranked low. The list has an
+    `Importance` for each target, or one for classes.
 
     Parameters
     ----------
     model : PBPRegressor, PBPClassifier, PBPEnsemble, PBPRegressorCV or PBPClassifierCV
         Fitted.
     X : array-like of shape (n, n_features)
-        A random selection is used where there are many rows: 200 to 2,000 of them, the fewer the
-        more columns there are.
+        Of many rows a random 200 to 2,000 are used, the fewer the more columns there are.
     y : array-like of shape (n,), or (n, K) for several targets
-        What was observed; for classes the labels, all of them in ``model.classes_``.
+        Observed targets, or class labels, all of them in ``model.classes_``.
     columns : mapping of str to sequence of int, default=None
-        Columns of X that belong together, such as those of the categories of one text, by name:
-        they are shuffled as one. None takes each column of X alone, named by its number.
+        Columns of X that are shuffled as one, such as the categories of one text, by name. None
+        shuffles each column of X alone, named by its index.
     n_repeats : int, default=5
-        How often each is shuffled.
+        Number of shuffles of each column, 1 or more.
     random_state : int, default=0
-
-    Returns
-    -------
-    list of Importance
-        One for each target; one for classes.
 
     Examples
     --------
@@ -115,13 +107,12 @@ def permutation_importance(
         return np.stack([_scores(model, moved, observed) - before for moved in shuffled])
 
     found = np.stack([changes(name) for name in names])  # (n_columns, n_repeats, 2, K)
-    return [_ranked(names, found[..., k], len(rows), len(groups)) for k in range(found.shape[-1])]
-
-
-def _ranked(names: list[str], found: FloatArray, n_rows: int, n_columns: int) -> Importance:
-    order = np.argsort(-found[:, :, 0].mean(axis=1), kind="stable")
-    loss, error = found[order, :, 0], found[order, :, 1]
-    return Importance(tuple(names[i] for i in order), loss, error, n_rows, n_columns)
+    ranked = []
+    for loss, error in found.transpose(3, 2, 0, 1):
+        order = np.argsort(-loss.mean(axis=1), kind="stable")
+        best = tuple(names[i] for i in order)
+        ranked.append(Importance(best, loss[order], error[order], len(rows), len(groups)))
+    return ranked
 
 
 def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) -> Array:
@@ -183,15 +174,15 @@ _STDS = 2.0  # half the width of the band
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Predictions at some values of a column, averaged over rows.
+    """Predictions at some values of a column, averaged over samples.
 
     Parameters
     ----------
     mean : ndarray of shape (n_values, K)
         Predicted mean of each of K targets, in target units; or the probability of each class.
     low, high : ndarray of shape (n_values, K), or None
-        Two standard deviations of what the model does not know, without the noise, below and above;
-        for two classes the probabilities there. None for more classes.
+        Two epistemic standard deviations below and above; for two classes the probabilities there.
+        None for more classes.
     """
 
     mean: FloatArray
@@ -207,23 +198,10 @@ def average_prediction(model: Any, X: Array, place: ArrayLike, values: ArrayLike
     model : estimator
         Fitted, with `predict_distribution`.
     X : ndarray of shape (n, n_features)
-        Rows to average over.
     place : array-like of int, of shape (m,)
-        The columns of X that are set: together, as the categories of one text are.
+        The columns of X that are set together.
     values : array-like of shape (n_values, m), (n_values, 1, m) or (n_values, n, m)
         What they are set to; in the last form each row has its own.
-
-    Returns
-    -------
-    Dependence
-
-    Examples
-    --------
-    >>> from probprop import PBPRegressor
-    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 3.0]])
-    >>> model = PBPRegressor(random_state=0).fit(X, [0, 1, 5])
-    >>> average_prediction(model, X, [1], [[1.0], [2.0], [3.0]]).mean.shape
-    (3, 1)
     """
     given, at = np.asarray(values, X.dtype), np.asarray(place, int)
     n_values, n = len(given), len(X)

@@ -1,8 +1,7 @@
 """How good predictions with error bars are: accuracy, density, calibration, sharpness.
 
-Plain functions of arrays, one value per target, that return a float. `summary` puts them
-together for a predictive distribution, exactly for that distribution. Scorers for scikit-learn are
-in `probprop.metrics.scorers`.
+`summary` has all metrics of a predictive distribution. Scorers for scikit-learn are in
+`probprop.metrics.scorers`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from scipy.special import erf
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.metrics.columns import check_columns
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
@@ -36,10 +34,6 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     y, mean : array-like of shape (n,)
         Observed targets and predicted means, in target units.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> rmse([1.0, 2.0], [1.0, 4.0])
@@ -57,10 +51,6 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
     y, mean : array-like of shape (n,)
         Observed targets and predicted means, in target units.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> mae([1.0, 2.0], [1.0, 4.0])
@@ -73,16 +63,13 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
     """Coefficient of determination: the share of the variance of the targets that is explained.
 
+    It is 1 for perfect predictions, 0 for the mean of these targets, below 0 for worse ones, and
+    NaN if all targets are equal.
+
     Parameters
     ----------
     y, mean : array-like of shape (n,)
         Observed targets and predicted means, in target units.
-
-    Returns
-    -------
-    float
-        1 for perfect predictions, 0 for the mean of these targets, below 0 for worse ones. NaN if
-        all targets are equal.
 
     Examples
     --------
@@ -115,18 +102,14 @@ def _mean(values: FloatArray) -> float:
 
 
 def log_likelihood(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean log density of the targets under Gaussian predictions; higher is better.
+    """Mean log density of the targets under Gaussian predictions, in nats; higher is better.
+
+    It is a density: targets in other units shift it, by the log of the factor between the units.
 
     Parameters
     ----------
     y, mean, std : array-like of shape (n,)
         Observed targets, predicted means and standard deviations, in target units.
-
-    Returns
-    -------
-    float
-        In nats per target. It is a density: targets in other units shift it, by the log of
-        the factor between the units.
 
     Examples
     --------
@@ -152,10 +135,6 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     y, mean, std : array-like of shape (n,)
         Observed targets, predicted means and standard deviations, in target units.
 
-    Returns
-    -------
-    float
-
     References
     ----------
     T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and
@@ -178,17 +157,12 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    """Share of the targets inside their intervals, ends included.
+    """Share of the targets inside their intervals, ends included, between 0 and 1.
 
     Parameters
     ----------
     y, lower, upper : array-like of shape (n,)
-        Observed targets and the ends of their intervals, in target units.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+        Targets and the ends of their intervals, in target units.
 
     Examples
     --------
@@ -213,15 +187,13 @@ def calibration_curve(
     Parameters
     ----------
     y, mean, std : array-like of shape (n,)
-        Observed targets, predicted means and standard deviations, in target units.
     levels : array-like of shape (n_levels,), default=None
         Expected coverages, each strictly between 0 and 1; None is 0.05, 0.10, ..., 0.95.
 
     Returns
     -------
     expected, observed : ndarray of shape (n_levels,)
-        The levels, and the share of the targets inside each. Equal when calibrated;
-        observed is below expected where the error bars are too small.
+        The levels, and the share of the targets inside each: below it, error bars are too small.
 
     Examples
     --------
@@ -242,25 +214,11 @@ def calibration_curve(
 def predictive_coverage(
     y: ArrayLike, predictive: TargetDistribution
 ) -> tuple[FloatArray, FloatArray]:
-    """Share of the targets inside the central intervals of a predictive distribution.
+    """Calibration curve of a predictive distribution, which need not be Gaussian.
 
-    The calibration curve of a distribution that need not be Gaussian.
+    Return the levels 0.05, 0.10, ..., 0.95 and the share of the targets inside
+    ``predictive.interval(level)``, both (19,). `predictive` is a TargetDistribution of n samples.
 
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Observed targets, in target units.
-    predictive : TargetDistribution, such as Mixture
-        Predictions for the same n rows.
-
-    Returns
-    -------
-    expected, observed : ndarray of shape (19,)
-        The levels 0.05, 0.10, ..., 0.95, and the share of the targets inside
-        ``predictive.interval(level)``.
-
-    Examples
-    --------
     >>> from probprop import Mixture
     >>> p = Mixture.of_one([0.0, 0.0], [0.0, 0.0], 1.0, dof=12.0)
     >>> expected, observed = predictive_coverage([0.0, 1.0], p)
@@ -279,16 +237,12 @@ def _share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
 def calibration_error(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     """Mean absolute difference of expected and observed coverage, over 0.05, ..., 0.95.
 
+    It is 0 when calibrated, at most 0.5; chance alone gives about 0.3 / sqrt(n).
+
     Parameters
     ----------
     y, mean, std : array-like of shape (n,)
         Observed targets, predicted means and standard deviations, in target units.
-
-    Returns
-    -------
-    float
-        0 when calibrated, at most 0.5. With n targets chance alone gives about
-        0.3 / sqrt(n).
 
     Examples
     --------
@@ -306,10 +260,6 @@ def sharpness(std: ArrayLike) -> float:
     ----------
     std : array-like of shape (n,)
         Predicted standard deviations, in target units.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -331,13 +281,7 @@ class Scores(NamedTuple):
 
 
 def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
-    """Return every metric of a predictive distribution for y, (n,); `summary` describes them.
-
-    >>> from probprop import BoxCox, Mixture, TransformedMixture
-    >>> p = TransformedMixture(Mixture.of_one([0.0, 0.0], [0.1, 0.1], 1.0), BoxCox(power=0.0))
-    >>> scores([1.0, -1.0], p).without_density
-    array([1])
-    """
+    """Return every metric of a predictive distribution for y, (n,); `summary` describes them."""
     y, mean = check_columns(y=y, predictive=predictive.mean)
     (std,) = check_columns(predicted_std=predictive.std)
     expected, observed = predictive_coverage(y, predictive)
@@ -360,27 +304,21 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
-    Log-likelihood, CRPS, coverage and calibration are exact for the distribution, whether it is a
-    mixture, heavy-tailed or transformed; none takes it for a Gaussian.
+    All are exact for the distribution, whether it is a mixture, heavy-tailed or transformed.
+    Targets with density 0, such as targets of 0 or less under a Box-Cox transformation, are left
+    out of the log-likelihood, with a warning.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Observed targets, in target units.
     predictive : TargetDistribution, such as Mixture
-        Predictions for the same n rows.
+        Predictions for the same n samples.
 
     Returns
     -------
     dict
         Keys: rmse, mae, r2, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
         coverage_95, calibration_error, sharpness.
-
-    Warns
-    -----
-    UserWarning
-        If targets have density 0, such as targets of 0 or less under a Box-Cox transformation:
-        they are left out of the log-likelihood.
 
     Examples
     --------
@@ -397,15 +335,46 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
 
 
 def without_density_in_words(rows: Sequence[int] | Array) -> str:
-    """Name the rows that are left out of the log-likelihood.
-
-    >>> without_density_in_words([3, 7])
-    'the log-likelihood leaves out 2 rows whose target has density 0: 3, 7'
-    """
-    n, shown = len(rows), ", ".join(f"{row}" for row in rows[:_NAMED])
+    """Name the rows that are left out of the log-likelihood."""
+    n, shown = len(rows), ", ".join(map(str, rows[:_NAMED]))
     more = f" and {n - _NAMED:,} more" if n > _NAMED else ""
     what = "row" if n == 1 else "rows"
     return f"the log-likelihood leaves out {n:,} {what} whose target has density 0: {shown}{more}"
+
+
+def check_columns(**columns: ArrayLike) -> list[FloatArray]:
+    """Return the named arguments as finite float64 arrays of one shape (n,), n > 0.
+
+    Raises ValueError where that is not possible, or where ``std`` is not above 0.
+    """
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be numbers: {error}. Convert it first.") from error
+        if arrays[name].ndim != 1 or arrays[name].size == 0:
+            raise ValueError(
+                f"{name} must be 1-dimensional with one value or more. Got shape "
+                f"{arrays[name].shape}; give one value per target, for example by ravel()."
+            )
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"{', '.join(lengths)} must have the same length. Got "
+            f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
+        )
+    for name, array in arrays.items():
+        bad = ~np.isfinite(array)
+        if name == "std":
+            bad |= array <= 0.0
+        if bad.any():
+            raise ValueError(
+                f"{name} must be {'finite and above 0' if name == 'std' else 'finite'}. Got "
+                f"{array[bad][0]} in row {np.flatnonzero(bad)[0]}, and {bad.sum()} such "
+                f"{'value' if bad.sum() == 1 else 'values'} in all; correct or leave out the rows."
+            )
+    return list(arrays.values())
 
 
 def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

@@ -1,10 +1,8 @@
 """Scorers for scikit-learn's ``scoring=``, of the distribution that an estimator predicts.
 
-A scorer is a function of a fitted estimator, X and y that returns a float; higher is better::
-
-    GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)
-
-For regressors, the predictive distribution is found through `Pipeline`, `GridSearchCV`,
+For example ``GridSearchCV(PBPRegressor(), {"n_epochs": [10, 40]}, scoring=log_likelihood_scorer)``.
+A scorer is a function of a fitted estimator, X and y that returns a float; higher is better. For
+regressors, the predictive distribution is found through `Pipeline`, `GridSearchCV`,
 `RandomizedSearchCV` and `TransformedTargetRegressor`; for classifiers, `predict_proba` is used,
 which these have. `sample_weight` weights the mean over the samples and does not change predictions.
 """
@@ -28,8 +26,8 @@ from probprop.metrics.classes import (
     calibration_error,
     log_loss,
     roc_auc,
+    weighted_mean,
 )
-from probprop.metrics.columns import weighted_mean
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(16)
 _PROBE = 8.0  # standard deviations from the mean within which a transformation is examined
@@ -47,33 +45,23 @@ _GAUSSIAN = (
 def log_likelihood_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a regressor by the mean log density of the targets, exact for what it predicts.
+    """Score a regressor by the mean log density of the targets, in nats per sample.
 
-    A target with density 0, such as a target of 0 or less under a Box-Cox transformation, makes the
-    score -inf: to leave it out would reward the model. (`summary` leaves it out, with a warning.)
+    The score is exact for the predictive distribution. It is that of a Gaussian, with a warning, if
+    the estimator only has ``predict(X, return_std=True)`` or transforms the target by a function
+    that is not affine. A target with density 0, such as a target of 0 or less under a Box-Cox
+    transformation, makes the score -inf. (`summary` leaves it out, with a warning.)
 
     Parameters
     ----------
     estimator : object
         Fitted regressor with ``predict_distribution(X)``, or a `Pipeline`, a search such as
-        `GridSearchCV`, or a `TransformedTargetRegressor` around one. A transformation of the target
-        must be affine, such as `StandardScaler`.
+        `GridSearchCV`, or a `TransformedTargetRegressor` around one.
     X : array-like of shape (n, n_features)
     y : array-like of shape (n,) or (n, K)
         Log densities of K targets are added.
     sample_weight : array-like of shape (n,), default=None
         Weights in the mean over the samples, 0 or more; None stands for equal weights.
-
-    Returns
-    -------
-    float
-        In nats per sample; higher is better.
-
-    Warns
-    -----
-    UserWarning
-        If a Gaussian is scored instead, because the estimator has ``predict(X, return_std=True)``
-        only, or because the transformation of the target is not affine.
 
     Examples
     --------
@@ -93,27 +81,9 @@ def log_likelihood_scorer(
 def crps_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a regressor by its negated mean CRPS, exact for what it predicts.
+    """Score a regressor by its negated mean CRPS, in target units, exact for what it predicts.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_likelihood_scorer`, with the same warning. The score is the mean over K targets.
-
-    Returns
-    -------
-    float
-        Minus the mean continuous ranked probability score, in target units; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from probprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PBPRegressor(random_state=0).fit(X, y)
-    >>> crps = model.predict_distribution(X).crps(y).mean()
-    >>> bool(crps_scorer(model, X, y) == -crps)
-    True
+    Parameters and warning are as in `log_likelihood_scorer`. K targets are averaged.
     """
     predicted, y = _predicted_and_observed(estimator, X, y)
     crps = np.abs(predicted.scale) * predicted.distribution.crps(predicted.inverse(y))
@@ -121,16 +91,12 @@ def crps_scorer(
 
 
 class _Predicted(NamedTuple):
-    """Targets ``scale * z + shift`` of n samples, and the distribution of z.
-
-    `scale` and `shift` are floats or have one value per target, (K,). `gaussian_because` is empty,
-    or says why the distribution is a Gaussian with predicted mean and standard deviation.
-    """
+    """Targets ``scale * z + shift`` of n samples, and the distribution of z."""
 
     distribution: TargetDistribution
-    scale: FloatArray | float = 1.0
+    scale: FloatArray | float = 1.0  # or (K,)
     shift: FloatArray | float = 0.0
-    gaussian_because: str = ""
+    gaussian_because: str = ""  # why it is a Gaussian with predicted mean and std; empty if exact
 
     def inverse(self, y: FloatArray) -> FloatArray:
         return (y - self.shift) / self.scale
@@ -182,12 +148,11 @@ def _predicted(estimator: Any, X: Any) -> _Predicted:
             f"{name} predicts neither a distribution nor a standard deviation. Give an estimator "
             "with predict_distribution(X) or predict(X, return_std=True), such as PBPRegressor."
         ) from error
-    because = f"{name} has no predict_distribution"
-    return _Predicted(_gaussian(mean, std), gaussian_because=because)
+    return _gaussian(mean, std, f"{name} has no predict_distribution")
 
 
-def _gaussian(mean: FloatArray, std: FloatArray) -> Mixture:
-    return Mixture.of_one(mean, np.zeros_like(mean), std)
+def _gaussian(mean: FloatArray, std: FloatArray, because: str) -> _Predicted:
+    return _Predicted(Mixture.of_one(mean, np.zeros_like(mean), std), gaussian_because=because)
 
 
 # ---- Regression: transformed targets
@@ -197,10 +162,8 @@ def _transformed(predicted: _Predicted, transformer: Any) -> _Predicted:
     """Return what is predicted after the inverse of a transformer of the targets."""
     affine = _affine(predicted, transformer)
     if affine is not None:
-        scale, shift = affine
-        return predicted._replace(
-            scale=scale * predicted.scale, shift=scale * predicted.shift + shift
-        )
+        a, b = affine
+        return predicted._replace(scale=a * predicted.scale, shift=a * predicted.shift + b)
     # Gauss-Hermite quadrature over quantiles: exact moments of polynomials of a Gaussian.
     quantiles = predicted.scale * predicted.distribution.ppf(ndtr(_NODES)) + predicted.shift
     y = _inverse_transform(transformer, quantiles)
@@ -211,7 +174,7 @@ def _transformed(predicted: _Predicted, transformer: Any) -> _Predicted:
     mean = (weights * y).sum(axis=0)
     std = np.sqrt((weights * (y - mean) ** 2).sum(axis=0))
     because = f"the inverse of {type(transformer).__name__}, which transforms y, is not affine"
-    return _Predicted(_gaussian(mean, std), gaussian_because=because)
+    return _gaussian(mean, std, because)
 
 
 def _affine(
@@ -258,7 +221,7 @@ def _inverse_transform(transformer: Any, z: FloatArray) -> FloatArray:
 def log_loss_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated log-loss.
+    """Score a classifier by its negated log-loss, in nats per sample.
 
     A class with probability 0 that is observed makes the score -inf: probabilities are not clipped.
     Where the estimator has `predict_log_proba`, the smallest probabilities are exact.
@@ -273,21 +236,6 @@ def log_loss_scorer(
         Class labels, each of them one of ``estimator.classes_``.
     sample_weight : array-like of shape (n,), default=None
         Weights in the mean over the samples, 0 or more; None stands for equal weights.
-
-    Returns
-    -------
-    float
-        Mean log probability of the observed class, in nats per sample; higher is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from probprop import PBPClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> scores = cross_val_score(PBPClassifier(random_state=0), X, y, scoring=log_loss_scorer)
-    >>> bool(scores.mean() > -0.3)
-    True
     """
     index = _observed(estimator, y)
     with np.errstate(divide="ignore"):  # the log of 0 is -inf
@@ -301,26 +249,10 @@ def log_loss_scorer(
 def brier_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated Brier score, the sum over all classes.
+    """Score a classifier by its negated Brier score, the sum over all classes, from -2 to 0.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between -2 and 0; higher is better. For two classes it is twice the value of scikit-learn's
-        ``"neg_brier_score"``.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> round(brier_scorer(DummyClassifier().fit(X, y), X, y), 4)
-    -0.6667
+    Parameters are as in `log_loss_scorer`. For two classes the score is twice the value of
+    scikit-learn's ``"neg_brier_score"``.
     """
     return -brier_score(*_proba(estimator, X, y), sample_weight)
 
@@ -328,20 +260,10 @@ def brier_scorer(
 def calibration_error_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by its negated expected calibration error (ECE).
+    """Score a classifier by its negated expected calibration error (ECE), from -1 to 0.
 
-    It is not a proper score: predicting the class shares for all samples is calibrated. Use it next
-    to another, and select models by `log_loss_scorer` or `brier_scorer`.
-
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between -1 and 0; higher is better.
+    Parameters are as in `log_loss_scorer`. It is not a proper score: predicting the class shares
+    for all samples is calibrated. Select models by `log_loss_scorer` or `brier_scorer`.
     """
     return -calibration_error(*_proba(estimator, X, y), sample_weight)
 
@@ -349,19 +271,9 @@ def calibration_error_scorer(
 def roc_auc_scorer(
     estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Score a classifier by the area under its ROC curve.
+    """Score a classifier by the area under its ROC curve, from 0 to 1.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better. For two classes, the curve of ``classes_[1]``; for more,
-        the mean over the classes, each against the rest. A class that is absent from y has no curve
-        and is left out. NaN if y holds a single class.
+    Parameters are as in `log_loss_scorer`; `probprop.metrics.classes.roc_auc` is the score.
     """
     return roc_auc(*_proba(estimator, X, y), sample_weight)
 
@@ -371,21 +283,12 @@ def average_precision_scorer(
 ) -> float:
     """Score a classifier by its average precision, the area under the precision-recall curve.
 
-    Parameters
-    ----------
-    estimator, X, y, sample_weight
-        As in `log_loss_scorer`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; higher is better. Classes are averaged as in `roc_auc_scorer`.
+    Parameters are as in `log_loss_scorer`. Classes are averaged as in `roc_auc_scorer`.
     """
     return average_precision(*_proba(estimator, X, y), sample_weight)
 
 
 def _proba(estimator: Any, X: Any, y: ArrayLike) -> tuple[Array, FloatArray]:
-    """Return class indices, (n,), and probabilities, (n, n_classes)."""
     return _observed(estimator, y), np.asarray(estimator.predict_proba(X))
 
 

@@ -22,8 +22,7 @@ from scipy.stats import chi2
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.metrics.columns import check_columns
-from probprop.metrics.regression import LEVELS, predictive_coverage
+from probprop.metrics.regression import LEVELS, check_columns, predictive_coverage
 
 SIGNIFICANCE = 0.05
 """The share of honest models that the test doubts."""
@@ -42,27 +41,16 @@ By = Literal["prediction", "standard deviation"]
 class Part:
     """Rows whose prediction, or its standard deviation, is of some size.
 
-    Parameters
-    ----------
-    by : "prediction" or "standard deviation"
-    low, high : float or None
-        Ends, in target units; None where there is none.
-    digits : int, default=3
-        Significant digits that tell the ends of neighbours apart.
-
-    Examples
-    --------
     >>> str(Part("prediction", 300_000.0, None)), str(Part("standard deviation", 1.5, 2.25))
     ('where predictions are above 300,000', 'where predicted stds are between 1.5 and 2.25')
     """
 
     by: By
-    low: float | None
+    low: float | None  # ends, in target units; None where there is none
     high: float | None
-    digits: int = 3
+    digits: int = 3  # significant digits that tell the ends of neighbors apart
 
     def __str__(self) -> str:
-        """Say which rows these are."""
         what = "predictions" if self.by == "prediction" else "predicted stds"
         ends = [_size(end, self.digits) for end in (self.low, self.high) if end is not None]
         if self.low is None:
@@ -76,23 +64,14 @@ class Part:
 class Honesty:
     """How the intervals of some rows hold at all levels.
 
-    Parameters
-    ----------
-    part : Part or None
-        Which rows these are; None for all.
-    n : int
-        Their number.
-    p_value : float
-        Share of honest error bars that are further off on as many rows.
-    wide, narrow : tuple of (float, float), or None
-        A level, and the share of the targets inside, where intervals hold more, or fewer, than
-        chance explains, by more than a percentage point: 50, 80, 90 or 95 % if one of these does,
-        else the level furthest off.
+    `wide` and `narrow` have a level, and the share of the targets inside, where intervals hold
+    more, or fewer, than chance explains, by more than a percentage point: 50, 80, 90 or 95 % if one
+    of these does, else the level furthest off. They are None if no level does.
     """
 
-    part: Part | None
-    n: int
-    p_value: float
+    part: Part | None  # None: all rows
+    n: int  # rows
+    p_value: float  # share of calibrated error bars that are further off on as many rows
     wide: tuple[float, float] | None
     narrow: tuple[float, float] | None
 
@@ -102,15 +81,10 @@ class Honesty:
         return self.wide is None and self.narrow is None
 
     @property
-    def sides(self) -> tuple[bool, bool]:
-        """Whether intervals are too wide, and whether they are too narrow."""
-        return self.wide is not None, self.narrow is not None
-
-    @property
     def faults(self) -> list[tuple[str, float, float]]:
         """What is wrong: "too wide" or "too narrow", a level, and the share inside."""
-        sides = (("too wide", self.wide), ("too narrow", self.narrow))
-        return [(word, *found) for word, found in sides if found is not None]
+        sides = {"too wide": self.wide, "too narrow": self.narrow}
+        return [(word, *found) for word, found in sides.items() if found is not None]
 
     @property
     def words(self) -> str:
@@ -133,17 +107,10 @@ class Honesty:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on all rows, and on the parts of them that are not honest.
-
-    Parameters
-    ----------
-    all_rows : Honesty
-    doubtful : tuple of Honesty
-        Parts of the rows whose error bars chance does not explain.
-    """
+    """The judgement on all rows, and on the parts of them that are not honest."""
 
     all_rows: Honesty
-    doubtful: tuple[Honesty, ...]
+    doubtful: tuple[Honesty, ...]  # parts of the rows whose error bars chance does not explain
 
     @property
     def honest(self) -> bool:
@@ -151,7 +118,6 @@ class Verdict:
         return self.all_rows.honest and not self.doubtful
 
     def __str__(self) -> str:
-        """Say it in a few sentences."""
         rows = self.all_rows
         if rows.honest and rows.p_value < SIGNIFICANCE:
             text = "The error bars hold what they say to within a percentage point, at all levels."
@@ -188,11 +154,7 @@ def _of_honest(p_value: float) -> str:
 
 
 def _size(value: float, digits: int) -> str:
-    """Write an end with so many significant digits.
-
-    >>> _size(471_983.2, 3), _size(0.012345, 3), _size(-12.0, 3), _size(2011.3, 5)
-    ('472,000', '0.0123', '−12', '2,011.3')
-    """
+    """Write a number with this many significant digits, such as 472,000 for 471983.2 and 3."""
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded) or 1.0)))
     plain = 1e3 <= abs(rounded) < 1e15
@@ -208,7 +170,7 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     y : array-like of shape (n,)
         Observed targets, in target units.
     predictive : TargetDistribution
-        Predictions for the same n rows.
+        Predictions for the same n samples.
 
     Returns
     -------
@@ -223,8 +185,6 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     >>> y = np.random.RandomState(0).standard_normal(500)
     >>> verdict(y, Mixture.of_one(np.zeros(500), np.zeros(500), 1.0)).honest
     True
-    >>> str(verdict(y, Mixture.of_one(np.zeros(500), np.zeros(500), 4.0)))[:33]
-    'The error bars are not honest: ju'
     """
     y, mean, std = check_columns(y=y, predictive=predictive.mean, predicted_std=predictive.std)
     groups = [_parts(mean, "prediction"), _parts(std, "standard deviation")]
@@ -237,24 +197,20 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
         shares = [predictive_coverage(y[rows], predictive[rows])[1] for _, rows in parts]
         if not (all_rows.honest or _differ(shares, [each.n for each in judged], inside)):
             continue
-        runs = groupby(zip(judged, parts, strict=True), lambda pair: pair[0].sides)
-        for sides, run in runs:
+        pairs = zip(judged, parts, strict=True)
+        for faults, run in groupby(pairs, lambda pair: [word for word, *_ in pair[0].faults]):
             found = list(run)
-            if not any(sides):
+            if not faults:
                 continue
             if len(found) == len(parts):  # wrong everywhere, but not to the same degree
                 doubtful += judged
                 continue
-            part, rows = _together([part for _, part in found])
+            (first, _), (last, _) = found[0][1], found[-1][1]
+            part = replace(first, high=last.high)
+            rows = np.concatenate([rows for _, (_, rows) in found])
             merged = _judge(y[rows], predictive[rows], part, allowed)
             doubtful += [merged] if not merged.honest else [each for each, _ in found]
     return Verdict(all_rows, tuple(doubtful))
-
-
-def _together(parts: Sequence[tuple[Part, Array]]) -> tuple[Part, Array]:
-    """Return neighbouring parts as one."""
-    (first, _), (last, _) = parts[0], parts[-1]
-    return replace(first, high=last.high), np.concatenate([rows for _, rows in parts])
 
 
 def _differ(shares: Sequence[FloatArray], n: Sequence[int], inside: FloatArray) -> bool:
@@ -319,10 +275,8 @@ def coverage_std(level: FloatArray, n: int) -> FloatArray:
 def largest_by_chance(n: int, share: float = SIGNIFICANCE) -> float:
     """Return the largest distance over all levels that only a share of honest models exceeds.
 
-    In standard deviations of `coverage_std`, for n rows.
-
-    >>> 2.5 < largest_by_chance(1000) < 3.0  # two would do for one level alone
-    True
+    In standard deviations of `coverage_std`, for n rows; about 2.8 for 1,000 rows, where 2 would do
+    for one level alone.
     """
     return float(np.quantile(_by_chance(n), 1.0 - share, method="higher"))
 
@@ -346,24 +300,12 @@ def _by_chance(n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class ClassVerdict:
-    """The judgement on the probabilities of classes.
+    """The judgement on the probabilities of classes."""
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    n_right : int
-        Rows whose most probable class is right.
-    confidence : float
-        Its mean probability.
-    low, high : int
-        How many are right, give or take chance, where probabilities are honest.
-    """
-
-    n: int
-    n_right: int
-    confidence: float
-    low: int
+    n: int  # rows
+    n_right: int  # rows whose most probable class is right
+    confidence: float  # its mean probability
+    low: int  # how many are right, give or take chance, if probabilities are calibrated
     high: int
 
     @property
@@ -372,7 +314,6 @@ class ClassVerdict:
         return self.low <= self.n_right <= self.high
 
     def __str__(self) -> str:
-        """Say it in a sentence or two."""
         text = (
             f"The predicted classes have a probability of {100 * self.confidence:.1f} % on "
             f"average. Give or take chance, honest probabilities are right in {self.low:,} to "
@@ -392,16 +333,9 @@ class ClassVerdict:
 def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
     """Judge whether chance explains the difference between confidence and accuracy.
 
-    Parameters
-    ----------
-    n_right : int
-        Rows whose most probable class is right.
-    confidence : ndarray of shape (n,)
-        Its probability in each row.
+    `n_right` counts the rows whose most probable class is right; `confidence`, (n,), is its
+    probability in each row.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> class_verdict(60, np.full(100, 0.9)).honest
     False
     """

@@ -1,7 +1,4 @@
-"""Tables in files, and models on their columns.
-
-`read_table` and `iter_table` read CSV, TSV and Parquet; `fit_table_model` fits a network on a
-table whose columns may hold numbers, true and false, or text. The command uses them.
+"""Tables in files, and models on their columns: numbers, true and false, dates and text.
 
 These names need pandas and are imported when they are first used (PEP 562), so that
 `probprop.table.names` can be used without it.

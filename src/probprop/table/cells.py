@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -30,11 +31,7 @@ def missing_texts(na: Sequence[str] | None, *, among_numbers: bool) -> tuple[str
 
 
 def without_texts(column: pd.Series, texts: Sequence[str], known: Sequence[str] = ()) -> pd.Series:
-    """Return the column, missing where it holds one of these texts that is no known category.
-
-    >>> without_texts(pd.Series(["red", "NA", "?"]), ["NA", "?"], known=["?"]).tolist()
-    ['red', nan, '?']
-    """
+    """Return the column, missing where it holds one of these texts that is no known category."""
     gone = column.isin([text for text in texts if text not in {*known}]).to_numpy()
     return column.mask(gone) if gone.any() else column
 
@@ -75,27 +72,17 @@ def is_text(dtype: Any) -> bool:
 
 
 def floats(column: pd.Series) -> FloatArray:
-    """Return the numbers that texts are, (n,), each the nearest float; NaN where one is none.
-
-    >>> floats(pd.Series(["31", "4.5", "x", None]))
-    array([31. ,  4.5,  nan,  nan])
-    """
-    try:
+    """Return the numbers that texts are, (n,), each the nearest float; NaN where one is none."""
+    values: FloatArray
+    with suppress(ModuleNotFoundError):
         import pyarrow as pa
-    except ModuleNotFoundError:
-        return _slowly(column)
-    try:
-        array = pa.array(column, type=pa.large_string(), from_pandas=True)
-        values: FloatArray = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # one of them is not, or has spaces
-        return _slowly(column)
-    return values
 
-
-def _slowly(column: pd.Series) -> FloatArray:
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # one of them is not, or has spaces
+            array = pa.array(column, type=pa.large_string(), from_pandas=True)
+            values = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return values
     texts = column.astype(object)
-    parsed = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    values: FloatArray = np.array(parsed)
+    values = pd.to_numeric(texts, errors="coerce").to_numpy(np.float64, copy=True, na_value=np.nan)
     good = ~np.isnan(values)
     values[good] = [float(text) for text in texts[good]]  # pandas may be off by the last bit
     return values
@@ -122,11 +109,6 @@ def amounts(column: pd.Series) -> FloatArray | None:
 
     All cells must be numbers in one way: where "1,234" may be a thousand or a little more than one,
     nobody knows, and the column stays text.
-
-    >>> amounts(pd.Series(["€ 1.234,50", "-3", None]))
-    array([1234.5,   -3. ,    nan])
-    >>> amounts(pd.Series(["1,234", "5,678"])) is None
-    True
     """
     there = column.notna().to_numpy()
     cells = [_bare(str(cell)) for cell in column[there]]
@@ -142,11 +124,7 @@ def amounts(column: pd.Series) -> FloatArray | None:
 
 
 def _bare(cell: str) -> str:
-    """Return a cell without currencies, the sign of per cent, and spaces between thousands.
-
-    >>> _bare("- CHF 1'234.50"), _bare("12 %"), _bare("5 kg"), _bare("12 34")
-    ('-1234.50', '12', '5 kg', '12 34')
-    """
+    """Return a cell without currency, percent sign and spaces: "-1234.50" for "- CHF 1'234.50"."""
     bare = _AROUND.sub(r"\1\2", cell)
     if spaced := _SPACED.fullmatch(bare):
         sign, digits, rest = spaced.groups()
@@ -159,11 +137,7 @@ def _pointed(cell: str) -> str:
 
 
 def unit_of(texts: pd.Series) -> str | None:
-    """Return the letters that follow a number in all of these texts, if they are the same.
-
-    >>> unit_of(pd.Series(["1.5 kg", "2 kg"])), unit_of(pd.Series(["a", "b"]))
-    ('kg', None)
-    """
+    """Return the letters that follow a number in all of these texts, if they are the same."""
     found = texts.str.extract(r"^\s*[+-]?\d+(?:[.,]\d+)*\s*([^\W\d_][^\d\s]{0,7})\s*$")[0]
     return str(found.iloc[0]) if found.notna().all() and found.nunique() == 1 else None
 
@@ -183,34 +157,17 @@ _YEAR_LAST = rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})({_CLOCK})"
 Order = Literal["day", "month"]
 """Which of two numbers before a year comes first; with points between them it is the day."""
 
-_OF: Mapping[Part, Callable[[Any], Any]] = {
-    "year": lambda when: when.year,
-    "month": lambda when: when.month,
-    "day_of_year": lambda when: when.day_of_year,
-    "weekday": lambda when: when.day_of_week,  # Monday is 0
-    "seconds": lambda when: (
-        3600.0 * when.hour + 60.0 * when.minute + when.second + 1e-6 * when.microsecond
-    ),
-}
-
 
 def order_of(texts: pd.Series) -> Order | None:
     """Return which number comes first in different texts; None if not all are dates for sure.
 
     Those with the year first are dates for sure, and their order does not matter. 3/4/2024 alone
     may be in March or in April; 3/14/2024 in the same column says which.
-
-    >>> order_of(pd.Series(["3/4/2024", "3/14/2024"])), order_of(pd.Series(["3/4/2024"]))
-    ('month', None)
-    >>> order_of(pd.Series(["2024-05-31"])), order_of(pd.Series(["31.05.2024 12:00"]))
-    ('day', 'day')
     """
-    if not len(texts):
-        return None
     found = [re.fullmatch(_YEAR_LAST, text) for text in texts]
-    for text, match in zip(texts, found, strict=True):
-        if match is None and not re.fullmatch(_YEAR_FIRST, text):
-            return None
+    dates = (m or re.fullmatch(_YEAR_FIRST, t) for m, t in zip(found, texts, strict=True))
+    if not found or not all(dates):
+        return None
     numbers = [(int(m[1]), int(m[3])) for m in found if m is not None and m[2] != "."]
     day = any(first > 12 for first, _ in numbers) or not numbers
     month = any(second > 12 for _, second in numbers)
@@ -223,23 +180,19 @@ def moments(column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
     """Return dates as the clock at their place shows them, (n,); NaT where a cell is none.
 
     An offset from UTC is left out: what people do depends on their own clock.
-
-    >>> moments(pd.Series(["2024-05-31T12:00+02:00", "?"]))[0]
-    Timestamp('2024-05-31 12:00:00')
-    >>> moments(pd.Series(["3/4/2024"]), "month")[0], moments(pd.Series(["3.4.2024"]))[0]
-    (Timestamp('2024-03-04 00:00:00'), Timestamp('2024-04-03 00:00:00'))
     """
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         return pd.DatetimeIndex(column.dt.tz_localize(None))
     if types.is_datetime64_any_dtype(column):
         return pd.DatetimeIndex(column)
-    texts = column.astype(object).map(lambda value: _iso(_as_text(value), order)).astype(str)
+    texts = column.astype(object).map(lambda value: _iso(value, order)).astype(str)
     texts = texts.str.replace(rf"({_TIME}){_OFFSET}$", r"\1", regex=True)
     return pd.DatetimeIndex(pd.to_datetime(texts, format="ISO8601", errors="coerce"))
 
 
-def _iso(text: str, order: Order) -> str:
+def _iso(value: Any, order: Order) -> str:
     """Write a date as 2024-05-31, whatever it was before."""
+    text = str(value.isoformat() if hasattr(value, "isoformat") else value)
     if match := re.fullmatch(_YEAR_FIRST, text):
         year, _, month, day, clock = match.groups()
     elif match := re.fullmatch(_YEAR_LAST, text):
@@ -251,25 +204,11 @@ def _iso(text: str, order: Order) -> str:
     return f"{year}-{month:0>2}-{day:0>2}{clock}"
 
 
-def _as_text(value: Any) -> str:
-    return str(value.isoformat() if hasattr(value, "isoformat") else value)
-
-
 def values_of(when: pd.DatetimeIndex, part: Part) -> FloatArray:
-    """Return a part of dates as floats, (n,); NaN where a date is missing.
-
-    >>> values_of(pd.DatetimeIndex(["2024-02-01", None]), "day_of_year")
-    array([32., nan])
-    """
-    return np.asarray(_OF[part](when), np.float64)
-
-
-def parts_that_vary(when: pd.DatetimeIndex) -> list[Part]:
-    """Return the parts that differ between dates; the year if none does.
-
-    >>> parts_that_vary(pd.DatetimeIndex(["2024-05-31", "2024-05-30", None]))
-    ['day_of_year', 'weekday']
-    """
-    there = when[when.notna()]
-    varying = [part for part in PARTS if len(np.unique(values_of(there, part))) > 1]
-    return varying or ["year"]
+    """Return a part of dates as floats, (n,); NaN where a date is missing. Monday is 0."""
+    if part == "seconds":
+        minutes = 60.0 * when.minute
+        values = 3600.0 * when.hour + minutes + when.second + 1e-6 * when.microsecond
+    else:
+        values = getattr(when, "day_of_week" if part == "weekday" else part)
+    return np.asarray(values, np.float64)

@@ -37,34 +37,18 @@ _DATE = "|".join(f"(?:{pattern})" for pattern in _DATES)
 
 
 def kind_of(name: str, column: pd.Series) -> Kind:
-    """Decide what a column without missing values holds; refuse what no model can use.
-
-    >>> kind_of("size", pd.Series(["S", "M", "L"]))
-    'text'
-    >>> kind_of("sold", pd.Series(["2024-05-31", "2024-06-01"]))
-    'date'
-    >>> kind_of("sold", pd.Series(["3/4/24", "5/4/24"]))
-    Traceback (most recent call last):
-        ...
-    probprop.table.names.TableError: Column 'sold' holds dates or times, such as '3/4/24', in a \
-form that is not understood for sure: write them as 2024-05-31 or 2024-05-31T12:00, or drop it \
-(--drop).
-    """
+    """Decide what a column without missing values holds; refuse what no model can use."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object).map(str)  # also categories that are numbers
-    if types.is_bool_dtype(column):
+    holds = types.infer_dtype(column, skipna=True)
+    if types.is_bool_dtype(column) or holds == "boolean":
         return "boolean"
     if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
         return "number"
-    if types.is_datetime64_any_dtype(column):
-        return "date"
-    holds = types.infer_dtype(column, skipna=True)
-    if holds in ("date", "datetime", "datetime64"):
+    if types.is_datetime64_any_dtype(column) or holds in ("date", "datetime", "datetime64"):
         return "date"
     if holds.startswith(("time", "period")):
         raise _dates(name, column.iloc[0])
-    if holds == "boolean":
-        return "boolean"
     if holds in ("integer", "floating", "mixed-integer-float", "decimal"):
         return "number"
     if other := [v for v in column if not isinstance(v, str | int | float | np.number | np.bool_)]:
@@ -81,18 +65,13 @@ form that is not understood for sure: write them as 2024-05-31 or 2024-05-31T12:
 
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, Kind]:
-    """Decide what each column holds, whose cells may be missing; refuse one without any.
-
-    >>> kinds_of(pd.DataFrame({"size": ["S", None], "new": [True, False]}))
-    {'size': 'text', 'new': 'boolean'}
-    """
+    """Decide what each column holds, whose cells may be missing; refuse one without any."""
     kinds: dict[str, Kind] = {}
     n_missing = frame.isna().to_numpy().sum(axis=0)
     for (name, dtype), n in zip(frame.dtypes.items(), n_missing, strict=True):
         if len(frame) and n == len(frame):
             raise TableError(f"Column {name!r} has no value in any row: drop it (--drop).")
-        plain = isinstance(dtype, np.dtype) and dtype.kind in "fiub"
-        if plain:
+        if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
             kinds[str(name)] = "boolean" if dtype.kind == "b" else "number"
         else:
             kinds[str(name)] = kind_of(str(name), frame[name].dropna())
@@ -105,7 +84,7 @@ def _check_categories(
     """Refuse text that is dates, badly written numbers or identifiers."""
     if different.str.fullmatch(_DATE).all():
         raise _dates(name, different[0])
-    numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
+    numeric = are_numbers(different)
     rows = values.isin(set(different[numeric]))
     if numeric.all() and different.str.contains(",").any():
         raise _not_numbers(name, column, values.str.contains(",").to_numpy())
@@ -129,18 +108,17 @@ def _check_categories(
         )
 
 
+def are_numbers(texts: pd.Series) -> pd.Series:
+    """Whether each text is a number, perhaps with a decimal comma, (n,)."""
+    return pd.to_numeric(texts.str.replace(",", ".", n=1), errors="coerce").notna()
+
+
 def _is_identifier(n_different: int, n_rows: int) -> bool:
     return n_different > _IDENTIFIER and n_different > 0.5 * n_rows
 
 
 def names_rows(column: pd.Series) -> bool:
-    """Whether a column of text names or numbers the rows: no model can learn from it.
-
-    >>> names_rows(pd.Series([f"house {i}" for i in range(200)]))
-    True
-    >>> names_rows(pd.Series(["red", "blue"] * 100))
-    False
-    """
+    """Whether a column of text names or numbers the rows: no model can learn from it."""
     cells = column.dropna()
     if not is_text(cells.dtype) or types.infer_dtype(cells, skipna=True) != "string":
         return False
@@ -148,10 +126,8 @@ def names_rows(column: pd.Series) -> bool:
     if not _is_identifier(n, n_rows) and not (n > _MEASURED and n == n_rows):
         return False
     different = pd.Series(cells.unique(), dtype=object)
-    if different.str.fullmatch(_DATE).all():
-        return False
-    numeric = pd.to_numeric(different.str.replace(",", ".", n=1), errors="coerce").notna()
-    return not bool(numeric.mean() > 0.5)  # numbers, with mistakes
+    mostly_numbers = are_numbers(different).mean() > 0.5
+    return not bool(different.str.fullmatch(_DATE).all() or mostly_numbers)
 
 
 def _dates(name: str, value: object) -> TableError:
@@ -184,14 +160,10 @@ def check_no_missing(frame: pd.DataFrame, advice: str = FILL) -> None:
 
 
 def numbers(name: str, column: pd.Series) -> FloatArray:
-    """Return a column without missing values as finite floats, (n,); text may be numbers.
-
-    >>> numbers("age", pd.Series(["31", "4.5"]))
-    array([31. ,  4.5])
-    """
+    """Return a column without missing values as finite floats, (n,); text may be numbers."""
+    if types.is_complex_dtype(column):
+        raise _not_numbers(name, column, np.ones(len(column), bool))
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
-        if types.is_complex_dtype(column):
-            raise _not_numbers(name, column, np.ones(len(column), bool))
         values = column.to_numpy(np.float64)
     else:
         if not isinstance(column.dtype, pd.StringDtype):
@@ -203,11 +175,7 @@ def numbers(name: str, column: pd.Series) -> FloatArray:
 
 
 def non_negative(name: str, column: pd.Series) -> FloatArray:
-    """Return a column without missing values as finite floats of 0 or more, (n,).
-
-    >>> non_negative("error", pd.Series(["0", "4.5"]))
-    array([0. , 4.5])
-    """
+    """Return a column without missing values as finite floats of 0 or more, (n,)."""
     values = numbers(name, column)
     if (bad := values < 0.0).any():
         raise _wrong_cells(name, "numbers of 0 or more", column, bad, "correct it")
@@ -215,11 +183,7 @@ def non_negative(name: str, column: pd.Series) -> FloatArray:
 
 
 def booleans(name: str, column: pd.Series) -> FloatArray:
-    """Return a column without missing values as 0.0 and 1.0, (n,).
-
-    >>> booleans("new", pd.Series(["True", "false", "1"]))
-    array([1., 0., 1.])
-    """
+    """Return a column without missing values as 0.0 and 1.0, (n,)."""
     if types.is_bool_dtype(column):
         return column.to_numpy(np.float64)  # type: ignore[no-any-return]
     known = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -230,11 +194,7 @@ def booleans(name: str, column: pd.Series) -> FloatArray:
 
 
 def dates(name: str, column: pd.Series, order: Order = "day") -> pd.DatetimeIndex:
-    """Return a column without missing values as dates, (n,).
-
-    >>> dates("sold", pd.Series(["2024-05-31"]))[0].year
-    2024
-    """
+    """Return a column without missing values as dates, (n,)."""
     when = moments(column, order)
     if (bad := when.isna()).any():
         raise _wrong_cells(name, "dates such as 2024-05-31", column, bad, "correct it")
@@ -242,11 +202,7 @@ def dates(name: str, column: pd.Series, order: Order = "day") -> pd.DatetimeInde
 
 
 def texts(column: pd.Series) -> Array:
-    """Return a column without missing values as an array of str, (n,), of dtype object.
-
-    >>> texts(pd.Series([1, 2]))
-    array(['1', '2'], dtype=object)
-    """
+    """Return a column without missing values as an array of str, (n,), of dtype object."""
     values = column.astype(object)
     if types.infer_dtype(values) != "string":
         values = values.map(str).astype(object)
@@ -256,29 +212,21 @@ def texts(column: pd.Series) -> Array:
 def _not_numbers(name: str, column: pd.Series, bad: Array) -> TableError:
     first = str(column.iloc[int(np.argmax(bad))])
     point = first.replace(",", ".", 1)
-    decimal = point != first and pd.notna(pd.to_numeric(point, errors="coerce"))
     advice = "write a number there, say that it means a missing cell (--na)"
-    if decimal:
+    if point != first and pd.notna(pd.to_numeric(point, errors="coerce")):
         thousands = f" (or {first.replace(',', '')})" if re.search(r",\d{3}$", first) else ""
         advice = f"write decimal points, as in {point}{thousands}"
     return _wrong_cells(name, "finite numbers", column, bad, advice)
 
 
 def _wrong_cells(name: str, wanted: str, column: pd.Series, bad: Array, advice: str) -> TableError:
-    first = str(column.iloc[int(np.argmax(bad))])
+    place = int(np.argmax(bad))
+    others = np.where(np.arange(len(bad)) == place, False, bad)
+    like = f" (and the like in {_rows(column, others, 5)})" if others.any() else ""
     return TableError(
-        f"Column {name!r} must hold {wanted}, but has {first[:50]!r} in {_rows(column, bad, 1)}"
-        f"{_others(column, bad)}: {advice}, or leave out those rows."
+        f"Column {name!r} must hold {wanted}, but has {str(column.iloc[place])[:50]!r} in "
+        f"{_rows(column, bad, 1)}{like}: {advice}, or leave out those rows."
     )
-
-
-def _others(column: pd.Series, bad: Array) -> str:
-    n = int(bad.sum()) - 1
-    if n == 0:
-        return ""
-    rest = bad.copy()
-    rest[np.argmax(bad)] = False
-    return f" (and the like in {_rows(column, rest, 5)})"
 
 
 def _rows(frame: pd.DataFrame | pd.Series, where: Array, most: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from probprop._types import Array, FloatArray
-from probprop.table.cells import PARTS, Order, Part, is_text, order_of, parts_that_vary, values_of
+from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of
 from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
     MOST_CATEGORIES,
@@ -36,12 +36,6 @@ class Encoder:
 
     Numbers come first, then true and false as 1 and 0, then the parts of dates, then for each
     category of a text a column that is 1 where the row has it.
-
-    >>> encoder = Encoder({"b": "text", "a": "number"}, {"b": ["x", "y"]})
-    >>> encoder.names
-    ['a', 'b=x', 'b=y']
-    >>> encoder.encode(pd.DataFrame({"a": [0.5], "b": ["y"]}))
-    array([[0.5, 0. , 1. ]])
     """
 
     kinds: Mapping[str, Kind]  # of each column
@@ -89,11 +83,8 @@ class Encoder:
         A missing text is NaN in the columns of all its categories. A category that is not known
         is 0 in all of them, or with `unknown_is_missing` NaN as well.
         """
-        rest = [
-            self._columns_of(name, given[name], unknown_is_missing)
-            for kind in _ORDER[1:]
-            for name in self.of(kind)
-        ]
+        others = [name for kind in _ORDER[1:] for name in self.of(kind)]
+        rest = [self._columns_of(name, given[name], unknown_is_missing) for name in others]
         return np.column_stack([_all_numbers(given[self.of("number")]), *rest])
 
     def _columns_of(self, name: str, column: pd.Series, unknown_is_missing: bool) -> FloatArray:
@@ -107,17 +98,12 @@ class Encoder:
                 when = self.dates_of(name, cells)
                 X[there] = np.column_stack([values_of(when, part) for part in self.parts[name]])
             case _:
-                X[there] = one_hot(texts(cells), self.categories[name], unknown_is_missing)
+                X[there] = _one_hot(texts(cells), self.categories[name], unknown_is_missing)
         return X
 
 
-def one_hot(cells: Array, known: Sequence[str], unknown_is_missing: bool) -> FloatArray:
-    """Return for each category a column that is 1 where the cell is it, (n, n_categories).
-
-    >>> one_hot(np.array(["b", "c"], object), ["a", "b"], True)
-    array([[ 0.,  1.],
-           [nan, nan]])
-    """
+def _one_hot(cells: Array, known: Sequence[str], unknown_is_missing: bool) -> FloatArray:
+    """Return for each category a column that is 1 where the cell is it, (n, n_categories)."""
     place = pd.Index(np.array(known, object)).get_indexer(pd.Index(cells))
     X = np.zeros((len(cells), len(known)))
     X[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
@@ -129,9 +115,7 @@ def one_hot(cells: Array, known: Sequence[str], unknown_is_missing: bool) -> Flo
 def _all_numbers(given: pd.DataFrame) -> FloatArray:
     """Return columns of numbers as floats, (n, n_columns); those that are floats at once."""
     X = np.full(given.shape, np.nan)
-    plain = np.array(
-        [isinstance(t, np.dtype) and t.kind in "fiu" for t in given.dtypes], dtype=bool
-    )
+    plain = np.array([isinstance(t, np.dtype) and t.kind in "fiu" for t in given.dtypes], bool)
     X[:, plain] = given.loc[:, plain].to_numpy(np.float64)
     with np.errstate(invalid="ignore"):
         infinite = np.isinf(X).any(axis=0)
@@ -143,41 +127,45 @@ def _all_numbers(given: pd.DataFrame) -> FloatArray:
 
 
 def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
-    """Return the columns of dates, without missing values, whose month comes first.
-
-    >>> month_first({"sold": pd.Series(["3/14/2024"]), "built": pd.Series(["1999-12-31"])})
-    {'sold': 'month'}
-    """
+    """Return the columns of dates, without missing values, whose month comes first."""
     different = {k: pd.Series(c.unique()) for k, c in columns.items() if is_text(c.dtype)}
     plain = {k: d for k, d in different.items() if all(isinstance(cell, str) for cell in d)}
     return {k: "month" for k, d in plain.items() if order_of(d) == "month"}
 
 
 def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
-    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN for missing cells.
-
-    >>> _, X = fit_encoder(pd.DataFrame({"kind": ["apple", "pear"], "length": [7.0, 9.5]}))
-    >>> X
-    array([[7. , 1. , 0. ],
-           [9.5, 0. , 1. ]])
-    """
+    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN if missing."""
     kinds = kinds_of(given)
     present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
-    categories, orders, when = _texts_and_dates(kinds, present)
-    parts = {k: parts_that_vary(moments) for k, moments in when.items()}
+    categories, orders, ranges = _texts_and_dates(kinds, present)
+    parts = {k: _varying([found]) for k, found in ranges.items()}
     encoder = Encoder(kinds, categories, parts, orders)
     return encoder, encoder.encode(given)
 
 
+Ranges = dict[Part, tuple[float, float]]
+"""The lowest and highest value of each part of some dates."""
+
+
 def _texts_and_dates(
     kinds: Mapping[str, Kind], present: Mapping[str, pd.Series]
-) -> tuple[dict[str, list[str]], dict[str, Order], dict[str, pd.DatetimeIndex]]:
-    """Return the categories of texts, and which dates have the month first, and all moments."""
+) -> tuple[dict[str, list[str]], dict[str, Order], dict[str, Ranges]]:
+    """Return the categories of texts, which dates have the month first, and the ranges of dates."""
     categories = {k: sorted({*texts(c)}) for k, c in present.items() if kinds.get(k) == "text"}
     of_dates = {k: c for k, c in present.items() if kinds.get(k) == "date"}
     orders = month_first(of_dates)
-    when = {k: dates(k, c, orders.get(k, "day")) for k, c in of_dates.items()}
-    return categories, orders, when
+    ranges: dict[str, Ranges] = {}
+    for name, cells in of_dates.items():
+        when = dates(name, cells, orders.get(name, "day"))
+        values = {part: values_of(when, part) for part in PARTS}
+        ranges[name] = {part: (float(v.min()), float(v.max())) for part, v in values.items()}
+    return categories, orders, ranges
+
+
+def _varying(ranges: Sequence[Ranges]) -> list[Part]:
+    """Return the parts that differ between dates, given the ranges of several pieces, or year."""
+    varying = [p for p in PARTS if min(r[p][0] for r in ranges) < max(r[p][1] for r in ranges)]
+    return varying or ["year"]
 
 
 # ---- The columns of a table that comes in pieces: what each piece holds, and one answer for all
@@ -206,7 +194,7 @@ class Survey:
     chosen: list[str]  # the features
     kinds: dict[str, Kind]  # of features and a target of classes that have cells
     categories: dict[str, list[str]]  # of each feature of text
-    parts: dict[str, dict[Part, tuple[float, float]]]  # lowest and highest of each date
+    parts: dict[str, Ranges]  # of each date
     orders: dict[str, Order]  # "month" for dates that have it first
     labels: list[object]  # the different classes
 
@@ -238,8 +226,7 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
         chosen = choose_features(frame, wanted.targets, wanted.features, wanted.drop)
         present = {name: frame[name].dropna() for name in chosen}
         kinds = {name: kind_of(name, c) for name, c in present.items() if len(c)}
-        categories, orders, when = _texts_and_dates(kinds, present)
-        parts = {k: _ranges(moments) for k, moments in when.items()}
+        categories, orders, ranges = _texts_and_dates(kinds, present)
         found: list[object] = []
         if wanted.classes:
             [target] = wanted.targets
@@ -247,7 +234,7 @@ def survey_frame(frame: pd.DataFrame, label: str, wanted: Wanted) -> Survey:
             kinds[target] = kind_of(target, frame[target])
             found = np.unique(labels_of(frame, target, kinds[target])).tolist()
     names = [str(k) for k in frame]
-    return Survey(label, names, chosen, kinds, categories, parts, orders, found)
+    return Survey(label, names, chosen, kinds, categories, ranges, orders, found)
 
 
 @contextmanager
@@ -259,11 +246,6 @@ def labelled(label: str) -> Iterator[None]:
         if label in str(error):
             raise
         raise TableError(f"{label}: {error}") from error
-
-
-def _ranges(when: pd.DatetimeIndex) -> dict[Part, tuple[float, float]]:
-    values = {part: values_of(when, part) for part in PARTS}
-    return {part: (float(v.min()), float(v.max())) for part, v in values.items()}
 
 
 def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
@@ -279,7 +261,8 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
         kinds[name] = one_kind(name, held)
     features = {name: kinds[name] for name in first.chosen}
     categories = {k: _categories(k, surveys) for k in features if features[k] == "text"}
-    parts = {k: _varying(k, surveys) for k in features if features[k] == "date"}
+    held_dates = {k: [each.parts[k] for each in surveys if k in each.parts] for k in features}
+    parts = {k: _varying(found) for k, found in held_dates.items() if found}
     orders = {k: order for each in surveys for k, order in each.orders.items()}
     encoder = Encoder(features, categories, parts, orders)
     if not wanted.classes:
@@ -312,11 +295,3 @@ def _categories(name: str, surveys: Sequence[Survey]) -> list[str]:
             "be encoded: put the rare ones together, or leave it out."
         )
     return found
-
-
-def _varying(name: str, surveys: Sequence[Survey]) -> list[Part]:
-    ranges: list[Mapping[Part, tuple[float, float]]] = [
-        each.parts[name] for each in surveys if name in each.parts
-    ]
-    varying = [p for p in PARTS if min(r[p][0] for r in ranges) < max(r[p][1] for r in ranges)]
-    return varying or ["year"]

@@ -14,7 +14,6 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
-from sklearn.utils.validation import has_fit_parameter
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
@@ -64,14 +63,11 @@ class UnknownCategoryWarning(UserWarning):
 class TableModel:
     """A fitted regressor or classifier with the columns it takes and their encoding.
 
-    Numbers pass as they are, true and false become 1 and 0, a date becomes those of its year,
-    month, day of the year, weekday and seconds of the day that differ between the rows of the
-    fit, and each category of a text column becomes a column that is 1 where the row has it.
-
-    A missing cell is an error, unless the estimator has ``missing="marginalize"``: then it
-    becomes NaN. A missing text may be any category, so all columns of its categories are NaN.
-    An unknown category is taken as a missing one, with a warning; where missing cells are an
-    error, it gives 0 in all columns of the categories.
+    True and false become 1 and 0, a date becomes those of its year, month, day of the year, weekday
+    and seconds of the day that vary in the training rows, and a text is one-hot encoded. A missing
+    cell is an error, unless the estimator has ``missing="marginalize"``: then it becomes NaN, for a
+    text in the columns of all categories. An unknown category gives a warning and is treated as a
+    missing one; if missing cells are an error, it is 0 in the columns of all categories.
 
     Parameters
     ----------
@@ -84,13 +80,12 @@ class TableModel:
         Column that it predicts; or several columns of numbers, each with its own noise.
     counting : Counting, default=NOTHING
         Columns with the weights of the rows and the errors of the targets, which `update` needs
-        too. Predictions do not: they are for rows of mean weight without known errors.
+        too. Predictions are for rows of mean weight without known errors.
     na : tuple of str, default=None
         Texts that mean a missing cell, as for `read_table`, unless they are known categories.
     baseline : tuple of (float, float), default=()
-        Mean and standard deviation of each target over the training rows, in target units: the
-        prediction without features that scores are compared with. It is empty for classes, and if
-        it is not known. `update` leaves it as it is.
+        Mean and standard deviation of each target over the training rows, in target units. It is
+        empty for classes, and if it is not known. `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -102,7 +97,6 @@ class TableModel:
     baseline: tuple[tuple[float, float], ...] = ()
 
     def __repr__(self) -> str:
-        """Return a line: what predicts which columns from which."""
         known = f"{listed(self.targets, _SHOWN)} from {listed(self.features, _SHOWN)}"
         return f"TableModel({type(self.estimator).__name__}: {known})"
 
@@ -140,10 +134,9 @@ class TableModel:
 
     @property
     def weight_to_judge(self) -> str | None:
-        """The column of weights, which divide the noise of rows whose target is known.
+        """The column of weights, which divide the noise of rows whose target is known, if any.
 
-        Tables may lack it: then rows are judged at the mean weight. None: there is none, or the
-        target is a class, whose probabilities do not depend on weights.
+        It is None for classes, whose probabilities do not depend on weights.
         """
         return self.counting.weight if self.classes is None else None
 
@@ -183,27 +176,11 @@ class TableModel:
         return with_gaps(select(frame, self.features), gaps)
 
     def encode(self, frame: pd.DataFrame) -> FloatArray:
-        """Return the features of a table as the estimator takes them.
+        """Return the features of a table as the estimator takes them, (n, len(encoded_names)).
 
-        Parameters
-        ----------
-        frame : DataFrame of shape (n, n_columns)
-            Columns are matched by name; others are ignored. Numbers may be given as text.
-
-        Returns
-        -------
-        ndarray of shape (n, len(encoded_names))
-            NaN where a cell is missing, if the estimator takes that.
-
-        Raises
-        ------
-        TableError
-            Where columns are absent, or cells are missing or of another kind than expected.
-
-        Warns
-        -----
-        UnknownCategoryWarning
-            Once, with each column and the number of rows.
+        Columns are matched by name; others are ignored. Numbers may be given as text. NaN stands
+        for a missing cell, if the estimator takes that. Unknown categories are named in one
+        `UnknownCategoryWarning`; absent columns and cells of another kind are a `TableError`.
         """
         given, gaps = self.cells(frame), takes_gaps(self.estimator)
         if not gaps:
@@ -245,7 +222,7 @@ class TableModel:
     ) -> TargetDistribution | ClassMixture:
         """Return the predictive distribution of the target for every row of a table.
 
-        `student_t` is for a single `PBPRegressor`, `sample_weight` for regressors: see
+        `student_t`, for a single `PBPRegressor`, and `sample_weight`, for regressors, are as for
         `PBPRegressor.predict_distribution`. The column of weights is not used.
         """
         X, options = self.encode(frame), dict[str, Any]()
@@ -270,20 +247,8 @@ class TableModel:
     ) -> Array | tuple[FloatArray, FloatArray]:
         """Predict the mean of the target, or its most probable class, for every row of a table.
 
-        Parameters
-        ----------
-        frame : DataFrame of shape (n, n_columns)
-            As for `encode`; it need not have the target.
-        return_std : bool, default=False
-            For targets of numbers only.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,), or (n, K) for several targets
-            In target units. Where the target is a class, the most probable one, of `classes`.
-        std : ndarray of the same shape
-            Standard deviation of the target, in target units, with the noise; only with
-            ``return_std=True``.
+        The result has shape (n,), or (n, K) for several targets, in target units. `return_std`,
+        for targets of numbers, returns the predictive standard deviation as well.
         """
         if not return_std:
             predicted: Array = self.estimator.predict(self.encode(frame))
@@ -301,11 +266,7 @@ class TableModel:
         return replace(self, estimator=estimator.partial_fit(X, y, **self.counting.options(frame)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, without pickle; `probprop.load` reads it.
-
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model.
-        """
+        """Write the model to one file, atomically and without pickle; `probprop.load` reads it."""
         from probprop.files import save  # the one import upwards: files know all models
 
         save(self, path)
@@ -336,7 +297,8 @@ def fit_table_model(
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
     The default `estimator` and `random_state` give the model that ``probprop fit --fast`` makes of
-    the same rows, bit for bit.
+    the same rows, bit for bit. Columns that are absent, have missing values that `estimator` does
+    not take, or hold what no model can use, such as a name for every row, are a `TableError`.
 
     Parameters
     ----------
@@ -349,15 +311,13 @@ def fit_table_model(
     drop : collection of str, default=()
         Columns to leave out.
     estimator : estimator of probprop, default=None
-        A clone of it is fitted. With ``missing="marginalize"`` features may have gaps. None is
-        ``PBPClassifier(missing="marginalize")`` where the target holds text, true and false, or
-        two different whole numbers, and ``PBPRegressor(missing="marginalize")`` otherwise.
+        A clone of it is fitted. With ``missing="marginalize"`` features may have missing values.
+        None is ``PBPClassifier(missing="marginalize")`` if the target holds text, true and false,
+        or two different whole numbers, and ``PBPRegressor(missing="marginalize")`` otherwise.
     random_state : int, RandomState instance or None, default=0
-        The seed, where `estimator` has none of its own. The default is that of ``probprop fit
-        --seed``: the same table gives the same model. None gives another model in every call.
+        The seed, if `estimator` has none of its own.
     callback : callable, default=None
-        Called after each epoch, or by a cross-validated estimator with the share of the work that
-        is done, by an estimator whose `fit` takes one.
+        As for `fit` of the estimator.
     weight : str, default=None
         Column of the weights of the rows, 0 or more: `sample_weight` of the estimators. It is no
         feature. Rows of weight 0 are left out.
@@ -365,20 +325,9 @@ def fit_table_model(
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.
     na : sequence of str, default=None
-        Texts that mean a missing cell in the tables that the model is given later, as for
-        `read_table`.
+        Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
         A file for the state of the training, as for `PBPRegressor.fit`.
-
-    Returns
-    -------
-    TableModel
-
-    Raises
-    ------
-    TableError
-        Where columns are absent, have missing values that `estimator` does not take, or hold what
-        no model can use, such as a name for every row.
 
     Examples
     --------
@@ -386,21 +335,15 @@ def fit_table_model(
     >>> from probprop.table import fit_table_model
     >>> fruit = pd.DataFrame({
     ...     "kind": ["apple", "pear", "apple", "pear"],
-    ...     "ripe": [True, True, False, False],
     ...     "length": [7.0, 9.5, 6.0, 8.0],
     ...     "weight": [150.0, 180.0, 120.0, 160.0],
     ... })
     >>> model = fit_table_model(fruit, "weight")
     >>> model
-    TableModel(PBPRegressor: 'weight' from 'kind', 'ripe', 'length')
+    TableModel(PBPRegressor: 'weight' from 'kind', 'length')
     >>> model.encoded_names
-    ['length', 'ripe', 'kind=apple', 'kind=pear']
-    >>> model.encode(fruit[:2])
-    array([[7. , 1. , 1. , 0. ],
-           [9.5, 1. , 0. , 1. ]])
+    ['length', 'kind=apple', 'kind=pear']
     >>> mean, std = model.predict(fruit, return_std=True)
-    >>> mean.shape, std.shape
-    ((4,), (4,))
     """
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
@@ -408,44 +351,36 @@ def fit_table_model(
     chosen = choose_features(frame, targets, features, [*drop, *counting.names])
     given = select(frame, [*chosen, *targets])
     if estimator is None:
-        estimator = _usual_estimator(given, targets)
+        check_no_missing(given[targets])
+        task, _ = decide_task(given, targets)
+        usual = PBPClassifier if task == "classification" else PBPRegressor
+        estimator = usual(missing="marginalize")
     if is_classifier(estimator):
         check_one_target(targets)
-        counting.check_no_errors(targets[0])
+        if counting.error:
+            raise TableError(
+                f"The target {targets[0]!r} is a class, which has no measurement error: leave out "
+                f"the column of errors {counting.error[0]!r} (--error), or predict a number "
+                "(--task regression)."
+            )
         y: Array = labels_of(given, targets[0])
     else:
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
     encoder, X = fit_encoder(given[chosen])
-    new = _seeded(estimator, random_state)
-    options: Any = {"callback": callback} if has_fit_parameter(new, "callback") else {}
+    new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."
         )
-    if checkpoint is not None:
-        if not has_fit_parameter(new, "checkpoint"):
-            raise ValueError(
-                f"{type(new).__name__} keeps no checkpoint: leave it out, or take an estimator of "
-                "probprop."
-            )
-        options["checkpoint"] = checkpoint
-    options |= counting.options(frame)
-    fitted = new.fit(X, y, **options)
+    weighted = counting.options(frame)
+    fitted = new.fit(X, y, callback=callback, checkpoint=checkpoint, **weighted)
     predicted = targets[0] if len(targets) == 1 else targets
     texts = None if na is None else tuple(na)
     baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))
     return TableModel(fitted, encoder, chosen, predicted, counting, texts, baseline)
-
-
-def _usual_estimator(given: pd.DataFrame, targets: Sequence[str]) -> Estimator:
-    """Return a classifier or a regressor, depending on what the targets look like."""
-    check_no_missing(given[list(targets)])
-    task, _ = decide_task(given, targets)
-    kind = PBPClassifier if task == "classification" else PBPRegressor
-    return kind(missing="marginalize")
 
 
 def _seeded(estimator: Estimator, random_state: int | RandomState | None) -> Estimator:

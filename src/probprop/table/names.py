@@ -22,20 +22,12 @@ FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
 
 def target_names(target: str | Sequence[str]) -> list[str]:
-    """Return the names of the targets as a list; a single target may be given as a str.
-
-    >>> target_names("price"), target_names(("heating", "cooling"))
-    (['price'], ['heating', 'cooling'])
-    """
+    """Return the names of the targets as a list; a single target may be given as a str."""
     return [target] if isinstance(target, str) else list(target)
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Join names as a sentence does.
-
-    >>> in_words(["a"]), in_words(["a", "b"]), in_words(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
-    """
+    """Join names as a sentence does: 'a', 'a and b', 'a, b and c'."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -67,8 +59,8 @@ def check_present(source: str, wanted: Iterable[str], names: Collection[Any]) ->
     """Refuse a table that lacks columns: say which, and which it has."""
     known = {*names}
     if absent := [name for name in wanted if name not in known]:
-        which = f"columns {listed(absent)}" if len(absent) > 1 else f"column {listed(absent)}"
-        raise TableError(f"{source} has no {which}: it has {listed(names)}.")
+        columns = "columns" if len(absent) > 1 else "column"
+        raise TableError(f"{source} has no {columns} {listed(absent)}: it has {listed(names)}.")
 
 
 def check_names(source: str, names: Collection[Any]) -> None:
@@ -81,11 +73,7 @@ def check_names(source: str, names: Collection[Any]) -> None:
 
 
 def listed(names: Collection[Any], most: int = 10, write: Callable[[Any], str] = repr) -> str:
-    """Return the names as a message shows them.
-
-    >>> listed(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
+    """Return the names as a message shows them, such as "'a', 'b' and 1 more" for most=2."""
     shown = ", ".join(write(name) for name in islice(names, most))
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 

@@ -6,18 +6,25 @@ Empty cells are missing, and so are "NA" and the like.
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import datetime
 import glob
+import gzip
 import io
+import json
+import lzma
 import os
 import re
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -42,17 +49,8 @@ from probprop.table.names import (
     check_present,
     reading_parquet,
 )
-from probprop.table.opening import (
-    STANDARD_INPUT,
-    START,
-    Opened,
-    Path,
-    is_json,
-    json_as_csv,
-    opened,
-    rejoined,
-    sheet_as_csv,
-)
+
+Path = str | os.PathLike[str]
 
 _FOREIGN = {
     b"\x89PNG": "a PNG image",
@@ -61,6 +59,7 @@ _FOREIGN = {
     b"\x28\xb5\x2f\xfd": "compressed with Zstandard",
 }
 _SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .ods are zip files; .xls is not
+_USUAL = ("", "delimiter: comma", "delimiter: tab", "no comma, semicolon or tab found")
 _BUFFER = 1 << 18  # bytes of each column of a Parquet file that are read at a time
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
@@ -72,20 +71,20 @@ def read_table(
     kinds: Mapping[str, str] | None = None,
     na: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    r"""Read a whole CSV, TSV, Parquet, JSON or spreadsheet file.
+    r"""Read a whole CSV, TSV, Parquet, JSON or spreadsheet file, or raise a `TableError`.
 
     Parameters
     ----------
     path : str or path-like
-        ``-`` is the standard input. Of a text file the delimiter (comma, semicolon, tab or bar),
-        the decimal sign and the encoding (UTF-8, Windows-1252, or UTF-16 and UTF-32 with a
-        byte-order mark) are detected. It may be compressed with gzip, bzip2 or xz. JSON is one
-        object per line, or a list of them. Of a spreadsheet the first sheet with cells is read.
+        ``-`` is the standard input. The delimiter (comma, semicolon, tab or bar), decimal sign and
+        encoding (UTF-8, Windows-1252, or UTF-16 and UTF-32 with a byte-order mark) of text are
+        detected. Files may be compressed with gzip, bzip2 or xz. JSON is one object per line, or a
+        list of them. For spreadsheets, the first non-empty sheet is read.
     columns : sequence of str, default=None
         The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
-        `TableModel.kinds`, to read a text file for a model: see `iter_table`. By default what
-        a column holds is found from all its cells.
+        `TableModel.kinds`, to read a text file for a model: see `iter_table`. None finds what a
+        column holds from all its cells.
     na : sequence of str, default=None
         Texts that mean a missing cell, besides the empty one. None means "NA", "N/A", "null",
         "nan", "?", "-" and the like, and among numbers "none" and "." too.
@@ -93,14 +92,8 @@ def read_table(
     Returns
     -------
     DataFrame of shape (n_rows, n_columns)
-        ``attrs["source"]`` has the file's name and delimiter, for messages; ``attrs["noted"]``
-        has the same where something about the file is unusual, and is empty otherwise;
-        ``attrs["decimal"]`` has the decimal sign.
-
-    Raises
-    ------
-    TableError
-        Where the file cannot be read, is not a table or has no rows.
+        Its ``attrs`` have the file's name and delimiter ("source", for messages), the same if the
+        file is unusual ("noted", else empty), and the decimal sign ("decimal").
 
     Examples
     --------
@@ -125,10 +118,9 @@ def iter_table(
     kinds: Mapping[str, str] | None = None,
     na: Sequence[str] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    r"""Read a table in chunks, so that it may be larger than memory.
+    """Read a table in chunks, so that it may be larger than memory.
 
-    The index goes on from chunk to chunk. The file is opened, and its errors are raised, when
-    the first chunk is asked for.
+    The index is continued from chunk to chunk. The file is opened with the first chunk.
 
     Parameters
     ----------
@@ -139,24 +131,10 @@ def iter_table(
     columns : sequence of str, default=None
         The columns wanted, in this order; None means all.
     kinds : mapping of str to str, default=None
-        `TableModel.kinds`. The cells of a text file come as the text they are, since what they
-        look like may change from chunk to chunk; a model finds the numbers in them. Columns
-        of kind ``"number"`` come as numbers if a whole chunk is numeric.
+        `TableModel.kinds`. Cells of a text file stay text, since what they look like may change
+        from chunk to chunk. Columns of kind ``"number"`` become numbers if a chunk is numeric.
     na : sequence of str, default=None
         As for `read_table`, for the columns of numbers.
-
-    Yields
-    ------
-    DataFrame of shape (chunk_rows or fewer, n_columns)
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from probprop.table import iter_table
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "rooms.csv")
-    >>> _ = path.write_text("room,area\n1,20.0\n2,35.5\n3b,12.0\n")
-    >>> [chunk["room"].tolist() for chunk in iter_table(path, chunk_rows=2)]
-    [['1', '2'], ['3b']]
     """
     return _frames(path, chunk_rows, columns, kinds or {}, na)
 
@@ -210,12 +188,7 @@ class _Found:
     @property
     def attrs(self) -> dict[str, str]:
         """What a frame knows about its file."""
-        usual = not self.file.words and self.layout[:2] in (
-            [],
-            ["delimiter: comma"],
-            ["delimiter: tab"],
-            ["no comma, semicolon or tab found"],
-        )
+        usual = not self.file.words and ", ".join(self.layout) in _USUAL
         noted = "" if usual else self.source
         return {"source": self.source, "decimal": self.decimal, "noted": noted}
 
@@ -301,26 +274,22 @@ def _parquet_frames(
         if columns is not None:
             check_present(label, columns, names)
         check_names(label, names)
-    tables = _parquet_tables(parquet, chunk_rows, columns)
+        if chunk_rows is None:
+            tables = iter([parquet.read(columns=columns)])
+        else:
+            tables = parquet.iter_batches(chunk_rows, columns=columns)
     texts = missing_texts(na, among_numbers=False)
     while True:
         with reading_parquet(label):
             if (table := next(tables, None)) is None:
                 return
-            frame = _without_index(table.to_pandas())
+            frame = table.to_pandas()
+            # The named levels of the index, which pandas may have stored, are columns.
+            if named := [name for name in frame.index.names if name is not None]:
+                frame = frame.reset_index(level=named)
             if columns is not None:  # the names that pandas stored beside them may be damaged
                 check_present(label, columns, frame.columns)
         yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
-
-
-def _parquet_tables(
-    parquet: Any, chunk_rows: int | None, columns: Sequence[str] | None
-) -> Iterator[Any]:
-    """Yield the rows as Arrow has them: at once, or some at a time."""
-    if chunk_rows is None:
-        yield parquet.read(columns=columns)
-    else:
-        yield from parquet.iter_batches(chunk_rows, columns=columns)
 
 
 def parquet_metadata(path: str) -> Any:
@@ -329,12 +298,6 @@ def parquet_metadata(path: str) -> Any:
 
     with reading_parquet(path):
         return parquet.read_metadata(path)
-
-
-def _without_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make columns of the named levels of the index, which pandas may have stored."""
-    named = [name for name in frame.index.names if name is not None]
-    return frame.reset_index(level=named) if named else frame
 
 
 # ---- CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows
@@ -484,12 +447,7 @@ def _ragged(source: str, line: str, n_fields: object, n_names: int) -> TableErro
 def with_numbers(
     frame: pd.DataFrame, kinds: Mapping[str, str], decimal: str, na: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Return cells of text with those of the columns of numbers as floats, where all are numbers.
-
-    >>> cells = pd.DataFrame({"age": ["31", "NA"], "room": ["1", "2"]})
-    >>> with_numbers(cells, {"age": "number"}, ".", None).to_numpy().tolist()
-    [[31.0, '1'], [nan, '2']]
-    """
+    """Return cells of text with those of each column of numbers as floats, if all are numbers."""
     columns = {}
     dtypes = frame.dtypes.items()
     names = [str(k) for k, dtype in dtypes if kinds.get(k) == "number" and is_text(dtype)]
@@ -533,47 +491,28 @@ def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> p
         column = frame[name]
         if types.is_numeric_dtype(dtype):  # bool is one, too
             if na and not types.is_bool_dtype(dtype):
-                columns[name] = _without_marks(column, na)
+                given = column.to_numpy(np.float64)
+                left = without_numbers(given, na)
+                if np.isnan(left).sum() > np.isnan(given).sum():
+                    columns[name] = pd.Series(left, column.index)
             continue
         cells = without_texts(column, missing_texts(na, among_numbers=True))
-        numbers = _numbers(cells, layout) if cells.notna().any() else None
-        if numbers is None and types.infer_dtype(cells, skipna=True) == "string":
-            values = amounts(cells)
-            if values is not None:
-                numbers, place = pd.Series(values, cells.index), _longest(cells)
+        values = None
+        if cells.notna().any() and types.infer_dtype(cells, skipna=True) == "string":
+            values = all_floats(cells)
+            if values is None and layout.decimal == ",":  # its sign may differ from other columns
+                values = all_floats(_pointed(cells))
+            if values is None and (values := amounts(cells)) is not None:
+                place = int(cells.astype(object).map(lambda cell: len(str(cell))).argmax())
                 unusual[str(name)] = str(cells.iloc[place]), float(values[place])
-        if numbers is None:
-            cells = without_texts(column, missing_texts(na, among_numbers=False))
-            if cells is not column:
-                columns[name] = cells
-        else:
-            columns[name] = numbers
+        if values is not None:
+            columns[name] = pd.Series(values, cells.index)
+        elif (cells := without_texts(column, missing_texts(na, among_numbers=False))) is not column:
+            columns[name] = cells
     new = replaced(frame, columns)
     if unusual:
         new.attrs["amounts"] = unusual
     return new
-
-
-def _longest(cells: pd.Series) -> int:
-    """Return the place of the longest text, which shows best how it is written."""
-    return int(np.argmax(cells.astype(object).map(lambda cell: len(str(cell))).to_numpy()))
-
-
-def _without_marks(column: pd.Series, na: Sequence[str]) -> pd.Series:
-    """Return numbers without those that mean a missing cell, such as -999."""
-    values = column.to_numpy(np.float64)
-    left = without_numbers(values, na)
-    return (
-        pd.Series(left, column.index) if np.isnan(left).sum() > np.isnan(values).sum() else column
-    )
-
-
-def _numbers(cells: pd.Series, layout: Layout) -> pd.Series | None:
-    """Return text as numbers, whose sign may differ from that of other columns."""
-    values = all_floats(cells) if types.infer_dtype(cells, skipna=True) == "string" else None
-    if values is None and layout.decimal == ",":
-        values = all_floats(_pointed(cells))
-    return None if values is None else pd.Series(values, cells.index)
 
 
 # ---- Chunks: about how many rows a file has, and how many to take at a time
@@ -593,21 +532,17 @@ def plan_chunks(path: str) -> tuple[int | None, int]:
     with opened(path) as file:
         sample, compressed = file.start, file.compression is not None
     if sample.startswith(b"PAR1"):
-        return _plan_parquet(path)
+        try:
+            metadata = parquet_metadata(path)
+        except TableError:  # whoever reads the table explains what is wrong with it
+            return None, _CHUNK_ROWS
+        at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
+        return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
     bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
     rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
     if compressed or b"\0" in sample:
         return None, rows_at_a_time
     return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
-
-
-def _plan_parquet(path: str) -> tuple[int | None, int]:
-    try:
-        metadata = parquet_metadata(path)
-    except TableError:  # whoever reads the table explains what is wrong with it
-        return None, _CHUNK_ROWS
-    at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
-    return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
 
 
 # ---- Several files as one table, and how much memory a table will take
@@ -680,7 +615,7 @@ def _needed(path: str) -> int:
 
 
 _TABLES = (".parquet", ".pq", ".csv", ".tsv", ".txt", ".jsonl", ".json")
-_COMPRESSED = ("", ".gz", ".bz2", ".xz")
+_PACKED = ("", ".gz", ".bz2", ".xz")
 
 
 def paths_of(data: str | os.PathLike[str] | Sequence[str]) -> list[str]:
@@ -695,7 +630,7 @@ def paths_of(data: str | os.PathLike[str] | Sequence[str]) -> list[str]:
 
 def _paths(path: str) -> list[str]:
     if os.path.isdir(path):
-        ends = tuple(f"{table}{packed}" for table in _TABLES for packed in _COMPRESSED)
+        ends = tuple(f"{table}{packed}" for table in _TABLES for packed in _PACKED)
         names = sorted(name for name in os.listdir(path) if name.lower().endswith(ends))
         if not names:
             raise TableError(f"the folder {path} has no tables in it: {FORMATS}.")
@@ -706,3 +641,276 @@ def _paths(path: str) -> list[str]:
     if not found:
         raise TableError(f"no file matches {path}: {FORMATS}, or a pattern of such files.")
     return found
+
+
+# ---- The bytes of a file: opened, decompressed, and as UTF-8 whatever their encoding
+
+
+START = 1 << 20  # bytes looked at; the header line must be among them
+STANDARD_INPUT = "standard input"
+_PIECE = 1 << 18  # bytes decoded at a time
+
+_COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
+    b"\x1f\x8b": ("gzip", lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ": ("xz", lzma.LZMAFile),
+}
+# UTF-32 first: its mark begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
+
+@dataclass
+class Opened:
+    """A file that is being read, and what was found out about its bytes."""
+
+    label: str  # the file as messages name it
+    start: bytes  # the first bytes, at most `START`, decompressed
+    rest: Any  # the file after them
+    compression: str | None = None
+    encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
+
+    @property
+    def words(self) -> list[str]:
+        """What is unusual about the bytes, for a note."""
+        found = [self.compression, None if self.encoding == "UTF-8" else self.encoding]
+        return [word for word in found if word]
+
+    def everything(self) -> bytes:
+        """Return all bytes, decompressed."""
+        return self.start + bytes(self.rest.read())
+
+    def text(self) -> io.BufferedReader:
+        """Return the file as UTF-8 without a byte-order mark."""
+        return io.BufferedReader(Pieces(_as_utf8(self)), _PIECE)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Opened]:
+    """Open for reading; what the system refuses, or is damaged, becomes a `TableError`."""
+    label = STANDARD_INPUT if os.fspath(path) == "-" else os.fspath(path)
+    try:
+        if label == STANDARD_INPUT:
+            if sys.stdin is None:  # `<&-`
+                raise TableError("standard input is closed: open it, or give a file.")
+            yield _decompressed(label, sys.stdin.buffer)
+        else:
+            with open(path, "rb") as file:
+                yield _decompressed(label, file)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise TableError(
+            f"{label} is compressed, and damaged or cut off ({error}): copy it again."
+        ) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise TableError(
+            f"{label} cannot be read ({reason}): {FORMATS}, or - for standard input."
+        ) from error
+
+
+def _decompressed(label: str, file: IO[bytes]) -> Opened:
+    start = file.read(START)
+    for magic, (name, decompress) in _COMPRESSED.items():
+        if start.startswith(magic):
+            inside = decompress(rejoined(start, file))
+            return Opened(label, inside.read(START), inside, compression=name)
+    return Opened(label, start, file)
+
+
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as one file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._piece = pieces, b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Copy what fits of the next piece that is not empty."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._piece = piece
+        n = min(len(buffer), len(self._piece))
+        buffer[:n], self._piece = self._piece[:n], self._piece[n:]
+        return n
+
+
+def rejoined(start: bytes, rest: Any) -> io.BufferedReader:
+    """Return the start that was looked at, then the rest: a pipe cannot be rewound."""
+    return io.BufferedReader(Pieces(_pieces(start, rest)), _PIECE)
+
+
+def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
+    for i in range(0, len(start), _PIECE):
+        yield start[i : i + _PIECE]
+    while piece := rest.read(_PIECE):
+        yield piece
+
+
+def _as_utf8(source: Opened) -> Iterator[bytes]:
+    """Yield the text as UTF-8, from UTF-8, UTF-16 or UTF-32 with a mark, or Windows-1252.
+
+    Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
+    """
+    pieces = _pieces(source.start, source.rest)
+    for mark, name in _MARKS.items():
+        if source.start.startswith(mark):
+            source.encoding = name
+            yield from _decoded(source.label, name, pieces)
+            return
+    decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
+    for piece in chain(pieces, [b""]):
+        held = decoder.getstate()[0]
+        try:
+            text = decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            good = (held + piece)[: error.start]
+            if not (ascii_so_far and good.isascii()):
+                line = n_lines + good.count(b"\n") + 1
+                raise TableError(
+                    f"{source.label} is UTF-8 text at first, but not in line {line}: write the "
+                    "whole file in one encoding, best UTF-8."
+                ) from error
+            source.encoding = "Windows-1252"
+            yield _from_windows(held + piece)
+            yield from map(_from_windows, pieces)
+            return
+        ascii_so_far = ascii_so_far and text.isascii()
+        n_lines += piece.count(b"\n")
+        yield text.encode()
+
+
+def _from_windows(piece: bytes) -> bytes:
+    """Recode; the five bytes that Windows-1252 lacks are taken as Latin-1."""
+    try:
+        return piece.decode("cp1252").encode()
+    except UnicodeDecodeError:
+        return piece.decode("latin-1").encode()
+
+
+def _decoded(label: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(name)()
+    try:
+        for piece in chain(pieces, [b""]):
+            yield decoder.decode(piece, final=not piece).encode()
+    except UnicodeError as error:
+        raise TableError(
+            f"{label} begins as {name} text but does not go on so: write it again, as UTF-8."
+        ) from error
+
+
+# ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
+
+
+_JSON_LOOK = 1000  # JSON lines whose names are the columns
+_LINES = 1000  # written at a time
+
+
+def is_json(start: bytes) -> bool:
+    """Whether text begins as JSON objects do, one per line or in a list."""
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        return text[1:].lstrip().startswith(b"{")
+    return text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}")
+
+
+def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
+    """Return JSON objects as CSV; numbers are written as they were."""
+    objects = _objects(label, file)
+    first = list(islice(objects, _JSON_LOOK))
+    names = list(dict.fromkeys(name for line in first for name in line))
+    known = {*names}
+
+    def rows() -> Iterator[list[str]]:
+        for number, line in enumerate(chain(first, objects), 1):
+            if unknown := [name for name in line if name not in known]:
+                raise TableError(
+                    f"{label} has a field {unknown[0]!r} in record {number} that none of the first "
+                    f"{_JSON_LOOK:,} has: give it in the first one too, as null."
+                )
+            yield [_json_cell(label, number, name, line.get(name)) for name in names]
+
+    return _csv(chain([names], rows()))
+
+
+def _objects(label: str, file: io.BufferedReader) -> Iterator[dict[str, Any]]:
+    a_list = file.peek(1).lstrip().startswith(b"[")
+    for number, line in enumerate([file.read()] if a_list else file, 1):
+        if not line.strip():
+            continue
+        try:
+            # Numbers stay the text they are.
+            found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        except ValueError as error:
+            raise TableError(
+                f"{label} is not JSON lines (line {number}: {error}): write one object per line, "
+                f"or {FORMATS}."
+            ) from error
+        for one in found if isinstance(found, list) else [found]:
+            if not isinstance(one, dict):
+                raise TableError(
+                    f"{label} has a line {number} of JSON that is no object: write each row as "
+                    '{"column": value, ...}.'
+                )
+            yield one
+
+
+def _json_cell(label: str, number: int, name: str, value: Any) -> str:
+    if isinstance(value, list | dict):
+        raise TableError(
+            f"{label} has a list or an object in the field {name!r} of record {number}, but a cell "
+            "holds one value: give its parts fields of their own, or leave it out."
+        )
+    return _cell(value)
+
+
+def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
+    """Return the first sheet with cells in it as CSV, and its name."""
+    try:
+        import python_calamine as calamine
+    except ModuleNotFoundError as error:
+        need = "Spreadsheets need python-calamine: pip install 'probprop[cli]'"
+        raise ImportError(need) from error
+    try:
+        book = calamine.load_workbook(io.BytesIO(content))
+        for name in book.sheet_names:
+            rows = book.get_sheet_by_name(name).to_python()
+            if rows := [row for row in rows if any(value not in (None, "") for value in row)]:
+                return _csv([_cell(value) for value in row] for row in rows), name
+    except (calamine.CalamineError, OSError) as error:
+        raise TableError(
+            f"{label} is not a table but a zip file or an old document, perhaps a model: {FORMATS}."
+        ) from error
+    raise TableError(f"{label} is empty: {FORMATS} with a header and rows.")
+
+
+def _cell(value: Any) -> str:
+    """Write a cell as text: whole numbers without a point, dates in the ISO form."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
+        return value.isoformat()
+    return "" if value is None else str(value)
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> io.BufferedReader:
+    """Write rows, `_LINES` at a time, as one file of bytes."""
+
+    def pieces() -> Iterator[bytes]:
+        rest = iter(rows)
+        while some := list(islice(rest, _LINES)):
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(some)
+            yield text.getvalue().encode()
+
+    return io.BufferedReader(Pieces(pieces()))

@@ -14,6 +14,7 @@ from probprop._types import Array, FloatArray
 from probprop.table.columns import (
     MOST_CATEGORIES,
     Kind,
+    are_numbers,
     booleans,
     check_no_missing,
     kind_of,
@@ -34,21 +35,14 @@ def guess_task(column: pd.Series) -> tuple[Task, str]:
 
     Text, true and false, and two different whole numbers are classes; other numbers are numbers. A
     column of text most of whose cells are numbers holds numbers, with mistakes.
-
-    >>> guess_task(pd.Series(["setosa", "virginica"]))
-    ('classification', 'text: classification')
-    >>> guess_task(pd.Series([0, 1, 1]))[1]
-    'only 0 and 1: classification; if they are numbers, give --task regression'
-    >>> guess_task(pd.Series([0, 1, 2]))[1]
-    '3 different whole numbers: regression; if they are classes, give --task classification'
     """
     if types.is_bool_dtype(column) or types.infer_dtype(column) == "boolean":
         return "classification", "true and false: classification"
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "classification", "categories: classification"
+    if not types.is_numeric_dtype(column) and _mostly_text(column):
+        return "classification", "text: classification"
     if not types.is_numeric_dtype(column):
-        if _mostly_text(column):
-            return "classification", "text: classification"
         return "regression", "numbers: regression"
     different = np.unique(column.to_numpy(np.float64))
     whole, n = bool((different == np.round(different)).all()), len(different)
@@ -105,8 +99,7 @@ def targets_of(given: pd.DataFrame, targets: Sequence[str]) -> FloatArray:
 
 def _mostly_text(column: pd.Series) -> bool:
     """Whether most cells are not numbers, not even with a decimal comma."""
-    points = pd.Series(texts(column), dtype=object).str.replace(",", ".", n=1)
-    return bool(pd.to_numeric(points, errors="coerce").isna().mean() > 0.5)
+    return bool(are_numbers(pd.Series(texts(column), dtype=object)).mean() < 0.5)
 
 
 def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Array:
@@ -114,9 +107,6 @@ def labels_of(given: pd.DataFrame, target: str, kind: Kind | None = None) -> Arr
 
     `kind` is what the known classes of a model are. None finds out from the column, and refuses a
     single class or too many.
-
-    >>> labels_of(pd.DataFrame({"grade": [1.0, 2.0]}), "grade")
-    array([1, 2])
     """
     column = given[target]
     check_no_missing(given[[target]])
@@ -180,13 +170,7 @@ def check_known(labels: Array, classes: Array, target: str) -> None:
 
 @dataclass(frozen=True)
 class Counting:
-    """Names of the columns of weights and known errors, which are neither features nor targets.
-
-    >>> counting = Counting("n", ("price_error",))
-    >>> frame = pd.DataFrame({"n": [1, 4], "price_error": [0.5, 0.0]})
-    >>> counting.options(frame)
-    {'sample_weight': array([1., 4.]), 'y_std': array([0.5, 0. ])}
-    """
+    """Names of the columns of weights and known errors, which are neither features nor targets."""
 
     weight: str | None = None  # `sample_weight` of the estimators
     error: tuple[str, ...] = ()  # `y_std`: standard deviations, a column per target
@@ -216,15 +200,6 @@ class Counting:
                 f"{listed(self.error)}."
             )
         self.options(frame)  # refuses what is no number of 0 or more
-
-    def check_no_errors(self, target: str) -> None:
-        """Refuse columns of errors where the target is a class."""
-        if self.error:
-            raise TableError(
-                f"The target {target!r} is a class, which has no measurement error: leave out the "
-                f"column of errors {self.error[0]!r} (--error), or predict a number "
-                "(--task regression)."
-            )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows whose weight is not 0."""
