@@ -40,8 +40,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of folds of shuffled samples, or of the groups passed to `fit`; fewer
-        if there are fewer of them. Else a splitter of scikit-learn, or what one yields.
+        An int, at least 2, is the number of folds of shuffled samples, or of the groups passed to
+        `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what one
+        yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
         one or two layers of 50, memory 10, 30 or none. If there are 100 samples or more, all
@@ -49,13 +50,11 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         a power of the targets, which is used if it gains two standard errors on out-of-fold
         samples.
     budget : {"fast", "good", "best"} or float, default="good"
-        How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
-        layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
-        two layers of 100 too.
-        A number is seconds of processor time of the whole process, all threads together. The
-        result then depends on the speed of the machine: candidates that cost too much are left out,
-        and if time is left, the best one is trained on further partitions, up to six in all.
-        ``choice_.ended`` says why the search ended.
+        "fast": up to 80 epochs, one layer, memory 10; "good": up to 320 epochs; "best": up to 1,280
+        epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of processor
+        time, all threads together. The result then depends on the speed of the machine: candidates
+        that cost too much are left out, and if time is left, the best one is trained on further
+        partitions, up to six in all.
     missing : {"error", "marginalize"}, default="error"
         How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
         completed in 32 ways from its other values, by a joint distribution of the features that
@@ -82,9 +81,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
         left no time for the second, or its networks did not make finite predictions.
     bounds_ : InputBounds
-        Range of each feature. Values inside it are used as they are; values beyond it grow ever
-        more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
-        bounded samples.
+        Range of each feature. Values beyond it grow ever more slowly, in most features by at most a
+        quarter of the range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         Encoder applied to the features before the members, or None if they are used as is.
     choice_ : CVChoice
@@ -92,8 +90,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     joint_ : Joint or None
-        Joint distribution of the features, which completes missing values, with variance scaling
-        factors. None if ``missing="error"``.
+        Joint distribution of the features, which completes missing values, or None.
     oof_predictive_ : Mixture or TransformedMixture
         Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
         all partitions that had not seen them, with the noise of a sample of its weight.
@@ -115,12 +112,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     Notes
     -----
-    From 100,000 samples on, a fit hardly takes longer with more samples. A network is shown as many
-    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 samples with "good". One
-    network of each candidate, of memory 10 in "auto", decides on 20,000 validation samples. With an
-    int `cv` and without groups there are four networks, whatever `cv` is: two for each of two
-    validation sets of 20,000 samples, drawn by `random_state`, trained on all others. Another kind
-    of `cv`, and groups, keep their folds.
+    From 100,000 samples on, a network is shown as many samples as the epochs of the `budget` show
+    of 25,000: 14 epochs of 600,000 samples with "good". One network of each candidate, of memory 10
+    in "auto", decides on 20,000 validation samples. With an int `cv` and without groups there are
+    four networks: two for each of two validation sets of 20,000 samples, trained on all others.
 
     Examples
     --------
@@ -142,8 +137,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     oof_predictive_: Mixture | TransformedMixture
     likelihood_: Gaussian
 
-    # ---- Training
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -158,7 +151,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         others make one pass over it, in the order given. The factor of the variances is the mean
         over these predictions too, the noise network, if there is one, makes a pass over their
         residuals, and the range beyond which error bars grow includes the samples. Encoding,
-        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
+        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an error,
+        leaves the estimator as it was before the call.
 
         Parameters
         ----------
@@ -173,16 +167,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
         epochs = self._go_on(Given(X, y, sample_weight, y_std=y_std))
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
-
-    # ---- Prediction
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> FloatArray: ...
@@ -191,20 +179,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation.
+        """Predict the mean of the target, in target units, (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-            In target units.
-        std : ndarray of shape (n_samples,)
-            Standard deviation of the target, noise included, in target units; only with
-            ``return_std=True``.
+        With ``return_std=True`` also its standard deviation, noise included. X has the shape
+        (n_samples, n_features).
         """
         check_is_fitted(self)
         if return_std or self.calibration_.transformation is not None:
@@ -233,9 +211,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Returns
         -------
         Mixture or TransformedMixture
-            In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
-            not None. The second if ``calibration_.transformation``, a Box-Cox transformation of the
-            target, is not None.
+            In target units. The second if ``calibration_.transformation``, a Box-Cox transformation
+            of the target, is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
@@ -253,11 +230,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         return _stacked([s.y_mean for s in of]), _stacked([s.y_scale for s in of])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with gradients by the features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
+        """Return mean and standard deviation for every sample, with gradients by the features.
 
         Returns
         -------
@@ -268,9 +241,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
         """
         check_is_fitted(self)
-        rows = check_inputs(self, X)
         parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
-        return sensitivity_of_mixture(*parts, rows)
+        return sensitivity_of_mixture(*parts, check_inputs(self, X))
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
@@ -299,14 +271,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             drawn.append(SampledFunction(*parts, slopes))
         return drawn
 
-    # ---- Fitted attributes that follow from others
-
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""
         return self.likelihood_.n_outputs
-
-    # ---- What the race asks
 
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
@@ -318,19 +286,18 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
-        y = data.y
         if known is not None:
             return data if (g := self.calibration_.transformation) is None else _on_scale(g, data)
-        if y.ndim > 1:
+        if data.y.ndim > 1:
             raise ValueError(
-                f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one "
+                f"PBPRegressorCV takes one target, but y has {data.y.shape[1]} columns. Fit one "
                 "estimator per target, for example with sklearn.multioutput.MultiOutputRegressor, "
                 "or use PBPRegressor, which takes several."
             )
-        if len(y) < 2:
+        if len(data.y) < 2:
             raise ValueError(
                 "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
-                f"Got n_samples = {len(y)}."
+                f"Got n_samples = {len(data.y)}."
             )
         return data
 
