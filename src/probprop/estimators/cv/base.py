@@ -38,10 +38,10 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_ends,
 )
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import (
     MANY_CLASSES,
+    Budget,
     Candidate,
     for_many_classes,
     is_large,
@@ -56,6 +56,7 @@ from probprop.estimators.cv.search import (
     Race,
     Search,
     calibrated_joint,
+    in_a_file,
     is_elsewhere,
     outputs_of,
 )
@@ -215,7 +216,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Race:
         """Choose, train and calibrate the members."""
-        budget, journal = read_budget(self.budget), None
+        budget = read_budget(self.budget)
         if budget.seconds is not None and is_elsewhere():
             raise ValueError(
                 f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
@@ -242,46 +243,22 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             data, partition = data[order], partial(two_ends, n, rng)
         folds, n_first = partition(), 1 if large else n_first_folds(n, judge.usual)
         again = partition() if order is not None or (many and n_first is None) else []
-        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
         if large:
             budget = shown_as_often(budget, len(folds[0].train))
         budget = for_many_classes(budget, n_classes)
-        if checkpoint is not None:
-            arrays = (data.X.X, data.y, data.weights)
-            journal = journal_of(checkpoint, self, arrays, [*folds, *again], budget)
-        contest = Contest(
-            Encodings(data.X.X, np.dtype(self.dtype), joint),
-            data.y,
-            folds,
-            judge,
-            data.weights,
-            marginalize=joint is not None,
-            n_first=n_first,
-            again=again,
-            alone=large,
-            step=None if journal is None else journal.advance,
-        )
-        candidates = read_candidates(
-            self.candidates,
-            self.budget,
-            n,
-            judge.usual,
-            contest.encodings.bins_that_fit,
-            one_memory=large or n_classes > MANY_CLASSES,
-        )
-        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+        contest = contest_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
+        contest = replace(contest, n_first=n_first, again=again, alone=large)
+        positive, another = bool((data.y > 0.0).all()), partition if many else None
         if self.verbose:
             say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
-        with progress(self.verbose, callback) as report, written_at_the_end(journal):
-            found, calibrated = Search(
-                contest,
-                budget,
-                seed=rng.randint(2**31 - 1),
-                powers=bool(powers),
-                another=partition if many else None,
-                n_threads=effective_n_jobs(self.n_jobs),
-                report=report,
-            ).best_of(candidates)
+        with (
+            in_a_file(contest, checkpoint, self, budget) as contest,
+            progress(self.verbose, callback) as report,
+        ):
+            search, candidates = search_of(
+                self, contest, budget, rng.randint(2**31 - 1), report, positive, another
+            )
+            found, calibrated = search.best_of(candidates)
         publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
         rows = HeldOut(found.partitions[0]).rows
@@ -427,9 +404,53 @@ def absorbed(
     return map_in_threads(learn, pairs, n_threads)
 
 
-def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
-    """Return what judges predictions of the targets of a model."""
-    return model._judge(likelihood)
+def contest_of(
+    model: PBPEstimatorCV,
+    likelihood: Any,
+    X: Array,
+    y: Array,
+    weights: FloatArray | None,
+    folds: Sequence[Fold],
+) -> Contest:
+    """Return what the candidates of a model are given; the samples X are bounded."""
+    joint = learn_joint(X) if model.missing == "marginalize" else None
+    encodings, judge = Encodings(X, np.dtype(model.dtype), joint), model._judge(likelihood)
+    return Contest(encodings, y, folds, judge, weights, marginalize=joint is not None)
+
+
+def search_of(
+    model: PBPEstimatorCV,
+    contest: Contest,
+    budget: Budget,
+    seed: int,
+    report: Callable[[Share], object],
+    positive: bool,
+    another: Callable[[], Sequence[Fold]] | None = None,
+) -> tuple[Search, list[Candidate]]:
+    """Return the search of a model, and the candidates it compares.
+
+    `positive` says whether all targets are above 0; `another` draws another partition.
+    """
+    usual = contest.judge.usual
+    many_classes = contest.judge.likelihood.n_classes > MANY_CLASSES
+    candidates = read_candidates(
+        model.candidates,
+        model.budget,
+        len(contest.y),
+        usual,
+        contest.encodings.bins_that_fit,
+        one_memory=contest.alone or many_classes,
+    )
+    search = Search(
+        contest,
+        budget,
+        seed,
+        powers=isinstance(model.candidates, str) and usual.powers and positive,
+        another=another,
+        n_threads=effective_n_jobs(model.n_jobs),
+        report=report,
+    )
+    return search, candidates
 
 
 def publish_race(
@@ -467,3 +488,8 @@ def publish_race(
     model.calibration_, model.oof_predictive_ = calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
+
+
+def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
+    """Return what judges predictions of the targets of a model."""
+    return model._judge(likelihood)

@@ -2,24 +2,13 @@
 
 Candidates train side by side on the folds, and those that fall behind are dropped. A candidate is
 judged by the calibrated log-likelihood of out-of-fold samples: without calibration the candidates
-that train longest, and fit best, would look worst. The winner then learns the folds that the race
-was not run on.
-
-If the errors of positive targets grow with them, as those of prices and times do, the winner is
-trained once more to predict a power of the targets, or their logarithm, whose errors do not. Which
-power that is can be read off the out-of-fold residuals, without training anything: with means m,
-
-    sum of log N(g(y) - g(m) | 0, s^2) + log g'(y),    s^2 the mean of (g(y) - g(m))^2.
-
-The power is taken if it is clearly better on out-of-fold samples, with a noise network on either
-side: it too learns that errors grow, and without it the gain looks larger than it is.
-
-If a budget of seconds leaves time, the winner learns further partitions of the samples: more
-networks, and more out-of-fold predictions of every sample.
+that train longest, and fit best, would look worst. The winner then learns the other folds, is tried
+with a power of the targets and, if a budget of seconds leaves time, learns further partitions.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +24,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.power import box_cox_of
+from probprop.estimators.checkpoints import check_seed, checkpoint_of, resumed, settings_of
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
@@ -62,6 +52,7 @@ from probprop.estimators.cv.policy import (
 )
 from probprop.estimators.progress import Share
 from probprop.inference import training
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
@@ -90,13 +81,10 @@ _N_BEFORE = 16.0  # samples that the mean over all masked samples counts as, for
 _WIDTH = 0.7  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
 _BELOW_BEST = 0.5
 
-Report = Callable[[Share], None]
-Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
+Report = Callable[[Share], object]
+Advanced = tuple[list[Run], BaseException | None]
+Step = Callable[[Sequence[Run], int, int], Advanced]
 """Makes so many epochs of every training, with so many threads, and says what ended them early."""
-
-
-def _silent(share: Share) -> None:
-    """Report nothing."""
 
 
 # ---- Trainings side by side: in threads of this process, or as tasks of a joblib backend
@@ -105,18 +93,15 @@ def _silent(share: Share) -> None:
 def is_elsewhere() -> bool:
     """Whether a `joblib.parallel_config` names a backend with workers of its own, such as Dask.
 
-    Those of this machine are left to the threads of the kernel, which copy no rows.
+    The backends of this machine are left to the threads of the kernel, which copy no rows.
     """
     backend, _ = get_active_backend()
     own = ("loky", "multiprocessing", "sequential", "threading")
-    kinds = [BACKENDS[name] for name in own if name in BACKENDS]
-    return type(backend) not in kinds
+    return type(backend) not in [BACKENDS.get(name) for name in own]
 
 
-def advance(
-    runs: Sequence[Run], n_epochs: int, n_threads: int
-) -> tuple[list[Run], BaseException | None]:
-    """Make more epochs of every training, as `training.advance` does, to the same bits.
+def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
+    """Make more epochs of every training, to the same bits wherever.
 
     A backend with workers of its own uses all of these, whatever `n_threads` of this process are.
     """
@@ -206,7 +191,7 @@ class Timer:
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:
-        """Return the share of the work that is done, where so much is left, and what follows."""
+        """Return the share of the work that is done, if so much is left, and what follows."""
         return self.done / (self.done + work + self.after)
 
 
@@ -285,21 +270,19 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class CandidateCurve:
-    """What a candidate reached on rows held out, in mean log density per row, target units.
-
-    Of classes, in mean log probability.
+    """Mean out-of-fold log density, or log probability, that a candidate reached per sample.
 
     Parameters
     ----------
     candidate : Candidate
     n_epochs : tuple of int
-        Where it was looked at.
+        Epochs after which it was judged.
     calibrated, raw : tuple of float
-        With the factor of the variances that is best there, and without.
+        With the variance scaling factor that is best there, and without; in target units.
     factor : tuple of float
-        That factor; of classes the temperature.
+        That factor; for classification the temperature.
     outcome : str
-        Why it went no further.
+        Why it was not trained further.
     """
 
     candidate: Candidate
@@ -317,11 +300,11 @@ class CVChoice:
     Parameters
     ----------
     curves : tuple of CandidateCurve
-        Of all candidates, in their order.
+        One per candidate, in their order.
     best : int
-        The one that was chosen.
+        Index of the one that was chosen.
     n_epochs : int
-        The epochs that its networks made.
+        Number of epochs of its networks.
     ended : str, default=""
         Why nothing more was trained: the race was over, or out of time, for example.
     """
@@ -383,10 +366,8 @@ def _behind(runner: Runner, leader: Runner) -> tuple[float, float]:
 
 
 def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) -> list[Runner]:
-    """End those that have lost.
-
-    From `first_cut` epochs on the best memory of each form is left, and of these the ones that are
-    not behind the leader, and still improve.
+    """End those that have lost: from `first_cut` epochs on the best memory of each form is left,
+    and of these the ones that are not behind the leader, and still improve.
     """
     leader = _leader(runners)
 
@@ -408,9 +389,8 @@ def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) ->
 
 
 def chosen(runners: Sequence[Runner], n_errors: float) -> int:
-    """Return which candidate wins: the leader, or one that costs less and is hardly behind.
-
-    It may be behind by so many standard errors of the difference; 0: the leader wins.
+    """Return which candidate wins: the leader, or one that costs less and is behind by at most
+    `n_errors` standard errors of the difference.
     """
     leader = _leader(runners)
 
@@ -433,7 +413,7 @@ def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:
 def line_up(
     candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
 ) -> list[Runner]:
-    """Return the candidates before the first epoch. Those of one encoding share their rows."""
+    """Return the candidates before the first epoch. Candidates of one encoding share their rows."""
     alike: dict[tuple[int | None, float | None], Sequence[Run]] = {}
     runners = []
     for candidate in candidates:
@@ -473,14 +453,14 @@ def advance_all(
     made, interrupt = (step or advance)(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
-    following, moved = iter(made), list[Runner]()
-    for runner in runners:
-        if runner.is_running:
-            own = tuple(next(following) for _ in runner.runs)
-            history = tuple([*h, *run.made] for h, run in zip(runner.history, own, strict=True))
-            runner = replace(runner, runs=own, history=history)
-        moved.append(runner)
-    return moved
+    following = iter(made)
+
+    def moved(runner: Runner) -> Runner:
+        own = tuple(next(following) for _ in runner.runs)
+        history = tuple([*h, *run.made] for h, run in zip(runner.history, own, strict=True))
+        return replace(runner, runs=own, history=history)
+
+    return [moved(runner) if runner.is_running else runner for runner in runners]
 
 
 def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Array], tuple[FloatArray, FloatArray]]:
@@ -536,13 +516,12 @@ def race(
     reserve: Callable[[Check | None], float] | None = None,
     n_threads: int = 1,
     clock: Callable[[], float] = time.process_time,
-    report: Report = _silent,
+    report: Report = lambda share: None,
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
-    Or, with few rows, one that costs less and is hardly behind: see `n_errors_behind`. If the
-    first folds decide alone, the others are left for `finished`. `reserve` takes the best check so
-    far, None before any, and returns seconds of the budget to leave; `clock` measures them.
+    If the first folds decide alone, the others are left for `finished`. `reserve` takes the best
+    check so far, None before any, and returns seconds of the budget to leave.
     """
     timer = contest.timer(budget, clock)
     if reserve is not None:
@@ -654,8 +633,7 @@ def _affordable(
     """End the candidates that cost most until the others can reach the first cut in time.
 
     Every form comes with one memory before any comes with another. An epoch of the cheapest
-    candidate shows what work costs here, or some more where that is next to nothing: the first is
-    slower than the others. They are then forgotten.
+    candidate, or a few if they cost next to nothing, measures the rate, and is then forgotten.
     """
     forms = [runner.curve.candidate.form for runner in runners]
     order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
@@ -680,11 +658,14 @@ def _affordable(
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
-    """Return the power of the targets whose errors are most likely to be of one size.
+    """Return the power of out-of-fold targets y, (n,), whose errors are most likely of one size.
 
-    The targets y, (n,), are held out, and `oof` has predictions of them, which count as the
-    smallest of the targets where they are below it. None if targets are not all above 0, or all
-    equal, or no power is clearly better than none.
+    Nothing is trained for that: with g a power, m the out-of-fold means, at least the smallest of
+    the targets, and s^2 the mean of (g(y) - g(m))^2, it has the largest
+
+        sum of log N(g(y) - g(m) | 0, s^2) + log g'(y).
+
+    None if targets are not all above 0, or all equal, or no power is clearly better than none.
     """
     if len(y) < MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
@@ -716,8 +697,9 @@ def with_a_power(
 ) -> Attempt:
     """Train the winner again to predict a power of the targets; return the better of both.
 
-    `first` has the targets as they are, y are those held out, (n,), and `attempt` trains a
-    candidate. The choice of either has the curve of the second, with what came of it.
+    `first` has the targets as they are, y are the out-of-fold targets, (n,), and `attempt` trains a
+    candidate. Both have been tried with a noise network: it too learns that errors grow, and
+    without it the gain looks larger than it is. The choice has the curves of both.
     """
     candidate = replace(first.race.choice.candidate, power=power)
     curves = first.race.choice.curves
@@ -758,9 +740,9 @@ class Search:
     another: Callable[[], Sequence[Fold]] | None = None  # draws another partition of the rows
     n_threads: int = 1  # the result does not depend on it
     clock: Callable[[], float] = time.process_time  # measures the seconds of the budget
-    # Called with the share done, of the work or of the seconds. It should leave out what is below
-    # the share before.
-    report: Report = _silent
+    report: Report = lambda share: (
+        None
+    )  # is called with the share done, of the work or of the seconds
     start: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -769,18 +751,16 @@ class Search:
     def best_of(self, candidates: Sequence[Candidate]) -> Attempt:
         """Return the best candidate, calibrated."""
         tried = SHARE_OF_POWERS
-        share = 1.0 - tried if self.powers else 1.0  # before a power is tried
+        share = 1.0 - tried if self.powers else 1.0
         found, attempt = self._race(candidates, (0.0, share), self._reserve), None
         y = self.contest.y[HeldOut(found.partitions[0]).rows]
         power = power_of_residuals(y, found.oof) if self.powers else None
         if power is not None and not found.interrupted:
             # Where folds are left, most of the work is still to be done.
             shares = (tried, 2.0 * tried) if self.contest.alone else (share, 1.0)
+            first = self._calibrated(found)
             attempt = with_a_power(
-                self._calibrated(found),
-                power,
-                y,
-                lambda c: self._calibrated(self._race([c], shares)),
+                first, power, y, lambda c: self._calibrated(self._race([c], shares))
             )
             found = attempt.race
         if self.contest.alone and not found.interrupted:
@@ -845,16 +825,15 @@ class Search:
 
     def _further(self, found: Race) -> Race:
         """Let the winner learn further partitions while there is time; say why it ended."""
-        left, seconds = self._left, self.budget.seconds
         if found.interrupted:
             return _ended(found, "interrupted")
-        if seconds is None:
+        if (seconds := self.budget.seconds) is None:
             return _ended(found, RACE_WAS_OVER)
         if self.another is None:
             out = any(curve.outcome == OUT_OF_TIME for curve in found.choice.curves)
             only = f"{RACE_WAS_OVER}, and cv is a single partition"
             return _ended(found, OUT_OF_TIME if out else only)
-        timer, report = self._timer(left, found), self._between(0.0, 1.0)
+        timer, report = self._timer(self._left, found), self._between(0.0, 1.0)
         candidate, n_epochs = found.choice.candidate, found.choice.n_epochs
         try:
             while len(found.partitions) < MOST_PARTITIONS:
@@ -878,16 +857,104 @@ def _ended(found: Race, why: str) -> Race:
     return replace(found, choice=replace(found.choice, ended=why))
 
 
+# ---- Checkpoints
+
+
+class Journal:
+    """The steps of the trainings of a race, numbered, in a file.
+
+    Without a budget of seconds all that a race does follows from what its trainings reach. So the
+    same race is run again, and steps that are in the file are not trained again, to the same bits.
+    A step between two comparisons, the checks of the budget, is dropped once the next one is there,
+    which then has the epochs of both. `step` makes the epochs that are not in the file.
+    """
+
+    def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None) -> None:
+        self._file, self._checks, self._step = file, {*budget.checks}, step
+        self._steps: dict[int, list[Checkpoint]] = {}
+        kept = file.read_all()
+        with file.reading():
+            for found in kept:
+                self._steps.setdefault(int(found.label), []).append(found)
+        self._last = max(self._steps, default=-1)
+        self._n_steps = 0
+        self._n_skipped = 0  # epochs of steps that a later one in the file has too
+
+    def advance(self, runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
+        """Make more epochs of every training, or find them."""
+        step, self._n_steps = self._n_steps, self._n_steps + 1
+        if step in self._steps:
+            with self._file.reading():
+                found = [resumed(*pair) for pair in zip(runs, self._steps[step], strict=True)]
+                made = [run._replace(made=own) for run, own in found]
+                if {len(run.made) for run in made} != {self._n_skipped + n_epochs}:
+                    raise ValueError("a step does not have the epochs that it made")
+            self._n_skipped = 0
+            return made, None
+        if step <= self._last:  # a later one has these epochs too
+            self._n_skipped += n_epochs
+            with self._file.reading():
+                reached = {run.fitted.epoch.n_iter + self._n_skipped for run in runs}
+                if reached & self._checks:
+                    raise ValueError("a step before a comparison is missing")
+            return [run._replace(made=[]) for run in runs], None
+        made, interrupt = (self._step or advance)(runs, n_epochs, n_threads)
+        if interrupt is None:
+            self._keep(step, made)
+        return made, interrupt
+
+    def _keep(self, step: int, made: Sequence[Run]) -> None:
+        before = self._steps.get(step - 1, [])
+        reached = {run.fitted.epoch.n_iter - len(run.made) for run in made}
+        goes_on = len(before) == len(made) and all(
+            old.state.n_iter == run.fitted.epoch.n_iter - len(run.made)
+            for old, run in zip(before, made, strict=True)
+        )
+        parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
+        if goes_on and not reached & self._checks:
+            pairs = zip(parts, before, strict=True)
+            parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
+            del self._steps[step - 1]
+        self._steps[step] = parts
+        self._last = step
+        self._file.offer_all([each for own in self._steps.values() for each in own])
+
+
+@contextmanager
+def in_a_file(
+    contest: Contest, path: str | os.PathLike[str] | None, model: Any, budget: Budget
+) -> Iterator[Contest]:
+    """Give the contest whose trainings are kept in a file, if there is one, and found there.
+
+    What is left is written at the end, whatever ends it. Seeds that are drawn anew, and seconds,
+    would make it another race: they are refused.
+    """
+    if path is None:
+        yield contest
+        return
+    check_seed(model.random_state)
+    if budget.seconds is not None:
+        raise ValueError(
+            f"with checkpoint, budget must be a name: what {model.budget!r} seconds are enough for "
+            'depends on the machine. Give "fast", "good" or "best".'
+        )
+    folds = [rows for f in (*contest.folds, *contest.again) for rows in (f.train, f.test)]
+    arrays = [contest.encodings.X, contest.y, contest.weights, *folds]
+    file = CheckpointFile(path, Origin(digest(arrays), settings_of(model)))
+    try:
+        yield replace(contest, step=Journal(file, budget, contest.step).advance)
+    finally:
+        file.flush()
+
+
 # ---- Missing values: masked out-of-fold samples
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
     """Return the joint distribution of the features with its factors b^2; None if there is none.
 
-    They say how uncertain predictions of completed samples are, measured on masked out-of-fold
-    samples: of most samples one feature is masked, of the others a random quarter. With v the
-    calibrated variance of a prediction, s^2 its variance between the nodes of a completed sample
-    and r the residual,
+    With v the calibrated variance of the prediction of a masked out-of-fold sample, s^2 its
+    variance between the nodes of the completed sample and r the residual,
 
         r ~ N(0, v + b^2 s^2),
 
