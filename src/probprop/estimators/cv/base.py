@@ -488,8 +488,3 @@ def publish_race(
     model.calibration_, model.oof_predictive_ = calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
-
-
-def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
-    """Return what judges predictions of the targets of a model."""
-    return model._judge(likelihood)
