@@ -1,9 +1,4 @@
-"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and what it leaves.
-
-A new row of `partial_fit` belongs to one fold, in turn. The network of that fold predicts it before
-any network learns from it; all the others learn it. So every row stays out-of-fold for one network,
-and the calibration goes on with out-of-fold predictions.
-"""
+"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and updates with new samples."""
 
 from __future__ import annotations
 
@@ -28,6 +23,7 @@ from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import FoldOutputs, Judge
 from probprop.estimators.cv.folds import (
     Encodings,
@@ -39,17 +35,7 @@ from probprop.estimators.cv.folds import (
     two_ends,
 )
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
-from probprop.estimators.cv.policy import (
-    MANY_CLASSES,
-    Budget,
-    Candidate,
-    for_many_classes,
-    is_large,
-    n_first_folds,
-    read_budget,
-    read_candidates,
-    shown_as_often,
-)
+from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.cv.search import (
     Contest,
     CVChoice,
@@ -76,14 +62,12 @@ _BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class Outputs(NamedTuple):
-    """What the members of a model say about samples."""
+    """Outputs of the S members of a model for samples."""
 
-    mean: FloatArray  # of the outputs of the S members, (S, n) or (S, n, K), standardized
+    mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
     rows: Array  # the samples, (n, n_features), checked and bounded
-    log_scale: (
-        LogScale | None
-    )  # output of the noise network, if there is one and values are missing
+    log_scale: LogScale | None  # of the noise network, if there is one and values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
@@ -137,8 +121,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def _judge(self, likelihood: Any) -> Judge:
         """Return what judges predictions of such targets."""
 
-    # ---- Training
-
     def fit(
         self,
         X: ArrayLike,
@@ -159,10 +141,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: they are divided by their mean
-            over all samples, `mean_sample_weight_`, and used as in `PBPRegressor` or
-            `PBPClassifier`. Means over out-of-fold samples, by which candidates are compared and
-            calibrated, are weighted. Samples of weight 0 are left out before anything else.
+            Weights of 0 or more, divided by their mean, `mean_sample_weight_`. Means over
+            out-of-fold samples, by which candidates are compared and calibrated, are weighted.
+            Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group are always in the same fold, if `cv` is an int or a splitter that
             knows groups.
@@ -170,13 +151,11 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             Called now and then with the share of the work that is done, 0 to 1: a float whose
             attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
-            A file for the state of all networks, up to tens of MB, written after some epochs and on
-            Ctrl-C. The same call continues from it, to the same bits as without the break; other
-            data, other parameters or another version of probprop are refused. `random_state` has
-            to be an int and `budget` a name.
+            A file for the state of all networks, up to tens of MB. The same call continues from it,
+            to the same bits as without the break; other data, other parameters or another version
+            of probprop are refused. `random_state` has to be an int and `budget` a name.
         y_std : None
             Known errors of the targets are not supported: any other value raises an error.
-            `PBPRegressor` and `PBPEnsemble` take them.
 
         Returns
         -------
@@ -216,36 +195,36 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Race:
         """Choose, train and calibrate the members."""
-        budget = read_budget(self.budget)
+        budget = policy.read_budget(self.budget)
         if budget.seconds is not None and is_elsewhere():
             raise ValueError(
                 f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
                 'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
             )
         data = self._read(given, stream=False, classes=classes)
-        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
+        usual, rng = self._judge(data.likelihood).usual, check_random_state(self.random_state)
         n, n_classes = len(data.y), data.likelihood.n_classes
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
         # Combinations of several labels may be many.
-        stratified = judge.usual.stratified and data.y.ndim == 1
+        stratified = usual.stratified and data.y.ndim == 1
         partition: Callable[[], list[Fold]] = partial(
             make_folds, self.cv, X, y, groups, rng, stratified=stratified, counts=counts
         )
         many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
         bounds = fit_bounds(data.X.X)
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
-        large, order = is_large(n), None
+        large, order = policy.is_large(n), None
         if large and many and groups is None:
             order = rng.permutation(n)
             data, partition = data[order], partial(two_ends, n, rng)
-        folds, n_first = partition(), 1 if large else n_first_folds(n, judge.usual)
+        folds, n_first = partition(), 1 if large else policy.n_first_folds(n, usual)
         again = partition() if order is not None or (many and n_first is None) else []
         if large:
-            budget = shown_as_often(budget, len(folds[0].train))
-        budget = for_many_classes(budget, n_classes)
+            budget = policy.shown_as_often(budget, len(folds[0].train))
+        budget = policy.for_many_classes(budget, n_classes)
         contest = contest_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
         contest = replace(contest, n_first=n_first, again=again, alone=large)
         positive, another = bool((data.y > 0.0).all()), partition if many else None
@@ -265,6 +244,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
         return found
+
+    # A new sample belongs to one fold, in turn. The network of that fold predicts it and never
+    # learns it, so that the calibration goes on with out-of-fold predictions.
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""
@@ -305,19 +287,13 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         first, *others = parts
         return first.pooled(others)
 
-    # ---- Prediction
-
     def _outputs(self, X: ArrayLike) -> Outputs:
         """Return what every member says about samples, not calibrated."""
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
         if self.joint_ is None or not np.isnan(rows).any():
             return Outputs(*self._members_of(self._encode(rows)), rows, None)
-        a2, blocks, h = (
-            float(self.calibration_.factor),
-            list[tuple[Array, Array]](),
-            list[LogScale](),
-        )
+        a2, blocks, h = float(self.calibration_.factor), list[Any](), list[LogScale]()
 
         def of(A: Array) -> tuple[FloatArray, FloatArray]:
             mean, variance = self._members_of(A)
@@ -328,13 +304,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             blocks.append(completed.moments(self._encode(completed.X), self._encode, of, a2))
             if (noise := self.calibration_.log_scale(completed)) is not None:
                 h.append(noise)
-        mean, variance = (
-            np.moveaxis(np.concatenate(part), 1, 0) for part in zip(*blocks, strict=True)
-        )
-        if not h:
-            return Outputs(mean, variance, rows, None)
+        mean, variance = (np.moveaxis(np.concatenate([b[i] for b in blocks]), 1, 0) for i in (0, 1))
         joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
-        return Outputs(mean, variance, rows, LogScale(*joined))
+        return Outputs(mean, variance, rows, LogScale(*joined) if h else None)
 
     def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
         """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
@@ -346,23 +318,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Return rows as the members take them."""
         return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
 
-    # ---- Saving
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a model. It
-        has all but `oof_predictive_` and `oof_rows_`, and candidates as `Candidate` in a list. A
-        `random_state` that is a RandomState instance becomes None. A `cv` that is not an int must
-        be a splitter of scikit-learn; any other is refused, since the loaded model would be fitted
-        again on other folds.
+        It has all but `oof_predictive_` and `oof_rows_`. A `random_state` that is a RandomState
+        instance becomes None. A `cv` that is not an int must be a splitter of scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models
 
         check_is_fitted(self)
         save(self, path)
-
-    # ---- Fitted attributes that follow from others
 
     @property
     def n_iter_(self) -> int:
@@ -372,13 +337,10 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def mean_sample_weight_(self) -> float:
         """Mean of the sample weights in `fit`, by which all weights are divided."""
-        mean: float = self.estimators_[0].mean_sample_weight_
-        return mean
-
-    # ---- What scikit-learn asks
+        return float(self.estimators_[0].mean_sample_weight_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there are members: checks of data that failed leave other traces."""
+        """Return whether there are members: checks of data that failed leave other attributes."""
         return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Any:
@@ -431,25 +393,14 @@ def search_of(
 
     `positive` says whether all targets are above 0; `another` draws another partition.
     """
-    usual = contest.judge.usual
-    many_classes = contest.judge.likelihood.n_classes > MANY_CLASSES
-    candidates = read_candidates(
-        model.candidates,
-        model.budget,
-        len(contest.y),
-        usual,
-        contest.encodings.bins_that_fit,
-        one_memory=contest.alone or many_classes,
+    judge, bins, n = contest.judge, contest.encodings.bins_that_fit, len(contest.y)
+    one_memory = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
+    candidates = policy.read_candidates(
+        model.candidates, model.budget, n, judge.usual, bins, one_memory=one_memory
     )
-    search = Search(
-        contest,
-        budget,
-        seed,
-        powers=isinstance(model.candidates, str) and usual.powers and positive,
-        another=another,
-        n_threads=effective_n_jobs(model.n_jobs),
-        report=report,
-    )
+    powers = isinstance(model.candidates, str) and judge.usual.powers and positive
+    n_threads = effective_n_jobs(model.n_jobs)
+    search = Search(contest, budget, seed, powers, another, n_threads, report=report)
     return search, candidates
 
 

@@ -5,9 +5,9 @@ With r the residual of an out-of-fold sample, v and kappa the variances of model
 
     a^2 = (weighted) mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. The mean of M networks errs less
-than each. If every sample was held out in k partitions, with r the residual of the mean of its k
-predictions and d their variance, and in units of v + kappa,
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample was held out in
+k partitions, with r the residual of the mean of its k predictions and d their variance, and in
+units of v + kappa,
 
     E r^2 = s + d / k,    of M networks    s + d / M,
 
@@ -48,16 +48,10 @@ from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
 from probprop.encoding.bounds import feature_ends
 from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
 from probprop.estimators.cv.missing import Completed
-from probprop.estimators.cv.policy import (
-    MIN_ROWS_FOR_NOISE,
-    OF_LABELS,
-    OF_VALUES,
-    Candidate,
-    Noise,
-    work_of_a_row,
-)
+from probprop.estimators.cv.policy import Candidate, Noise
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
@@ -71,9 +65,8 @@ from probprop.inference.standardize import Standardizer, fit_standardizer, with_
 from probprop.inference.training import Fitted
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
-# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain: recording errors
-# have a log-likelihood of −12.2, with 0.3 −9.1. Just beyond the range 0.4 costs more than 0.3 (0.62
-# against 0.72).
+# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain (log-likelihood of
+# recording errors −12.2, with 0.3 −9.1); just beyond the range 0.4 costs more (0.62 against 0.72).
 
 # The noise network.
 _N_BINS = 32  # it sees encoded rows, whatever the networks of the mean see
@@ -277,10 +270,8 @@ def range_of(X: Array, unit: float) -> Range:
 
 
 class Levels(NamedTuple):
-    """Levels of the noise that were seen in training: bounds on the moments of h(x).
-
-    Where features are combined as in no training sample, the network adds up what it has learned
-    about each, and the noise could exceed any residual.
+    """Bounds on the moments of h(x): where features are combined as in no training sample, the
+    network adds up what it has learned about each, and the noise could exceed any residual.
     """
 
     low: float  # the least mean of h
@@ -427,7 +418,7 @@ class Calibration:
 
     @property
     def n_rows(self) -> float:
-        """How many rows were held out, or the sum of their weights."""
+        """Number of out-of-fold samples, or the sum of their weights."""
         return self.squares.n_rows
 
     def __repr__(self) -> str:
@@ -488,7 +479,7 @@ class ValuesJudge:
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets that the networks were given
     noise: Noise = "auto"
-    usual = OF_VALUES  # what is compared by default
+    usual = policy.OF_VALUES  # what is compared by default
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
@@ -524,7 +515,7 @@ class ValuesJudge:
         sizes = (encodings.state(encodings.bins_that_fit(_N_BINS)).n_outputs, *_HIDDEN, 1)
         n_parts = n_folds if n_folds > 1 else _N_PARTS
         n_learned = n_parts * n_rows  # once all, and for each part all but that
-        return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
+        return _OF_QUADRATURE * _N_EPOCHS * n_learned * policy.work_of_a_row(sizes)
 
     def calibrate(
         self,
@@ -540,15 +531,14 @@ class ValuesJudge:
         found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
         # `a` is for these rows, each predicted by few networks.
         aleatoric_std, tail = a * oof.aleatoric_std, None
-        many = len(oof.mean) >= MIN_ROWS_FOR_NOISE
+        many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
             judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
             gain = weighted_mean(judged.gain, oof.weights)
             found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
-            # Any gain will do. A gain of one standard error was too much to ask: it refused
-            # networks that helped on test rows seven times in nine, and the other two would have
-            # cost 0.01.
+            # Any gain will do: one standard error refused nine networks of which seven helped on
+            # test rows.
             if self.noise == "input" or gain > 0.0:
                 found, h = replace(found, noise=judged.network), judged.held_out
                 aleatoric_std, tail = aleatoric_std * np.sqrt(h.factor), h.variance
@@ -638,9 +628,9 @@ class LabelsOutOfFold:
         if self.mean.ndim == 1 or len(self.y) <= n_rows:
             return self
         at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
-        weights = None if self.weights is None else self.weights[at]
+        weights, y = None if self.weights is None else self.weights[at], self.y[at]
         first, *others = (
-            replace(part, mean=part.mean[at], variance=part.variance[at], y=self.y[at])
+            replace(part, mean=part.mean[at], variance=part.variance[at], y=y)
             for part in (self, *self.beside)
         )
         return replace(first, weights=weights, beside=tuple(others))
@@ -697,13 +687,8 @@ class ClassCalibration:
             new = -weighted_mean(oof.log_p(temperature), oof.weights)
             return loss + share * (new - loss)
 
-        return ClassCalibration(
-            temperature=known.factor,
-            precision=known.belief.precision,
-            log_loss=running(self.log_loss, self.temperature),
-            raw_log_loss=running(self.raw_log_loss, 1.0),
-            n_rows=n_rows,
-        )
+        losses = running(self.log_loss, self.temperature), running(self.raw_log_loss, 1.0)
+        return ClassCalibration(known.factor, known.belief.precision, *losses, n_rows)
 
     def mixture(
         self, mean: FloatArray, variance: FloatArray, likelihood: LabelLikelihood
@@ -718,26 +703,22 @@ class LabelsJudge:
     """Judges predictions of labels, by their log probabilities; see `ValuesJudge`."""
 
     likelihood: LabelLikelihood
-    usual = OF_LABELS
+    usual = policy.OF_LABELS
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> LabelsOutOfFold:
         """Return outputs and labels of the rows held out."""
-        mean, variance = (
-            held_out.in_order([a.astype(np.float64) for a in arrays])
-            for arrays in zip(*((o.mean, o.variance) for o in outputs), strict=True)
-        )
+        mean = held_out.in_order([own.mean.astype(np.float64) for own in outputs])
+        variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
         """Return the labels as they are: they have no scale, and no noise of a size."""
         for name, usual in (("power", None), ("noise", "auto")):
             if (value := getattr(candidate, name)) != usual:
-                raise ValueError(
-                    f"{name} of a candidate is for the targets of a regression. "
-                    f"Got {value!r} for labels."
-                )
+                asked = f"{name} of a candidate is for the targets of a regression."
+                raise ValueError(f"{asked} Got {value!r} for labels.")
         return y, self
 
     def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
@@ -747,15 +728,10 @@ class LabelsJudge:
     def calibrate(self, oof: LabelsOutOfFold, *_: Any) -> Calibrated:
         """Find the temperature."""
         predictive = oof.predictive(oof.factor)
-        log_p = self.likelihood.log_p(predictive, oof.y)
-        calibration = ClassCalibration(
-            temperature=oof.factor,
-            precision=oof.belief.precision,
-            log_loss=-weighted_mean(log_p, oof.weights),
-            raw_log_loss=-weighted_mean(oof.log_p(), oof.weights),
-            n_rows=oof.n_rows,
-        )
-        return Calibrated(calibration, predictive)
+        log_p = self.likelihood.log_p(predictive, oof.y), oof.log_p()
+        losses = (-weighted_mean(each, oof.weights) for each in log_p)
+        found = ClassCalibration(oof.factor, oof.belief.precision, *losses, oof.n_rows)
+        return Calibrated(found, predictive)
 
 
 Judge = ValuesJudge | LabelsJudge

@@ -20,11 +20,10 @@ from probprop.inference.likelihoods import LabelLikelihood
 class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
-    side on the folds. They are compared by the log-loss of out-of-fold samples, and those that fall
-    behind are dropped. The winner is the best one or, with fewer than 1,000 samples, one that costs
-    less and is behind by no more than a standard error of the difference. The networks of its folds
-    are the ensemble. One temperature, found on out-of-fold samples, calibrates their probabilities.
+    As `PBPRegressorCV`, but candidates are compared by the log-loss of out-of-fold samples. The
+    winner is the best one or, with fewer than 1,000 samples, one that costs less and is behind by
+    no more than a standard error of the difference. One temperature, found on out-of-fold samples,
+    calibrates the probabilities of the networks of its folds.
 
     Parameters
     ----------
@@ -63,32 +62,15 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     estimators_ : list of PBPClassifier
         The network of every fold, partition after partition, not calibrated. They take samples as
         encoded by `encoding_`.
-    n_partitions_ : int
-        Number of K-fold partitions, as in `PBPRegressorCV`, but 2 below 1,000 samples.
-    bounds_ : InputBounds
-        Range of each feature, beyond which values are bounded. `encoding_` comes after it.
-    encoding_ : PiecewiseLinear or None
-        Encoder applied to the features before the members, or None if they are used as is.
-    choice_ : CVChoice
-        The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
-    joint_ : Joint or None
-        Joint distribution of the features, which completes missing values, or None.
     oof_predictive_ : ClassMixture
-        Calibrated out-of-fold predictive distribution of the samples of `fit`.
-    oof_rows_ : ndarray of int
-        Rows of these predictions, ascending.
-    n_iter_ : int
-        Maximum number of epochs of a member.
-    n_samples_seen_ : int
-        Number of samples passed to `fit` and `partial_fit`.
-    mean_sample_weight_ : float
-        Mean of the sample weights above 0 in `fit`, by which all weights are divided, or 1.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X had string column names.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, `oof_rows_`.
+    n_partitions_ : int
+        Number of K-fold partitions, as in `PBPRegressorCV`, but 2 below 1,000 samples.
+    bounds_, encoding_, choice_, joint_, oof_rows_, n_iter_, n_samples_seen_
+        As in `PBPRegressorCV`, as are `mean_sample_weight_`, `n_features_in_` and
+        `feature_names_in_`.
 
     Notes
     -----
@@ -127,8 +109,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
         Each sample belongs to one fold, in turn. The network of that fold predicts it, which
         updates the temperature, before the others make one pass over it, in the order given.
-        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an
-        error, leaves the estimator as it was before the call.
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
 
         Parameters
         ----------

@@ -78,8 +78,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         encoded by `encoding_`, and predict targets as given by ``calibration_.transformation``.
     n_partitions_ : int
         Number of K-fold partitions: 2 with an int `cv` and fewer than 5,000 samples, or 100,000 and
-        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
-        left no time for the second, or its networks did not make finite predictions.
+        more, else 1; up to 6 with an int `cv` and a `budget` in seconds.
     bounds_ : InputBounds
         Range of each feature. Values beyond it grow ever more slowly, in most features by at most a
         quarter of the range. `encoding_` is applied to bounded samples.
@@ -97,8 +96,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     oof_rows_ : ndarray of int
         Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
         weight above 0, ascending.
-    n_outputs_ : int
-        Number of targets, 1.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int
@@ -148,11 +145,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """Update the model with new samples. The first call is equivalent to `fit`.
 
         Each sample belongs to one fold, in turn. The network of that fold predicts it before the
-        others make one pass over it, in the order given. The factor of the variances is the mean
-        over these predictions too, the noise network, if there is one, makes a pass over their
-        residuals, and the range beyond which error bars grow includes the samples. Encoding,
-        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an error,
-        leaves the estimator as it was before the call.
+        others make one pass over it, in the order given; that updates the calibration too.
+        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an
+        error, leaves the estimator as it was before the call.
 
         Parameters
         ----------
@@ -197,16 +192,12 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Mixture | TransformedMixture:
         """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
-        With a noise network h(x), the noise variance of a sample is log-normal; the moments of its
-        logarithm stay within the levels that the network gives to out-of-fold training samples.
-
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         sample_weight : array-like of shape (n_samples,), default=None
             Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
-            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
-            epistemic uncertainty.
+            weight 1 divided by w. None is the mean weight in `fit`.
 
         Returns
         -------
@@ -236,9 +227,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         -------
         Sensitivity
             ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
-            (n_samples, n_features), in target units per unit of the feature. Encoded features have
-            kinks at quantiles of the training samples, where the gradient is the one above. If
-            ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
+            (n_samples, n_features), in target units per unit of the feature. At the kinks of
+            encoded features the gradient is the one above; of an infinite value it is NaN.
         """
         check_is_fitted(self)
         parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
@@ -249,16 +239,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> list[SampledFunction]:
         """Sample functions from the calibrated posterior of a randomly chosen member.
 
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        list of SampledFunction
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-            If the members predict a power of the target, it is the median, given the network.
+        Each of the n functions is deterministic: ``f(X)`` has shape (n_samples,), in target units.
+        `random_state` is an int, a RandomState instance or None.
         """
         check_is_fitted(self)
         check_int("n", n, 1)

@@ -25,6 +25,7 @@ from numpy.random import RandomState
 from probprop._types import Array, FloatArray
 from probprop.distributions.power import box_cox_of
 from probprop.estimators.checkpoints import check_seed, checkpoint_of, resumed, settings_of
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
@@ -35,21 +36,7 @@ from probprop.estimators.cv.calibration import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint, complete, masked
-from probprop.estimators.cv.policy import (
-    CLEAR,
-    FIRST_CUT,
-    MIN_ROWS_FOR_POWER,
-    MOST_OVER,
-    MOST_PARTITIONS,
-    N_STALE,
-    SHARE_AFTER,
-    SHARE_OF_POWERS,
-    TIMING_COST,
-    Budget,
-    Candidate,
-    n_errors_behind,
-    work_of_a_row,
-)
+from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
 from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
@@ -176,7 +163,7 @@ class Timer:
         """Return whether there is time for so much work."""
         if (seconds := self.budget.seconds) is None:
             return True
-        after = max(SHARE_AFTER * seconds, self._seconds_after)
+        after = max(policy.SHARE_AFTER * seconds, self._seconds_after)
         return self.clock() + self.rate * work <= self.start + seconds - self.held - after
 
     def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
@@ -238,13 +225,11 @@ class Contest:
         y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
 
-    def timer(
-        self, budget: Budget, clock: Callable[[], float], rate: float = 0.0, done: float = 0.0
-    ) -> Timer:
-        """Return what measures the seconds of a budget, and leaves those of the calibration."""
+    def timer(self, budget: Budget, clock: Callable[[], float], *known: float) -> Timer:
+        """Return what measures a budget, with time for the calibration; known: rate and done."""
         n_held = sum(len(fold.test) for fold in self.folds)
         after = self.judge.work_after(self.encodings, n_held, len(self.folds))
-        return Timer(budget, clock, after, rate, done)
+        return Timer(budget, clock, after, *known)
 
     def weights_of(self, rows: Array | slice) -> FloatArray | None:
         """Return how much these rows count."""
@@ -345,8 +330,8 @@ class Runner:
     @property
     def work(self) -> float:
         """What the time of an epoch is proportional to."""
-        sizes = (run.fitted.posterior.layer_sizes for run in self.runs)
-        return sum(len(r.rows.y) * work_of_a_row(s) for r, s in zip(self.runs, sizes, strict=True))
+        sizes = [(len(run.rows.y), run.fitted.posterior.layer_sizes) for run in self.runs]
+        return sum(n * policy.work_of_a_row(own) for n, own in sizes)
 
     def end(self, outcome: str) -> Runner:
         """Return it with the reason for which it goes no further."""
@@ -365,7 +350,9 @@ def _behind(runner: Runner, leader: Runner) -> tuple[float, float]:
     return weighted_mean(difference, weights), standard_error(difference, weights)
 
 
-def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) -> list[Runner]:
+def cut(
+    runners: Sequence[Runner], n_epochs: int, first_cut: int = policy.FIRST_CUT
+) -> list[Runner]:
     """End those that have lost: from `first_cut` epochs on the best memory of each form is left,
     and of these the ones that are not behind the leader, and still improve.
     """
@@ -378,9 +365,9 @@ def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) ->
         behind, error = _behind(runner, leader)
         # Deep networks learn late, and may catch up with the next gain.
         last_gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
-        if behind > max(CLEAR * error, last_gain):
+        if behind > max(policy.CLEAR * error, last_gain):
             return "behind the leader"
-        before, last = scores[:-N_STALE], scores[-N_STALE:]
+        before, last = scores[: -policy.N_STALE], scores[-policy.N_STALE :]
         return "no longer improved" if before and max(last) <= max(before) else ""
 
     if n_epochs < first_cut:
@@ -513,7 +500,7 @@ def race(
     contest: Contest,
     budget: Budget,
     *,
-    reserve: Callable[[Check | None], float] | None = None,
+    reserve: Callable[[Check | None], float] = lambda best: 0.0,
     n_threads: int = 1,
     clock: Callable[[], float] = time.process_time,
     report: Report = lambda share: None,
@@ -524,8 +511,7 @@ def race(
     check so far, None before any, and returns seconds of the budget to leave.
     """
     timer = contest.timer(budget, clock)
-    if reserve is not None:
-        timer.held = reserve(None)
+    timer.held = reserve(None)
     report(Share(0.0, ENCODING))
     runners = line_up(candidates, contest, contest.first)
     report(Share(0.0, COMPARING))
@@ -549,8 +535,7 @@ def race(
             if reached > start:
                 looked = [_judged(r, contest) if r.is_running else r for r in runners]
                 runners = cut(looked, reached, budget.first_cut)
-                if reserve is not None:
-                    timer.held = reserve(_leader(runners).best)
+                timer.held = reserve(_leader(runners).best)
             if reached < end:
                 runners = end_all(runners, OUT_OF_TIME)
     except KeyboardInterrupt:
@@ -558,7 +543,7 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = chosen(runners, n_errors_behind(len(contest.y), contest.judge.usual))
+    winner = chosen(runners, policy.n_errors_behind(len(contest.y), contest.judge.usual))
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
@@ -616,13 +601,10 @@ def _judged(runner: Runner, contest: Contest) -> Runner:
     check, curve = check_of(runner, contest, contest.first), runner.curve
     if not np.isfinite(check.log_p).all():
         return runner.end("predictions were not finite")
-    curve = replace(
-        curve,
-        n_epochs=(*curve.n_epochs, check.n_epochs),
-        calibrated=(*curve.calibrated, check.score),
-        raw=(*curve.raw, check.raw_score),
-        factor=(*curve.factor, check.oof.factor),
-    )
+    now = (check.n_epochs, check.score, check.raw_score, check.oof.factor)
+    before = (curve.n_epochs, curve.calibrated, curve.raw, curve.factor)
+    points = [(*old, new) for old, new in zip(before, now, strict=True)]
+    curve = CandidateCurve(curve.candidate, *points)
     best = check if check.score > runner.score else runner.best
     return replace(runner, curve=curve, best=best)
 
@@ -638,20 +620,16 @@ def _affordable(
     forms = [runner.curve.candidate.form for runner in runners]
     order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
     cheapest = runners[order[0]]
-    forgotten = tuple(
-        run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
-    )
+    forgotten = tuple(r._replace(random_state=deepcopy(r.random_state)) for r in cheapest.runs)
     for n in (1, timer.budget.chunk):
-        if n == 1 or timer.affords(TIMING_COST * n * cheapest.work):
+        if n == 1 or timer.affords(policy.TIMING_COST * n * cheapest.work):
             with timer.measuring(n * cheapest.work):
                 advance_all([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
     works = timer.budget.first_cut * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]
-    return [
-        runner if i in kept else runner.end("too costly for the budget")
-        for i, runner in enumerate(runners)
-    ]
+    why = "too costly for the budget"
+    return [runner if i in kept else runner.end(why) for i, runner in enumerate(runners)]
 
 
 # ---- A power of the targets
@@ -667,7 +645,7 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 
     None if targets are not all above 0, or all equal, or no power is clearly better than none.
     """
-    if len(y) < MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
+    if len(y) < policy.MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
     mean, weights = np.maximum(oof.mean, y.min()), oof.weights
     log_p = []
@@ -682,7 +660,7 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
     """Return whether the mean gain of rows is above two of its standard errors."""
-    return weighted_mean(gain, weights) > CLEAR * standard_error(gain, weights)
+    return weighted_mean(gain, weights) > policy.CLEAR * standard_error(gain, weights)
 
 
 class Attempt(NamedTuple):
@@ -740,9 +718,7 @@ class Search:
     another: Callable[[], Sequence[Fold]] | None = None  # draws another partition of the rows
     n_threads: int = 1  # the result does not depend on it
     clock: Callable[[], float] = time.process_time  # measures the seconds of the budget
-    report: Report = lambda share: (
-        None
-    )  # is called with the share done, of the work or of the seconds
+    report: Report = lambda share: None  # of the share done
     start: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -750,9 +726,9 @@ class Search:
 
     def best_of(self, candidates: Sequence[Candidate]) -> Attempt:
         """Return the best candidate, calibrated."""
-        tried = SHARE_OF_POWERS
+        tried = policy.SHARE_OF_POWERS
         share = 1.0 - tried if self.powers else 1.0
-        found, attempt = self._race(candidates, (0.0, share), self._reserve), None
+        found, attempt = self._race(candidates, 0.0, share, reserve=self._reserve), None
         y = self.contest.y[HeldOut(found.partitions[0]).rows]
         power = power_of_residuals(y, found.oof) if self.powers else None
         if power is not None and not found.interrupted:
@@ -760,7 +736,7 @@ class Search:
             shares = (tried, 2.0 * tried) if self.contest.alone else (share, 1.0)
             first = self._calibrated(found)
             attempt = with_a_power(
-                first, power, y, lambda c: self._calibrated(self._race([c], shares))
+                first, power, y, lambda c: self._calibrated(self._race([c], *shares))
             )
             found = attempt.race
         if self.contest.alone and not found.interrupted:
@@ -776,22 +752,10 @@ class Search:
     def _left(self) -> Budget:
         return self.budget.less(self.clock() - self.start)
 
-    def _race(
-        self,
-        candidates: Sequence[Candidate],
-        shares: tuple[float, float],
-        reserve: Callable[[Check | None], float] | None = None,
-    ) -> Race:
-        """Run a race with the time that is left; the shares of all work begin and end it."""
-        return race(
-            candidates,
-            self.contest,
-            self._left,
-            reserve=reserve,
-            n_threads=self.n_threads,
-            clock=self.clock,
-            report=self._between(*shares),
-        )
+    def _race(self, candidates: Sequence[Candidate], a: float, b: float, **options: Any) -> Race:
+        """Run a race with the time that is left, from the share a of all work to the share b."""
+        options |= {"n_threads": self.n_threads, "clock": self.clock, "report": self._between(a, b)}
+        return race(candidates, self.contest, self._left, **options)
 
     def _between(self, a: float, b: float) -> Report:
         return lambda share: self._tell(Share(a + (b - a) * share, share.stage))
@@ -809,7 +773,7 @@ class Search:
         y = self.contest.y[HeldOut(self.contest.first).rows]
         if leader is not None and power_of_residuals(y, leader.oof) is None:
             return 0.0
-        return SHARE_OF_POWERS * self.budget.seconds
+        return policy.SHARE_OF_POWERS * self.budget.seconds
 
     def _calibrated(self, found: Race) -> Attempt:
         contest, candidate = self.contest, found.choice.candidate
@@ -836,11 +800,11 @@ class Search:
         timer, report = self._timer(self._left, found), self._between(0.0, 1.0)
         candidate, n_epochs = found.choice.candidate, found.choice.n_epochs
         try:
-            while len(found.partitions) < MOST_PARTITIONS:
+            while len(found.partitions) < policy.MOST_PARTITIONS:
                 folds = self.another()
                 [runner] = line_up([candidate], self.contest, folds)
                 without, over = (timer.over(work) for work in (0.0, runner.work * n_epochs))
-                if over > MOST_OVER * seconds or abs(over) > abs(without):
+                if over > policy.MOST_OVER * seconds or abs(over) > abs(without):
                     return _ended(found, OUT_OF_TIME)
                 runner = train(runner, n_epochs, self.contest, timer, self.n_threads, report)
                 check = check_of(runner, self.contest, folds)
@@ -850,7 +814,7 @@ class Search:
                 found = replace(found, checks=checks, partitions=partitions)
         except KeyboardInterrupt:
             return _ended(replace(found, interrupted=True), "interrupted")
-        return _ended(found, f"the winner has learned {MOST_PARTITIONS} partitions")
+        return _ended(found, f"the winner has learned {policy.MOST_PARTITIONS} partitions")
 
 
 def _ended(found: Race, why: str) -> Race:
@@ -971,9 +935,8 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     # Some of the test samples of each fold, or all several times.
     n_held = sum(len(fold.test) for fold in found.partitions[0])
     step, times = -(-n_held // _N_MASKED), max(1, _N_MASKED // n_held)
-    held_out = HeldOut(
-        [replace(f, test=np.tile(f.test[::step], times)) for f in found.partitions[0]]
-    )
+    folds = [replace(f, test=np.tile(f.test[::step], times)) for f in found.partitions[0]]
+    held_out = HeldOut(folds)
     outputs, between, noise, group = list[FoldOutputs](), list[Any](), list[Array](), list[Array]()
     for fold, fitted in zip(held_out.folds, found.checks[0].fitted, strict=True):
         X, what = masked(contest.encodings.X[fold.test])
@@ -989,10 +952,8 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
 
     def log_p(factor: float) -> FloatArray:
         """Return the log density, or probability, of the target of each sample."""
-        wider = [
-            own._replace(variance=own.variance + factor / a2 * b)
-            for own, b in zip(outputs, between, strict=True)
-        ]
+        pairs = zip(outputs, between, strict=True)
+        wider = [own._replace(variance=own.variance + factor / a2 * b) for own, b in pairs]
         oof: Any = contest.judge.out_of_fold(wider, y, weights, held_out)
         if noise:
             oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))

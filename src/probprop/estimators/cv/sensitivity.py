@@ -31,23 +31,14 @@ from probprop.inference.prediction import sensitivity_at
 
 
 def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
-    """Return derivatives by the features, (n, n_features), given those by the columns of encoded
-    rows, (n, n_encoded).
+    """Return derivatives by the features, (n, n_features), from derivatives by encoded columns.
 
-    At a knot the derivative is that of the side above it.
-
-    >>> from probprop.encoding.piecewise import fit_piecewise
-    >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> state = fit_piecewise(X, n_bins=2)
-    >>> pull_back(np.ones((2, 3)), np.array([[0.5], [9.0]]), state).round(2)
-    array([[2.92],
-           [0.8 ]])
+    At a knot the derivative of the side above it is returned.
     """
     if state is None:
         return dA
-    n_raw = len(state.mean)
+    n_raw, x = len(state.mean), X[:, state.column]
     dX = dA[:, :n_raw] / state.scale
-    x = X[:, state.column]
     rises = (state.start <= x) & (x < state.end)
     slope = rises / ((state.end - state.start) * state.ramp_scale)
     np.add.at(dX.T, state.column, (slope * dA[:, n_raw:]).T)
@@ -55,15 +46,10 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
 
 
 class _Members(NamedTuple):
-    """Calibrated moments of S members, and their derivatives: (S, n) and (S, n, n_features).
+    """Calibrated moments of S members, or of their mixture, which has no axis S."""
 
-    Those of the mixture have no axis S.
-    """
-
-    values: Moments
-    dmean_dX: FloatArray
-    depistemic_std_dX: FloatArray
-    daleatoric_std_dX: FloatArray
+    values: Moments  # (S, n) each
+    d: FloatArray  # derivatives of the three by the features, (3, S, n, n_features)
 
 
 def sensitivity_of_mixture(
@@ -79,29 +65,25 @@ def sensitivity_of_mixture(
     if g is not None:
         mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
     slope = bounds.slope(X)
-    return Sensitivity(*mixture.values, *(slope * gradient for gradient in mixture[1:]))
+    return Sensitivity(*mixture.values, *(slope * mixture.d))
 
 
 def _mixed(m: _Members) -> _Members:
     """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
-    each, mixture = m.values, mixed(m.values, _equal(m))
-    dmean_dX = m.dmean_dX.mean(axis=0)
+    (mean, epistemic, aleatoric), (dmean, depistemic, daleatoric) = m
+    mixture, dmixture = mixed(m.values, _equal(m)), dmean.mean(axis=0)
     with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
-        between, dbetween_dX = each.mean - mixture.mean, m.dmean_dX - dmean_dX
         # The law of total variance.
-        stds, dstds_dX = (each.epistemic_std, between), (m.depistemic_std_dX, dbetween_dX)
-        depistemic_std_dX = _of_root_mean_square(stds, dstds_dX, mixture.epistemic_std)
-        daleatoric_std_dX = _of_root_mean_square(
-            [each.aleatoric_std], [m.daleatoric_std_dX], mixture.aleatoric_std
-        )
-    return _Members(mixture, dmean_dX, depistemic_std_dX, daleatoric_std_dX)
+        stds, dstds = (epistemic, mean - mixture.mean), (depistemic, dmean - dmixture)
+        d_epistemic = _of_root_mean_square(stds, dstds, mixture.epistemic_std)
+        d_aleatoric = _of_root_mean_square([aleatoric], [daleatoric], mixture.aleatoric_std)
+    return _Members(mixture, np.stack([dmixture, d_epistemic, d_aleatoric]))
 
 
 def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
     """Return the moments as `TransformedMixture` caps them, and the gradients of these.
 
-    `exact` and `mixture_z` are moments of the mixture in target units, and of z; `z` are the
-    members, of z.
+    `exact` is the mixture in target units, `mixture_z` the mixture of the members z.
     """
     ends = ends_of(z.values, _equal(z), g)
     values = capped(exact.values, mixture_z.values, ends)
@@ -112,7 +94,7 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
     # A capped part is `most` times its share of the std, a / hypot(a, b).
     finite = np.isfinite(std)
     a, b = np.where(finite, exact.values[1:], mixture_z.values[1:])
-    da, db = np.where(finite[:, np.newaxis], exact[2:], mixture_z[2:])
+    da, db = np.where(finite[:, np.newaxis], exact.d[1:], mixture_z.d[1:])
     total = np.hypot(a, b)
     total = np.where(total > 0.0, total, 1.0)
     share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
@@ -122,21 +104,22 @@ def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Me
         share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
         for share, dpart in ((share_a, da), (share_b, db))
     ]
-    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact[2:])
+    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact.d[1:])
     above = (exact.values.mean > high)[:, np.newaxis]
-    return _Members(values, np.where(above, dhigh_dX, exact.dmean_dX), *dstds)
+    return _Members(values, np.stack([np.where(above, dhigh_dX, exact.d[0]), *dstds]))
 
 
 def _equal(m: _Members) -> FloatArray:
     """Weights of the members, (S,)."""
-    return np.full(len(m.dmean_dX), 1.0 / len(m.dmean_dX))
+    n_members = len(m.values.mean)
+    return np.full(n_members, 1.0 / n_members)
 
 
 def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
     """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
     c = c_of[at[0]]
     m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
-    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z[1:])
+    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z.d)
     s = np.hypot(a, b)
     dz = dm + c[:, np.newaxis] * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
     slope = g.slope(m + c * s)
@@ -186,16 +169,14 @@ def _calibrated(
         factor, dlog_dX = _noise_factor(calibration.noise, box, X)
         aleatoric_std = aleatoric_std * np.sqrt(factor)
     daleatoric_std_dX = 0.5 * dlog_dX * aleatoric_std[..., np.newaxis]
-    return _Members(
-        Moments(mean, epistemic_std, aleatoric_std), dmean_dX, depistemic_std_dX, daleatoric_std_dX
-    )
+    values = Moments(mean, epistemic_std, aleatoric_std)
+    return _Members(values, np.stack([dmean_dX, depistemic_std_dX, daleatoric_std_dX]))
 
 
 def _in_target_units(m: _Members, g: BoxCox) -> _Members:
     """Return the members as `TransformedMixture` has them, by the chain rule."""
-    by_z = zip(slopes(m.values, g), m[1:], strict=True)
-    each = [by[..., np.newaxis] * dz_dX for by, dz_dX in by_z]  # (3, S, n, n_features)
-    return _Members(moments(m.values, g), *np.sum(each, axis=0))
+    each = slopes(m.values, g)[..., np.newaxis] * m.d[:, np.newaxis]  # (3, 3, S, n, n_features)
+    return _Members(moments(m.values, g), each.sum(axis=0))
 
 
 def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
@@ -224,17 +205,17 @@ class SampledFunction:
     """A function drawn from a calibrated mixture of networks, without noise.
 
     With f a network drawn from the posterior of a member, m the mean of that member, a^2 the
-    factor of the calibration and d(x) how far x lies outside of the range of the training rows,
-    the function is m + a (f - m) + slopes . d: over many draws its mean and its variance are those
-    of the mixture. Where the members predict a power of the target, it is the target at that: the
-    median of the target, not its mean, given the network.
+    factor of the calibration and d(x) how far x lies outside of the range of the training samples,
+    the function is m + a (f - m) + slopes . d: over many draws it has the mean and the variance of
+    the mixture. If the members predict a power of the target, it is the median of the target, given
+    the network.
 
     Parameters
     ----------
     network : SampledNetwork
         f, on encoded rows.
     member : PBPRegressor
-        Whose mean is m.
+        The member whose mean is m.
     bounds : InputBounds
         Applied to x before all else.
     encoding : PiecewiseLinear or None
@@ -261,17 +242,11 @@ class SampledFunction:
     slopes: FloatArray
 
     def __repr__(self) -> str:
-        n = len(self.slopes)
-        sizes = "-".join(map(str, self.member.posterior_.layer_sizes))
+        n, sizes = len(self.slopes), "-".join(map(str, self.member.posterior_.layer_sizes))
         return short_repr(self, f"{n} feature{'' if n == 1 else 's'}", sizes)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
-        """Return the function of shape (n,) in target units.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-        """
+        """Return the function at X, (n, n_features), of shape (n,) in target units."""
         rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
         A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
         m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
@@ -280,12 +255,7 @@ class SampledFunction:
         return f if g is None else g.inverse(f)
 
     def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return the function, (n,), and its gradients by the features, (n, n_features).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-        """
+        """Return the function at X, (n,), and its gradients by the features, (n, n_features)."""
         given = self._rows(X)
         rows = self.bounds.apply(given)
         A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
