@@ -48,6 +48,7 @@ from probprop.estimators.cv.policy import (
 )
 from probprop.estimators.cv.search import (
     TRAINING,
+    Attempt,
     CandidateCurve,
     Check,
     Contest,
@@ -163,7 +164,7 @@ def fit_cross_validated(
     whole = _of_all(calibrated.calibration, bounds.apply(ends))
     calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest, likelihood, mean_weight(rows.summaries))
+    publish_race(model, Attempt(race, calibrated), contest, mean_weight(rows.summaries))
     model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n

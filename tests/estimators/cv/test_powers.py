@@ -248,7 +248,7 @@ class TestEstimator:
         held: list[Any] = []
         race = search_module.race
 
-        def watched(*given: Any, reserve: Any, **options: Any) -> Race:
+        def watched(*given: Any, reserve: Any = None, **options: Any) -> Race:
             seconds.append(given[2].seconds)
             if reserve is None:
                 return race(*given, **options)

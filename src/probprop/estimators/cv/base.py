@@ -37,6 +37,7 @@ from probprop.estimators.cv.folds import (
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
 from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.cv.search import (
+    Attempt,
     Contest,
     CVChoice,
     Race,
@@ -134,6 +135,10 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
+        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
+        with a warning; before the first comparison, and during calibration, the estimator is left
+        as it was.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -160,12 +165,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
-        with a warning; before the first comparison, and during calibration, the estimator is left
-        as it was.
         """
         given = Given(X, y, sample_weight, y_std=y_std)
         epochs = self._start_afresh(given, groups=groups, callback=callback, checkpoint=checkpoint)
@@ -237,13 +236,13 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             search, candidates = search_of(
                 self, contest, budget, rng.randint(2**31 - 1), report, positive, another
             )
-            found, calibrated = search.best_of(candidates)
-        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+            best = search.best_of(candidates)
+        publish_race(self, best, contest, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
-        rows = HeldOut(found.partitions[0]).rows
+        rows = HeldOut(best.race.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
-        return found
+        return best.race
 
     # A new sample belongs to one fold, in turn. The network of that fold predicts it and never
     # learns it, so that the calibration goes on with out-of-fold predictions.
@@ -405,17 +404,13 @@ def search_of(
 
 
 def publish_race(
-    model: PBPEstimatorCV,
-    found: Race,
-    calibrated: Any,
-    contest: Contest,
-    likelihood: Any,
-    mean_weight: float,
+    model: PBPEstimatorCV, best: Attempt, contest: Contest, mean_weight: float
 ) -> None:
-    """Give a model the networks that a race has left, their encoding and their calibration.
+    """Give a model the networks of the best candidate, their encoding and their calibration.
 
     The network of each fold is an estimator of its own, on encoded rows.
     """
+    found, likelihood = best.race, contest.judge.likelihood
     candidate, members = found.choice.candidate, list[Member]()
     for check, folds in zip(found.checks, found.partitions, strict=True):
         for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
@@ -436,6 +431,6 @@ def publish_race(
     model.encoding_ = None if n_bins is None else encodings.state(n_bins)
     model.n_partitions_ = len(found.partitions)
     model.choice_ = found.choice
-    model.calibration_, model.oof_predictive_ = calibrated
+    model.calibration_, model.oof_predictive_ = best.calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood
