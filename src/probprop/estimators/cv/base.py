@@ -78,6 +78,7 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _member: ClassVar[type[Member]]
+    _judge: ClassVar[Callable[[Any], Judge]]  # of predictions, for a likelihood
 
     estimators_: list[Any]
     bounds_: InputBounds
@@ -117,10 +118,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         """Check rows and targets: in a `stream` like those before them, if there were any."""
-
-    @abstractmethod
-    def _judge(self, likelihood: Any) -> Judge:
-        """Return what judges predictions of such targets."""
 
     def fit(
         self,

@@ -109,18 +109,13 @@ def weighted_mean(values: FloatArray, weights: Weights) -> float:
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
 
 
-def total_weight(values: FloatArray, weights: Weights) -> float:
-    """Return the number of rows, or the sum of their weights."""
-    return float(len(values) if weights is None else weights.sum())
-
-
 def standard_error(values: FloatArray, weights: Weights = None) -> float:
     """Return the standard error of the mean over rows."""
     share = np.full(len(values), 1.0 / len(values)) if weights is None else weights / weights.sum()
     return float(np.sqrt(np.sum((share * (values - np.sum(share * values))) ** 2)))
 
 
-# ---- Regression: residuals and their mean squares
+# ---- Regression
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +149,7 @@ class OutOfFold:
     def squares(self, n_members: int) -> Squares:
         """Return the mean squares that calibrate so many networks."""
         between = 0.0 if self.between is None else self._mean_square(self.between)
-        n_rows = total_weight(self.mean, self.weights)
+        n_rows = float(len(self.mean) if self.weights is None else self.weights.sum())
         return Squares(self._mean_square(self.residual), between, n_rows, self.n_pooled, n_members)
 
     def of_ensemble(self, squares: Squares) -> OutOfFold:
@@ -225,9 +220,6 @@ class Squares:
         return replace(self, error=error, between=between, n_rows=n_rows)
 
 
-# ---- Regression: beyond the range of the training rows
-
-
 @dataclass(frozen=True, eq=False)
 class Range:
     """The box that the training rows lie in."""
@@ -266,9 +258,6 @@ def range_of(X: Array, unit: float) -> Range:
     return Range(*feature_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)
 
 
-# ---- Regression: heteroscedastic noise
-
-
 class Levels(NamedTuple):
     """Bounds on the moments of h(x): where features are combined as in no training sample, the
     network adds up what it has learned about each, and the noise could exceed any residual.
@@ -298,8 +287,8 @@ class NoiseNetwork:
 
     def log_scale(self, X: Array) -> LogScale:
         """Return the distribution of h for every row of X, not encoded, within `levels`."""
+        rows = Inputs(encoded(X, self.encoding, self.posterior.dtype))
         plan = _plan(self.posterior.dtype)
-        rows = Inputs(encoded(X, self.encoding, plan.dtype))
         h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
         return h.bounded(*self.levels)
 
@@ -316,8 +305,7 @@ class NoiseNetwork:
             raise interrupt
         posterior = run.fitted.posterior
         more = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
-        largest = map(max, self.levels[1:], more[1:])
-        levels = Levels(min(self.levels.low, more.low), *largest)
+        levels = Levels(min(self.levels.low, more.low), *map(max, self.levels[1:], more[1:]))
         return replace(self, posterior=posterior, levels=levels)
 
 
@@ -379,9 +367,6 @@ def _targets(oof: OutOfFold, factor: float) -> FloatArray:
 def _plan(dtype: np.dtype[np.floating]) -> Plan:
     # If its prior were refined, the prior variance of a noise network would diverge.
     return Plan(Scale(), hidden=_HIDDEN, refine=False, marginalize=True, dtype=dtype)
-
-
-# ---- Regression: calibration
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -546,7 +531,7 @@ class ValuesJudge:
         return Calibrated(found, mixture if g is None else TransformedMixture(mixture, g))
 
 
-# ---- Classification: a temperature
+# ---- Classification
 
 
 @dataclass(frozen=True)
@@ -604,7 +589,7 @@ class LabelsOutOfFold:
     @property
     def n_rows(self) -> float:
         """How many rows there are, or the sum of their weights."""
-        return total_weight(self.y, self.weights)
+        return float(len(self.y) if self.weights is None else self.weights.sum())
 
     def pooled(self, others: Sequence[LabelsOutOfFold]) -> LabelsOutOfFold:
         """Return the rows with the mean of these probabilities and of others of the same rows."""

@@ -92,6 +92,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     """
 
     _member = PBPClassifier
+    _judge = LabelsJudge
 
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration
@@ -171,9 +172,6 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         known = getattr(self, "likelihood_", None) if stream else None
         stream = stream or classes is not None
         return read_labels(self, given, known, stream=stream, classes=classes)
-
-    def _judge(self, likelihood: Any) -> LabelsJudge:
-        return LabelsJudge(likelihood)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

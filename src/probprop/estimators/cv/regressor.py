@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
@@ -141,6 +141,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """
 
     _member = PBPRegressor
+    _judge = ValuesJudge
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
@@ -215,8 +216,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Returns
         -------
         Mixture or TransformedMixture
-            In target units. The second if ``calibration_.transformation``, a Box-Cox transformation
-            of the target, is not None.
+            In target units; the second if ``calibration_.transformation`` is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
@@ -300,9 +300,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
                 f"Got n_samples = {len(data.y)}."
             )
         return data
-
-    def _judge(self, likelihood: Any) -> ValuesJudge:
-        return ValuesJudge(likelihood)
 
 
 def _stacked(each: list[FloatArray]) -> FloatArray:

@@ -118,9 +118,6 @@ def with_rows_of(run: Run, before: Run) -> Run:
     return run._replace(rows=before.rows)
 
 
-# ---- How much work there is time for
-
-
 @dataclass(eq=False)
 class Timer:
     """How much work there is time for, by the last work that was measured."""
@@ -394,9 +391,6 @@ def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:
     return [runner.end(outcome) if runner.is_running else runner for runner in runners]
 
 
-# ---- Their trainings
-
-
 def line_up(
     candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
 ) -> list[Runner]:
@@ -632,9 +626,6 @@ def _affordable(
     return [runner if i in kept else runner.end(why) for i, runner in enumerate(runners)]
 
 
-# ---- A power of the targets
-
-
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
     """Return the power of out-of-fold targets y, (n,), whose errors are most likely of one size.
 
@@ -679,29 +670,29 @@ def with_a_power(
     candidate. Both have been tried with a noise network: it too learns that errors grow, and
     without it the gain looks larger than it is. The choice has the curves of both.
     """
-    candidate = replace(first.race.choice.candidate, power=power)
-    curves = first.race.choice.curves
-
-    def kept(curve: CandidateCurve, outcome: str, *, interrupted: bool) -> Attempt:
-        """Return the first with the curve of the second."""
-        choice = replace(first.race.choice, curves=(*curves, replace(curve, outcome=outcome)))
-        return first._replace(race=replace(first.race, choice=choice, interrupted=interrupted))
-
+    before = first.race
+    candidate, interrupted = replace(before.choice.candidate, power=power), before.interrupted
+    curves, curve = before.choice.curves, CandidateCurve(candidate)
     try:
         second = attempt(candidate)
     except KeyboardInterrupt:
-        return kept(CandidateCurve(candidate), "interrupted", interrupted=True)
+        outcome, interrupted = "interrupted", True
     except FloatingPointError:
         outcome = "predictions were not finite"
-        return kept(CandidateCurve(candidate), outcome, interrupted=first.race.interrupted)
-    curve, interrupted = second.race.choice.curves[0], second.race.interrupted
-    if len(second.race.partitions[0]) < len(first.race.partitions[0]):  # some rows are not held out
-        return kept(curve, "interrupted", interrupted=interrupted)
-    log_p, log_p_first = (each.calibrated.predictive.logpdf(y) for each in (second, first))
-    if not is_clear(log_p - log_p_first, first.race.checks[0].oof.weights):
-        return kept(curve, "no clear gain from the power", interrupted=interrupted)
-    choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
-    return second._replace(race=replace(second.race, choice=choice))
+    else:
+        curve, interrupted = second.race.choice.curves[0], second.race.interrupted
+        if len(second.race.partitions[0]) < len(before.partitions[0]):  # some rows are not held out
+            outcome = "interrupted"
+        elif is_clear(
+            second.calibrated.predictive.logpdf(y) - first.calibrated.predictive.logpdf(y),
+            before.checks[0].oof.weights,
+        ):
+            choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
+            return second._replace(race=replace(second.race, choice=choice))
+        else:
+            outcome = "no clear gain from the power"
+    choice = replace(before.choice, curves=(*curves, replace(curve, outcome=outcome)))
+    return first._replace(race=replace(before, choice=choice, interrupted=interrupted))
 
 
 # ---- The search
@@ -869,13 +860,10 @@ class Journal:
 
     def _keep(self, step: int, made: Sequence[Run]) -> None:
         before = self._steps.get(step - 1, [])
-        reached = {run.fitted.epoch.n_iter - len(run.made) for run in made}
-        goes_on = len(before) == len(made) and all(
-            old.state.n_iter == run.fitted.epoch.n_iter - len(run.made)
-            for old, run in zip(before, made, strict=True)
-        )
+        reached = [run.fitted.epoch.n_iter - len(run.made) for run in made]
         parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
-        if goes_on and not reached & self._checks:
+        goes_on = [old.state.n_iter for old in before] == reached
+        if goes_on and not self._checks.intersection(reached):
             pairs = zip(parts, before, strict=True)
             parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
             del self._steps[step - 1]
@@ -909,9 +897,6 @@ def in_a_file(
         yield replace(contest, step=Journal(file, budget, contest.step).advance)
     finally:
         file.flush()
-
-
-# ---- Missing values: masked out-of-fold samples
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
