@@ -24,7 +24,7 @@ from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
-from probprop.estimators.cv.calibration import FoldOutputs, Judge
+from probprop.estimators.cv.calibration import FoldOutputs
 from probprop.estimators.cv.folds import (
     Encodings,
     Fold,
@@ -72,13 +72,10 @@ class Outputs(NamedTuple):
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
-    """Networks that are chosen, calibrated and averaged by cross-validation.
-
-    A subclass says how its targets are read, and what judges predictions of them.
-    """
+    """Networks that are chosen, calibrated and averaged by cross-validation."""
 
     _member: ClassVar[type[Member]]
-    _judge: ClassVar[Callable[[Any], Judge]]  # of predictions, for a likelihood
+    _judge: ClassVar[Any]  # ValuesJudge or LabelsJudge
 
     estimators_: list[Any]
     bounds_: InputBounds
@@ -132,9 +129,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
-        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
-        with a warning; before the first comparison, and during calibration, the estimator is left
-        as it was.
+        Ctrl-C ends the comparison. The best so far is calibrated and kept, with a warning; before
+        the first comparison, and during calibration, the estimator is left as it was.
 
         Parameters
         ----------
@@ -143,9 +139,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, divided by their mean, `mean_sample_weight_`. Means over
-            out-of-fold samples, by which candidates are compared and calibrated, are weighted.
-            Samples of weight 0 are left out before anything else.
+            Weights of 0 or more, divided by their mean, `mean_sample_weight_`, in training,
+            comparison and calibration. Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group are always in the same fold, if `cv` is an int or a splitter that
             knows groups.
@@ -174,12 +169,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
-            warnings.warn(
-                "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
-                f"{found.choice}.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            kept = f"The best so far is kept: {found.choice}."
+            text = f"Ctrl-C ended the comparison of the candidates. {kept}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         return [epoch for member in self.estimators_ for epoch in member.history_]
 
     def _searched(
@@ -385,10 +377,7 @@ def search_of(
     positive: bool,
     another: Callable[[], Sequence[Fold]] | None = None,
 ) -> tuple[Search, list[Candidate]]:
-    """Return the search of a model, and the candidates it compares.
-
-    `positive` says whether all targets are above 0; `another` draws another partition.
-    """
+    """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
     judge, bins, n = contest.judge, contest.encodings.bins_that_fit, len(contest.y)
     one_memory = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
     candidates = policy.read_candidates(
@@ -403,10 +392,7 @@ def search_of(
 def publish_race(
     model: PBPEstimatorCV, best: Attempt, contest: Contest, mean_weight: float
 ) -> None:
-    """Give a model the networks of the best candidate, their encoding and their calibration.
-
-    The network of each fold is an estimator of its own, on encoded rows.
-    """
+    """Give a model the networks of the best candidate, their encoding and their calibration."""
     found, likelihood = best.race, contest.judge.likelihood
     candidate, members = found.choice.candidate, list[Member]()
     for check, folds in zip(found.checks, found.partitions, strict=True):
@@ -423,10 +409,9 @@ def publish_race(
             member.likelihood_ = likelihood
             publish(member, fitted, history, mean_weight)
             members.append(member)
-    n_bins, encodings = candidate.n_bins, contest.encodings
-    model.estimators_ = members
-    model.encoding_ = None if n_bins is None else encodings.state(n_bins)
-    model.n_partitions_ = len(found.partitions)
+    n_bins = candidate.n_bins
+    model.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
+    model.estimators_, model.n_partitions_ = members, len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = best.calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)

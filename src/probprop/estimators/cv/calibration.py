@@ -19,16 +19,12 @@ h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
 
     p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
 
-Beyond the range of the training samples the slope is a Gaussian more: with d_j the distance of
-feature j from its range, in standard deviations of the feature, the model has the additional
-variance slope^2 sum_j d_j^2. Samples are bounded before (`probprop.encoding.bounds`).
+With d_j the distance of feature j from the range of the training samples, in standard deviations of
+the feature, the model has the additional variance slope^2 sum_j d_j^2.
 
-Classification. A label is what the outputs f ~ N(m, v) say once each has unit noise. The
-temperature T multiplies the variances of outputs and noise alike, as a^2 does: for two classes
-
-    p = Phi(m / sqrt(T (1 + v))),
-
-and so on for more. Far out in the tails log p is divided by T, whence the name.
+Classification. The temperature T multiplies the variances of outputs f ~ N(m, v) and of their unit
+noise, as a^2 does: for two classes p = Phi(m / sqrt(T (1 + v))). Far out in the tails log p is
+divided by T, whence the name.
 """
 
 from __future__ import annotations
@@ -714,8 +710,8 @@ class LabelsJudge:
         """Find the temperature."""
         predictive = oof.predictive(oof.factor)
         log_p = self.likelihood.log_p(predictive, oof.y), oof.log_p()
-        losses = (-weighted_mean(each, oof.weights) for each in log_p)
-        found = ClassCalibration(oof.factor, oof.belief.precision, *losses, oof.n_rows)
+        loss, raw = (-weighted_mean(each, oof.weights) for each in log_p)
+        found = ClassCalibration(oof.factor, oof.belief.precision, loss, raw, oof.n_rows)
         return Calibrated(found, predictive)
 
 

@@ -28,9 +28,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int, at least 2, is the number of folds of shuffled samples, stratified by class, or of
-        the groups passed to `fit`; fewer if there are fewer of them. Else a splitter of
-        scikit-learn, or what one yields. Every network knows all classes.
+        As in `PBPRegressorCV`; folds of an int, at least 2, are stratified by class. Every network
+        knows all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
         one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -238,14 +237,6 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
     return (0.5 * (shrunk + shrunk.T)).astype(np.float32), used
 
 
-class Parts(NamedTuple):
-    """Moments of outputs, (n, ...) each, for samples some of which were completed."""
-
-    mean: FloatArray
-    within: FloatArray  # mean over the nodes of the variance
-    between: FloatArray | float  # variance of the mean between the nodes
-
-
 @dataclass(frozen=True, eq=False)
 class Completed:
     """Samples, those with missing values completed in several ways. Indexing takes samples."""
@@ -268,13 +259,15 @@ class Completed:
         parts = self.missing[own], self.values[:, at], self.weights[:, own], self.factor[own]
         return Completed(self.X[rows], gaps, *parts)
 
-    def parts(self, A: Array, encode: Encode, of: Callable[[Array], Moments]) -> Parts:
-        """Return the moments of outputs for every sample; A are the samples, encoded.
+    def parts(
+        self, A: Array, encode: Encode, of: Callable[[Array], Moments]
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Return mean, variance within and variance between the nodes of outputs of samples, A.
 
         `of` takes encoded samples, and returns means and variances of outputs, (n,) or (n, K).
         """
         if not len(self.gaps):
-            return Parts(*of(A), 0.0)
+            return *of(A), 0.0
         known = np.ones(len(self.X), bool)
         known[self.gaps] = False
         n_nodes, found = len(self.weights), list[FloatArray]()
@@ -289,7 +282,7 @@ class Completed:
         whole[:, self.gaps] = completed
         if known.any():
             whole[0, known], whole[1, known] = of(A[known])
-        return Parts(*whole)
+        return whole[0], whole[1], whole[2]
 
     def moments(
         self, A: Array, encode: Encode, of: Callable[[Array], Moments], a2: float | None = None

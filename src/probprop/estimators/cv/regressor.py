@@ -46,9 +46,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side by
     side on the folds. They are compared by the log-likelihood of out-of-fold samples, and those
-    that fall behind are dropped. The networks of the winner's folds are the ensemble: nothing is
-    trained again. Their variances are calibrated by one factor on out-of-fold samples, and a small
-    network learns heteroscedastic noise there, if that helps.
+    that fall behind are dropped. The networks of the winner's folds are the ensemble. One factor
+    calibrates their variances on out-of-fold samples, and a small network learns heteroscedastic
+    noise there, if that helps.
 
     Parameters
     ----------
@@ -58,27 +58,23 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
-        one or two layers of 50, memory 10, 30 or none. If there are 100 samples or more, all
-        targets are above 0 and their errors grow with them, the best candidate is also tried with
-        a power of the targets, which is used if it gains two standard errors on out-of-fold
-        samples.
+        one or two layers of 50, memory 10, 30 or none; from 100 samples on, if all targets are
+        above 0 and their errors grow with them, the best one also with a power of the targets,
+        which is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"} or float, default="good"
         "fast": up to 80 epochs, one layer, memory 10; "good": up to 320 epochs; "best": up to 1,280
         epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of processor
-        time, all threads together. The result then depends on the speed of the machine: candidates
-        that cost too much are left out, and if time is left, the best one is trained on further
-        partitions, up to six in all.
+        time: candidates that cost too much are left out, and if time is left, the best one is
+        trained on further partitions, up to six in all. The result then depends on the machine.
     missing : {"error", "marginalize"}, default="error"
-        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from its other values, by a joint distribution of the features that
-        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
-        calibrate how much less certain it is.
+        How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
+        is the mean over 32 ways to complete it from its other values, by a joint distribution of
+        the features, with error bars calibrated on masked out-of-fold samples.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
-        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
-        not depend on it.
+        Number of threads, without influence on the result; None is 1 outside of a
+        ``joblib.parallel_config``, -1 all processors. With "dask" there, all workers train.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -104,8 +100,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     joint_ : Joint or None
         Joint distribution of the features, which completes missing values, or None.
     oof_predictive_ : Mixture or TransformedMixture
-        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
-        all partitions that had not seen them, with the noise of a sample of its weight.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, each with the noise
+        of its weight.
     oof_rows_ : ndarray of int
         Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
         weight above 0, ascending.
@@ -118,7 +114,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X had string column names. The members take arrays.
+        Names of the features, if X had string column names.
 
     Notes
     -----
@@ -287,7 +283,15 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
         if known is not None:
-            return data if (g := self.calibration_.transformation) is None else _on_scale(g, data)
+            g, bad = self.calibration_.transformation, data.y[~(data.y > 0.0)]
+            if g is not None and bad.size:
+                raise ValueError(
+                    "This PBPRegressorCV predicts a power of the targets, since all that it was "
+                    f"fitted to are above 0. Got {float(bad[0])}, and {bad.size} such targets in "
+                    f"{data.y.size}. Leave them out, or fit again, with all rows or with "
+                    "`candidates` that have no power."
+                )
+            return data if g is None else replace(data, y=g.forward(data.y))
         if data.y.ndim > 1:
             raise ValueError(
                 f"PBPRegressorCV takes one target, but y has {data.y.shape[1]} columns. Fit one "
@@ -305,19 +309,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 def _stacked(each: list[FloatArray]) -> FloatArray:
     """Return one value of each member, (1,), as an array of shape (S, 1)."""
     return np.concatenate(each)[:, np.newaxis]
-
-
-def _on_scale(g: BoxCox, data: TrainingData) -> TrainingData:
-    """Return targets as the members take them."""
-    y = data.y
-    bad = y[~(y > 0.0)]
-    if bad.size:
-        raise ValueError(
-            "This PBPRegressorCV predicts a power of the targets, since all that it was fitted to "
-            f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
-            "them out, or fit again, with all rows or with `candidates` that have no power."
-        )
-    return replace(data, y=g.forward(y))
 
 
 # ---- Gradients of the mixture
@@ -475,8 +466,7 @@ class SampledFunction:
     With f a network drawn from the posterior of a member, m the mean of that member, a^2 the
     factor of the calibration and d(x) how far x lies outside of the range of the training samples,
     the function is m + a (f - m) + slopes . d: over many draws it has the mean and the variance of
-    the mixture. If the members predict a power of the target, it is the median of the target, given
-    the network.
+    the mixture. If the target was transformed, it is the median of the target, given the network.
 
     Parameters
     ----------

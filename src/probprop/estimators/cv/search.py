@@ -166,8 +166,7 @@ class Timer:
     def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
         """Return how many epochs to make next, 0 if none; the very first has to be made.
 
-        An epoch takes the work, of `end` epochs some are reached, and each that is made has the
-        work `later` to follow.
+        An epoch takes the work, and each that was reached has the work `later` to follow.
         """
         most = min(self.budget.chunk, end - reached) if work else 0
         works = ((n, work * n + later * (reached + n)) for n in range(most, 0, -1))
@@ -597,7 +596,7 @@ def _judged(runner: Runner, contest: Contest) -> Runner:
         return runner.end("predictions were not finite")
     now = (check.n_epochs, check.score, check.raw_score, check.oof.factor)
     before = (curve.n_epochs, curve.calibrated, curve.raw, curve.factor)
-    points = [(*old, new) for old, new in zip(before, now, strict=True)]
+    points: list[Any] = [(*old, new) for old, new in zip(before, now, strict=True)]
     curve = CandidateCurve(curve.candidate, *points)
     best = check if check.score > runner.score else runner.best
     return replace(runner, curve=curve, best=best)
@@ -627,14 +626,11 @@ def _affordable(
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
-    """Return the power of out-of-fold targets y, (n,), whose errors are most likely of one size.
+    """Return the power g of out-of-fold targets y, (n,), whose errors are most likely of one size.
 
-    Nothing is trained for that: with g a power, m the out-of-fold means, at least the smallest of
-    the targets, and s^2 the mean of (g(y) - g(m))^2, it has the largest
-
-        sum of log N(g(y) - g(m) | 0, s^2) + log g'(y).
-
-    None if targets are not all above 0, or all equal, or no power is clearly better than none.
+    With m the out-of-fold means, at least the smallest of the targets, and s^2 the mean of
+    (g(y) - g(m))^2, it has the largest sum of log N(g(y) - g(m) | 0, s^2) + log g'(y). None if
+    targets are not all above 0, or all equal, or no power is clearly better than none.
     """
     if len(y) < policy.MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
@@ -666,9 +662,8 @@ def with_a_power(
 ) -> Attempt:
     """Train the winner again to predict a power of the targets; return the better of both.
 
-    `first` has the targets as they are, y are the out-of-fold targets, (n,), and `attempt` trains a
-    candidate. Both have been tried with a noise network: it too learns that errors grow, and
-    without it the gain looks larger than it is. The choice has the curves of both.
+    y are the out-of-fold targets, (n,), and `attempt` trains a candidate. Both have been tried with
+    a noise network: it too learns that errors grow, and without it the gain looks too large.
     """
     before = first.race
     candidate, interrupted = replace(before.choice.candidate, power=power), before.interrupted
@@ -683,13 +678,11 @@ def with_a_power(
         curve, interrupted = second.race.choice.curves[0], second.race.interrupted
         if len(second.race.partitions[0]) < len(before.partitions[0]):  # some rows are not held out
             outcome = "interrupted"
-        elif is_clear(
-            second.calibrated.predictive.logpdf(y) - first.calibrated.predictive.logpdf(y),
-            before.checks[0].oof.weights,
-        ):
-            choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
-            return second._replace(race=replace(second.race, choice=choice))
         else:
+            log_p, log_p_first = (each.calibrated.predictive.logpdf(y) for each in (second, first))
+            if is_clear(log_p - log_p_first, before.checks[0].oof.weights):
+                choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
+                return second._replace(race=replace(second.race, choice=choice))
             outcome = "no clear gain from the power"
     choice = replace(before.choice, curves=(*curves, replace(curve, outcome=outcome)))
     return first._replace(race=replace(before, choice=choice, interrupted=interrupted))
@@ -709,7 +702,7 @@ class Search:
     another: Callable[[], Sequence[Fold]] | None = None  # draws another partition of the rows
     n_threads: int = 1  # the result does not depend on it
     clock: Callable[[], float] = time.process_time  # measures the seconds of the budget
-    report: Report = lambda share: None  # of the share done
+    report: Report = lambda share: None  # is called with the share done
     start: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -926,9 +919,9 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     for fold, fitted in zip(held_out.folds, found.checks[0].fitted, strict=True):
         X, what = masked(contest.encodings.X[fold.test])
         rows = complete(X, joint)
-        parts = rows.parts(encode(X), encode, outputs_of(plan, fitted))
-        outputs.append(FoldOutputs(fitted, parts.mean, parts.within))
-        between.append(parts.between)
+        mean, within, apart = rows.parts(encode(X), encode, outputs_of(plan, fitted))
+        outputs.append(FoldOutputs(fitted, mean, within))
+        between.append(apart)
         group.append(what)
         if (h := calibration.log_scale(rows)) is not None:
             noise.append(np.sqrt(h.factor))
