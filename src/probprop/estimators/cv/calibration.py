@@ -81,8 +81,7 @@ _MOST_STEPS = 30
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
 
-Weights = FloatArray | None
-"""How much each row counts, (n,); None: all the same."""
+Weights = FloatArray | None  # how much each row counts, (n,); None: all the same
 
 
 class FoldOutputs(NamedTuple):

@@ -216,7 +216,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
-        noise = np.sqrt(_stacked([m.posterior_.noise_variance for m in self.estimators_]))
+        noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))
         members = Moments(
             outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
         )
@@ -225,9 +225,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and scale of the targets of each member."""
+        """Mean and scale of the targets of each member, (S, 1)."""
         of = [member.standardizer_ for member in self.estimators_]
-        return _stacked([s.y_mean for s in of]), _stacked([s.y_scale for s in of])
+        return np.stack([s.y_mean for s in of]), np.stack([s.y_scale for s in of])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
         """Return mean and standard deviation for every sample, with gradients by the features.
@@ -304,11 +304,6 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
                 f"Got n_samples = {len(data.y)}."
             )
         return data
-
-
-def _stacked(each: list[FloatArray]) -> FloatArray:
-    """Return one value of each member, (1,), as an array of shape (S, 1)."""
-    return np.concatenate(each)[:, np.newaxis]
 
 
 # ---- Gradients of the mixture

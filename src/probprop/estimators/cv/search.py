@@ -49,11 +49,10 @@ from probprop.inference.standardize import measure, with_usual_scales, with_usua
 from probprop.inference.training import Fitted, Run
 
 OUT_OF_TIME = "out of time"
-RACE_WAS_OVER = "the race was over"
-"""Why training ends without a budget of seconds."""
+RACE_WAS_OVER = "the race was over"  # why training ends without a budget of seconds
+# The stages of a search.
 ENCODING, COMPARING, TRAINING = "encoding", "comparing candidates", "training the best"
 CALIBRATING = "calibrating"
-"""The stages of a search."""
 
 _POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _NOT_FINITE = (
@@ -70,8 +69,8 @@ _BELOW_BEST = 0.5
 
 Report = Callable[[Share], object]
 Advanced = tuple[list[Run], BaseException | None]
+# Makes epochs of every training, with a number of threads, and says what ended them early.
 Step = Callable[[Sequence[Run], int, int], Advanced]
-"""Makes so many epochs of every training, with so many threads, and says what ended them early."""
 
 
 # ---- Trainings side by side: in threads of this process, or as tasks of a joblib backend
@@ -896,14 +895,11 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     """Return the joint distribution of the features with its factors b^2; None if there is none.
 
     With v the calibrated variance of the prediction of a masked out-of-fold sample, s^2 its
-    variance between the nodes of the completed sample and r the residual,
-
-        r ~ N(0, v + b^2 s^2),
-
-    and b^2, at least 1, is the largest factor under which the log-likelihood of the targets is
-    within 1/2 of its maximum. That is one standard error above the most likely factor: intervals
-    that are too narrow do more harm than wide ones. There is one factor for each feature, and one
-    for several that are missing together. For class labels it is the same with the outputs.
+    variance between the nodes of the completed sample and r the residual, r ~ N(0, v + b^2 s^2).
+    b^2, at least 1, is the largest factor under which the log-likelihood of the targets is within
+    1/2 of its maximum, one standard error above the most likely factor: intervals that are too
+    narrow do more harm than wide ones. There is one factor for each feature, and one for several
+    that are missing together. For class labels it is the same with the outputs.
     """
     if (joint := contest.encodings.joint) is None:
         return None
