@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.calibration import Calibration, ClassCalibration
     from probprop.estimators.cv.classifier import PBPClassifierCV
     from probprop.estimators.cv.policy import Candidate
-    from probprop.estimators.cv.regressor import PBPRegressorCV
+    from probprop.estimators.cv.regressor import PBPRegressorCV, SampledFunction
     from probprop.estimators.cv.search import CandidateCurve, CVChoice
-    from probprop.estimators.cv.sensitivity import SampledFunction
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
     from probprop.files import ModelFileError, load
@@ -53,7 +52,7 @@ _HOME = {
     "PBPRegressorCV": "estimators.cv.regressor",
     "PiecewiseLinearEncoder": "encoding.transformer",
     "Posterior": "inference.posterior",
-    "SampledFunction": "estimators.cv.sensitivity",
+    "SampledFunction": "estimators.cv.regressor",
     "SampledNetwork": "distributions.functions",
     "Sensitivity": "distributions.functions",
     "Standardizer": "inference.standardize",

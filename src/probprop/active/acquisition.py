@@ -29,8 +29,7 @@ from sklearn.utils.validation import check_scalar
 
 from probprop._types import FloatArray
 from probprop.distributions.functions import SampledNetwork
-from probprop.estimators.cv.regressor import PBPRegressorCV
-from probprop.estimators.cv.sensitivity import SampledFunction
+from probprop.estimators.cv.regressor import PBPRegressorCV, SampledFunction
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_above, check_int, check_option
 

@@ -34,32 +34,29 @@ from probprop.data.shards import (
 from probprop.data.sources import Loaded
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.estimators.checkpoints import check_seed, settings_of, text_of
-from probprop.estimators.cv.base import PBPEstimatorCV, judge_of, publish_race
+from probprop.estimators.cv.base import PBPEstimatorCV, contest_of, publish_race, search_of
 from probprop.estimators.cv.calibration import standard_error, weighted_mean
-from probprop.estimators.cv.folds import Encodings, Fold, HeldOut
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
-from probprop.estimators.cv.missing import learn_joint
+from probprop.estimators.cv.folds import Fold, HeldOut
 from probprop.estimators.cv.policy import (
-    MANY_CLASSES,
     Budget,
     Candidate,
     for_many_classes,
     is_large,
     n_first_folds,
     read_budget,
-    read_candidates,
     shown_as_often,
 )
 from probprop.estimators.cv.search import (
     TRAINING,
+    Attempt,
     CandidateCurve,
     Check,
     Contest,
     CVChoice,
     Race,
     Runner,
-    Search,
     check_of,
+    in_a_file,
 )
 from probprop.estimators.progress import Share, progress
 from probprop.estimators.validation import check_int
@@ -132,28 +129,21 @@ def fit_cross_validated(
     ]
     seed = rng.randint(2**31 - 1)
     weighted = not (sample.weights == 1.0).all()
-    joint = learn_joint(sample.X) if model.missing == "marginalize" else None
-    contest = Contest(
-        Encodings(sample.X, np.dtype(model.dtype), joint),
-        sample.y,
-        folds,
-        judge_of(model, likelihood),
-        sample.weights if weighted else None,
-        marginalize=model.missing == "marginalize",
-    )
-    budget, journal = for_many_classes(read_budget(model.budget), likelihood.n_classes), None
+    weights = sample.weights if weighted else None
+    contest = contest_of(model, likelihood, sample.X, sample.y, weights, folds)
+    budget = for_many_classes(read_budget(model.budget), likelihood.n_classes)
     # Seconds of a budget are those of this process.
-    step = None if budget.seconds is not None else rows.advance()
-    if checkpoint is not None:
-        path, arrays = f"{os.fspath(checkpoint)}.choice", (sample.X, sample.y, contest.weights)
-        journal = journal_of(path, model, arrays, folds, budget, step)
-        step = journal.advance
-    contest = replace(contest, step=step)
-    with progress(model.verbose, callback) as report, written_at_the_end(journal):
+    contest = replace(contest, step=None if budget.seconds is not None else rows.advance())
+    path = None if checkpoint is None else f"{os.fspath(checkpoint)}.choice"
+    with (
+        in_a_file(contest, path, model, budget) as contest,
+        progress(model.verbose, callback) as report,
+    ):
         choice = _choice(
             rows,
             model,
             contest,
+            budget,
             seed,
             lambda share: report(Share(_SHARE_OF_CHOICE * share, share.stage)),
         )
@@ -174,7 +164,7 @@ def fit_cross_validated(
     whole = _of_all(calibrated.calibration, bounds.apply(ends))
     calibrated = calibrated._replace(calibration=whole)
     race = Race(choice, (check,), (folds,), interrupted=False)
-    publish_race(model, race, calibrated, contest, likelihood, mean_weight(rows.summaries))
+    publish_race(model, Attempt(race, calibrated), contest, mean_weight(rows.summaries))
     model.bounds_ = bounds
     model.oof_rows_ = sample.row
     model.n_samples_seen_ = n
@@ -220,35 +210,20 @@ def _choice(
     rows: ShardedRows,
     model: Any,
     contest: Contest,
+    budget: Budget,
     seed: int,
     report: Callable[[Share], None],
 ) -> CVChoice:
     """Run the race on the sample."""
-    n_classes, n = rows.schema.likelihood.n_classes, len(contest.y)
-    budget, usual = for_many_classes(read_budget(model.budget), n_classes), contest.judge.usual
-    candidates = read_candidates(
-        model.candidates,
-        model.budget,
-        n,
-        usual,
-        contest.encodings.bins_that_fit,
-        one_memory=n_classes > MANY_CLASSES,
-    )
+    n_first = n_first_folds(len(contest.y), contest.judge.usual)
+    first = replace(contest, folds=contest.folds[:n_first])
     positive = bool((merged([s.y for s in rows.summaries]).low > 0.0).all())
+    search, candidates = search_of(model, first, budget, seed, report, positive)
     if not positive and any(candidate.power is not None for candidate in candidates):
         raise ValueError(
             "power of a candidate is for targets that are all above 0, but some are not: leave "
             "such rows out, or give candidates without a power."
         )
-    first = replace(contest, folds=contest.folds[: n_first_folds(n, usual)])
-    search = Search(
-        first,
-        budget,
-        seed=seed,
-        powers=isinstance(model.candidates, str) and usual.powers and positive,
-        n_threads=effective_n_jobs(model.n_jobs),
-        report=report,
-    )
     found = search.best_of(candidates)
     if found.race.interrupted:
         raise KeyboardInterrupt

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from probprop import PBPRegressorCV
-from probprop.estimators.cv.folds import MOST_RAMPS, Encodings
-from probprop.estimators.cv.policy import usual_candidates
+from probprop.estimators.cv.folds import MOST_RAMPS, Encodings, Fold, HeldOut, side_by_side
+from probprop.estimators.cv.missing import masked
+from probprop.estimators.cv.policy import read_budget, usual_candidates
 
 
 def encodings(n_columns: int) -> Encodings:
@@ -39,3 +40,28 @@ def test_a_very_wide_table_is_fitted() -> None:
     model = PBPRegressorCV(budget="fast", random_state=0).fit(X, X[:, 0])
     assert model.encoding_ is None
     assert np.isfinite(model.predict(X, return_std=True)).all()
+
+
+def test_values_of_folds_in_the_order_of_the_rows() -> None:
+    folds = [Fold(np.array([0, 1]), np.array([2]), 0), Fold(np.array([2]), np.array([0, 1]), 0)]
+    held_out = HeldOut(folds)
+    assert held_out.rows.tolist() == [0, 1, 2]
+    assert held_out.fold.tolist() == [1, 1, 0]
+    assert held_out.in_order([np.array([30]), np.array([10, 20])]).tolist() == [10, 20, 30]
+
+
+def test_rows_side_by_side_are_a_slice() -> None:
+    assert side_by_side(np.array([3, 4, 5])) == slice(3, 6)
+    assert np.array_equal(side_by_side(np.array([3, 5])), [3, 5])
+
+
+def test_one_feature_is_masked_or_a_quarter() -> None:
+    X, which = masked(np.zeros((5, 8)))
+    assert np.isnan(X).sum(axis=1).tolist() == [1, 1, 1, 2, 1]
+    assert which.tolist() == [0, 1, 2, 8, 3]
+
+
+def test_seconds_leave_a_third_for_the_noise_network() -> None:
+    budget = read_budget(30)
+    assert (budget.seconds, budget.most_after) == (30.0, 10.0)
+    assert read_budget("fast").checks == (20, 40, 80)

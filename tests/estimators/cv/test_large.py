@@ -31,7 +31,7 @@ def _small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LARGE", N)
     monkeypatch.setattr(policy, "HELD_OUT", N_HELD)
     monkeypatch.setattr(policy, "AS_IF", 20)
-    monkeypatch.setattr(search, "MIN_ROWS_FOR_POWER", N_HELD)
+    monkeypatch.setattr(policy, "MIN_ROWS_FOR_POWER", N_HELD)
 
 
 is_large = pytest.mark.usefixtures("_small_is_large")

@@ -16,8 +16,8 @@ from probprop.distributions.power import box_cox_of
 from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.calibration import Calibrated, OutOfFold
 from probprop.estimators.cv.folds import Fold
+from probprop.estimators.cv.policy import MIN_ROWS_FOR_POWER
 from probprop.estimators.cv.search import (
-    MIN_ROWS_FOR_POWER,
     Attempt,
     CandidateCurve,
     Check,
@@ -248,7 +248,7 @@ class TestEstimator:
         held: list[Any] = []
         race = search_module.race
 
-        def watched(*given: Any, reserve: Any, **options: Any) -> Race:
+        def watched(*given: Any, reserve: Any = None, **options: Any) -> Race:
             seconds.append(given[2].seconds)
             if reserve is None:
                 return race(*given, **options)

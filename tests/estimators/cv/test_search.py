@@ -17,11 +17,12 @@ from cv_folds import ByHand, drawn_folds
 from cv_models import assert_equal
 from model_files import header_of
 from probprop import Candidate, PBPRegressor, PBPRegressorCV, load
+from probprop.estimators.cv import policy
 from probprop.estimators.cv import search as search_module
 from probprop.estimators.cv.calibration import ValuesJudge
 from probprop.estimators.cv.folds import Encodings, Fold, make_folds
-from probprop.estimators.cv.policy import Budget, read_budget, work_of_a_row
-from probprop.estimators.cv.search import MOST_PARTITIONS, Attempt, Contest, Search, Timer
+from probprop.estimators.cv.policy import MOST_PARTITIONS, Budget, read_budget, work_of_a_row
+from probprop.estimators.cv.search import Attempt, Contest, Search, Timer
 from probprop.inference import training
 from probprop.inference.likelihoods import Gaussian
 
@@ -155,7 +156,7 @@ def test_time_for_what_has_to_follow() -> None:
 @pytest.fixture
 def four(monkeypatch: pytest.MonkeyPatch) -> PBPRegressorCV:
     """Return a model of four partitions, whatever the clock says."""
-    monkeypatch.setattr(search_module, "MOST_PARTITIONS", 4)
+    monkeypatch.setattr(policy, "MOST_PARTITIONS", 4)
     X, y = waves(60)
     model = PBPRegressorCV(4, candidates=ONE, budget=1e6, random_state=0)
     return model.fit(X, y)

@@ -67,7 +67,7 @@ def test_predictions_are_pooled_row_by_row() -> None:
     assert_allclose(whole.aleatoric_std**2, kappa.mean(axis=0))
     assert whole.between is not None
     assert_allclose(whole.between, means.std(axis=0, ddof=1))
-    assert (whole.unit, whole.n_pooled, whole.n_rows) == (3.0, 3, 10.0)
+    assert (whole.unit, whole.n_pooled, whole.squares(6).n_rows) == (3.0, 3, 10.0)
     squares, variance = whole.squares(6), (v + kappa).mean(axis=0)
     expected = [whole.residual**2 / variance, means.var(axis=0, ddof=1) / variance]
     for found, each in zip((squares.error, squares.between), expected, strict=True):

@@ -1,9 +1,4 @@
-"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and what it leaves.
-
-A new row of `partial_fit` belongs to one fold, in turn. The network of that fold predicts it before
-any network learns from it; all the others learn it. So every row stays out-of-fold for one network,
-and the calibration goes on with out-of-fold predictions.
-"""
+"""What `PBPRegressorCV` and `PBPClassifierCV` share: the search, and updates with new samples."""
 
 from __future__ import annotations
 
@@ -28,7 +23,8 @@ from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.cv.calibration import FoldOutputs, Judge
+from probprop.estimators.cv import policy
+from probprop.estimators.cv.calibration import FoldOutputs
 from probprop.estimators.cv.folds import (
     Encodings,
     Fold,
@@ -38,24 +34,16 @@ from probprop.estimators.cv.folds import (
     make_folds,
     two_ends,
 )
-from probprop.estimators.cv.journal import journal_of, written_at_the_end
 from probprop.estimators.cv.missing import Completed, Joint, complete, learn_joint
-from probprop.estimators.cv.policy import (
-    MANY_CLASSES,
-    Candidate,
-    for_many_classes,
-    is_large,
-    n_first_folds,
-    read_budget,
-    read_candidates,
-    shown_as_often,
-)
+from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.cv.search import (
+    Attempt,
     Contest,
     CVChoice,
     Race,
     Search,
     calibrated_joint,
+    in_a_file,
     is_elsewhere,
     outputs_of,
 )
@@ -75,23 +63,19 @@ _BLOCK = 1 << 14  # rows at a time, if values are missing
 
 
 class Outputs(NamedTuple):
-    """What the members of a model say about samples."""
+    """Outputs of the S members of a model for samples."""
 
-    mean: FloatArray  # of the outputs of the S members, (S, n) or (S, n, K), standardized
+    mean: FloatArray  # (S, n) or (S, n, K), standardized
     variance: FloatArray  # of the same, not calibrated
     rows: Array  # the samples, (n, n_features), checked and bounded
-    log_scale: (
-        LogScale | None
-    )  # output of the noise network, if there is one and values are missing
+    log_scale: LogScale | None  # of the noise network, if there is one and values are missing
 
 
 class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
-    """Networks that are chosen, calibrated and averaged by cross-validation.
-
-    A subclass says how its targets are read, and what judges predictions of them.
-    """
+    """Networks that are chosen, calibrated and averaged by cross-validation."""
 
     _member: ClassVar[type[Member]]
+    _judge: ClassVar[Any]  # ValuesJudge or LabelsJudge
 
     estimators_: list[Any]
     bounds_: InputBounds
@@ -132,12 +116,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> TrainingData:
         """Check rows and targets: in a `stream` like those before them, if there were any."""
 
-    @abstractmethod
-    def _judge(self, likelihood: Any) -> Judge:
-        """Return what judges predictions of such targets."""
-
-    # ---- Training
-
     def fit(
         self,
         X: ArrayLike,
@@ -151,6 +129,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """Compare the candidates, and keep the networks of the best one, calibrated.
 
+        Ctrl-C ends the comparison. The best so far is calibrated and kept, with a warning; before
+        the first comparison, and during calibration, the estimator is left as it was.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -158,10 +139,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Values, or labels; for a classifier a matrix of 0 and 1 has a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: they are divided by their mean
-            over all samples, `mean_sample_weight_`, and used as in `PBPRegressor` or
-            `PBPClassifier`. Means over out-of-fold samples, by which candidates are compared and
-            calibrated, are weighted. Samples of weight 0 are left out before anything else.
+            Weights of 0 or more, divided by their mean, `mean_sample_weight_`, in training,
+            comparison and calibration. Samples of weight 0 are left out before anything else.
         groups : array-like of shape (n_samples,), default=None
             Samples of one group are always in the same fold, if `cv` is an int or a splitter that
             knows groups.
@@ -169,23 +148,15 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             Called now and then with the share of the work that is done, 0 to 1: a float whose
             attribute `stage` says what is being done.
         checkpoint : str or path-like, default=None
-            A file for the state of all networks, up to tens of MB, written after some epochs and on
-            Ctrl-C. The same call continues from it, to the same bits as without the break; other
-            data, other parameters or another version of probprop are refused. `random_state` has
-            to be an int and `budget` a name.
+            A file for the state of all networks, up to tens of MB. The same call continues from it,
+            to the same bits as without the break; other data, other parameters or another version
+            of probprop are refused. `random_state` has to be an int and `budget` a name.
         y_std : None
             Known errors of the targets are not supported: any other value raises an error.
-            `PBPRegressor` and `PBPEnsemble` take them.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C ends the comparison within half a second. The best so far is calibrated and kept,
-        with a warning; before the first comparison, and during calibration, the estimator is left
-        as it was.
         """
         given = Given(X, y, sample_weight, y_std=y_std)
         epochs = self._start_afresh(given, groups=groups, callback=callback, checkpoint=checkpoint)
@@ -198,12 +169,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
-            warnings.warn(
-                "Ctrl-C ended the comparison of the candidates. The best so far is kept: "
-                f"{found.choice}.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            kept = f"The best so far is kept: {found.choice}."
+            text = f"Ctrl-C ended the comparison of the candidates. {kept}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         return [epoch for member in self.estimators_ for epoch in member.history_]
 
     def _searched(
@@ -215,79 +183,58 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> Race:
         """Choose, train and calibrate the members."""
-        budget, journal = read_budget(self.budget), None
+        budget = policy.read_budget(self.budget)
         if budget.seconds is not None and is_elsewhere():
             raise ValueError(
                 f"budget={self.budget!r} is seconds of this process, but joblib's backend trains "
                 'elsewhere. Give "fast", "good" or "best", or leave the parallel_config.'
             )
         data = self._read(given, stream=False, classes=classes)
-        judge, rng = self._judge(data.likelihood), check_random_state(self.random_state)
+        usual, rng = self._judge(data.likelihood).usual, check_random_state(self.random_state)
         n, n_classes = len(data.y), data.likelihood.n_classes
         X, y, counts, weights = data.X.X, data.y, None, given.sample_weight
         if weights is not None and not np.asarray(weights).all():
             # Rows of weight 0 are left out, but `cv` and `groups` are about all rows.
             X, y, counts = np.asarray(given.X), np.asarray(given.y), np.flatnonzero(weights)
         # Combinations of several labels may be many.
-        stratified = judge.usual.stratified and data.y.ndim == 1
+        stratified = usual.stratified and data.y.ndim == 1
         partition: Callable[[], list[Fold]] = partial(
             make_folds, self.cv, X, y, groups, rng, stratified=stratified, counts=counts
         )
         many = isinstance(self.cv, int | np.integer)  # whether there are several partitions
         bounds = fit_bounds(data.X.X)
         data = replace(data, X=Inputs(bounds.apply(data.X.X)))
-        large, order = is_large(n), None
+        large, order = policy.is_large(n), None
         if large and many and groups is None:
             order = rng.permutation(n)
             data, partition = data[order], partial(two_ends, n, rng)
-        folds, n_first = partition(), 1 if large else n_first_folds(n, judge.usual)
+        folds, n_first = partition(), 1 if large else policy.n_first_folds(n, usual)
         again = partition() if order is not None or (many and n_first is None) else []
-        joint = learn_joint(data.X.X) if self.missing == "marginalize" else None
         if large:
-            budget = shown_as_often(budget, len(folds[0].train))
-        budget = for_many_classes(budget, n_classes)
-        if checkpoint is not None:
-            arrays = (data.X.X, data.y, data.weights)
-            journal = journal_of(checkpoint, self, arrays, [*folds, *again], budget)
-        contest = Contest(
-            Encodings(data.X.X, np.dtype(self.dtype), joint),
-            data.y,
-            folds,
-            judge,
-            data.weights,
-            marginalize=joint is not None,
-            n_first=n_first,
-            again=again,
-            alone=large,
-            step=None if journal is None else journal.advance,
-        )
-        candidates = read_candidates(
-            self.candidates,
-            self.budget,
-            n,
-            judge.usual,
-            contest.encodings.bins_that_fit,
-            one_memory=large or n_classes > MANY_CLASSES,
-        )
-        powers = isinstance(self.candidates, str) and judge.usual.powers and (data.y > 0.0).all()
+            budget = policy.shown_as_often(budget, len(folds[0].train))
+        budget = policy.for_many_classes(budget, n_classes)
+        contest = contest_of(self, data.likelihood, data.X.X, data.y, data.weights, folds)
+        contest = replace(contest, n_first=n_first, again=again, alone=large)
+        positive, another = bool((data.y > 0.0).all()), partition if many else None
         if self.verbose:
             say(cost_in_words(self, n, data.X.X.shape[1], n_classes, len(folds)))
-        with progress(self.verbose, callback) as report, written_at_the_end(journal):
-            found, calibrated = Search(
-                contest,
-                budget,
-                seed=rng.randint(2**31 - 1),
-                powers=bool(powers),
-                another=partition if many else None,
-                n_threads=effective_n_jobs(self.n_jobs),
-                report=report,
-            ).best_of(candidates)
-        publish_race(self, found, calibrated, contest, data.likelihood, data.mean_weight)
+        with (
+            in_a_file(contest, checkpoint, self, budget) as contest,
+            progress(self.verbose, callback) as report,
+        ):
+            search, candidates = search_of(
+                self, contest, budget, rng.randint(2**31 - 1), report, positive, another
+            )
+            best = search.best_of(candidates)
+        publish_race(self, best, contest, data.mean_weight)
         self.bounds_, self.n_samples_seen_ = bounds, n
-        rows = HeldOut(found.partitions[0]).rows
+        rows = HeldOut(best.race.partitions[0]).rows
         rows = rows if order is None else order[rows]
         self.oof_rows_ = rows if counts is None else counts[rows]
-        return found
+        return best.race
+
+    # A new sample belongs to one fold, in turn. The network of that fold predicts it and never
+    # learns it, so that the calibration goes on with out-of-fold predictions.
 
     def _go_on(self, given: Given, classes: ArrayLike | None = None) -> list[Epoch]:
         """Do what `partial_fit` does; return the passes that were made."""
@@ -328,19 +275,13 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         first, *others = parts
         return first.pooled(others)
 
-    # ---- Prediction
-
     def _outputs(self, X: ArrayLike) -> Outputs:
         """Return what every member says about samples, not calibrated."""
         check_is_fitted(self)
         rows = self.bounds_.apply(check_inputs(self, X))
         if self.joint_ is None or not np.isnan(rows).any():
             return Outputs(*self._members_of(self._encode(rows)), rows, None)
-        a2, blocks, h = (
-            float(self.calibration_.factor),
-            list[tuple[Array, Array]](),
-            list[LogScale](),
-        )
+        a2, blocks, h = float(self.calibration_.factor), list[Any](), list[LogScale]()
 
         def of(A: Array) -> tuple[FloatArray, FloatArray]:
             mean, variance = self._members_of(A)
@@ -351,13 +292,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
             blocks.append(completed.moments(self._encode(completed.X), self._encode, of, a2))
             if (noise := self.calibration_.log_scale(completed)) is not None:
                 h.append(noise)
-        mean, variance = (
-            np.moveaxis(np.concatenate(part), 1, 0) for part in zip(*blocks, strict=True)
-        )
-        if not h:
-            return Outputs(mean, variance, rows, None)
+        mean, variance = (np.moveaxis(np.concatenate([b[i] for b in blocks]), 1, 0) for i in (0, 1))
         joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
-        return Outputs(mean, variance, rows, LogScale(*joined))
+        return Outputs(mean, variance, rows, LogScale(*joined) if h else None)
 
     def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
         """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
@@ -369,23 +306,16 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Return rows as the members take them."""
         return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
 
-    # ---- Saving
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a model. It
-        has all but `oof_predictive_` and `oof_rows_`, and candidates as `Candidate` in a list. A
-        `random_state` that is a RandomState instance becomes None. A `cv` that is not an int must
-        be a splitter of scikit-learn; any other is refused, since the loaded model would be fitted
-        again on other folds.
+        It has all but `oof_predictive_` and `oof_rows_`. A `random_state` that is a RandomState
+        instance becomes None. A `cv` that is not an int must be a splitter of scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models
 
         check_is_fitted(self)
         save(self, path)
-
-    # ---- Fitted attributes that follow from others
 
     @property
     def n_iter_(self) -> int:
@@ -395,13 +325,10 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def mean_sample_weight_(self) -> float:
         """Mean of the sample weights in `fit`, by which all weights are divided."""
-        mean: float = self.estimators_[0].mean_sample_weight_
-        return mean
-
-    # ---- What scikit-learn asks
+        return float(self.estimators_[0].mean_sample_weight_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there are members: checks of data that failed leave other traces."""
+        """Return whether there are members: checks of data that failed leave other attributes."""
         return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Any:
@@ -427,23 +354,46 @@ def absorbed(
     return map_in_threads(learn, pairs, n_threads)
 
 
-def judge_of(model: PBPEstimatorCV, likelihood: Any) -> Judge:
-    """Return what judges predictions of the targets of a model."""
-    return model._judge(likelihood)
+def contest_of(
+    model: PBPEstimatorCV,
+    likelihood: Any,
+    X: Array,
+    y: Array,
+    weights: FloatArray | None,
+    folds: Sequence[Fold],
+) -> Contest:
+    """Return what the candidates of a model are given; the samples X are bounded."""
+    joint = learn_joint(X) if model.missing == "marginalize" else None
+    encodings, judge = Encodings(X, np.dtype(model.dtype), joint), model._judge(likelihood)
+    return Contest(encodings, y, folds, judge, weights, marginalize=joint is not None)
+
+
+def search_of(
+    model: PBPEstimatorCV,
+    contest: Contest,
+    budget: Budget,
+    seed: int,
+    report: Callable[[Share], object],
+    positive: bool,
+    another: Callable[[], Sequence[Fold]] | None = None,
+) -> tuple[Search, list[Candidate]]:
+    """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
+    judge, bins, n = contest.judge, contest.encodings.bins_that_fit, len(contest.y)
+    one_memory = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
+    candidates = policy.read_candidates(
+        model.candidates, model.budget, n, judge.usual, bins, one_memory=one_memory
+    )
+    powers = isinstance(model.candidates, str) and judge.usual.powers and positive
+    n_threads = effective_n_jobs(model.n_jobs)
+    search = Search(contest, budget, seed, powers, another, n_threads, report=report)
+    return search, candidates
 
 
 def publish_race(
-    model: PBPEstimatorCV,
-    found: Race,
-    calibrated: Any,
-    contest: Contest,
-    likelihood: Any,
-    mean_weight: float,
+    model: PBPEstimatorCV, best: Attempt, contest: Contest, mean_weight: float
 ) -> None:
-    """Give a model the networks that a race has left, their encoding and their calibration.
-
-    The network of each fold is an estimator of its own, on encoded rows.
-    """
+    """Give a model the networks of the best candidate, their encoding and their calibration."""
+    found, likelihood = best.race, contest.judge.likelihood
     candidate, members = found.choice.candidate, list[Member]()
     for check, folds in zip(found.checks, found.partitions, strict=True):
         for fold, fitted, history in zip(folds, check.fitted, check.history, strict=True):
@@ -459,11 +409,10 @@ def publish_race(
             member.likelihood_ = likelihood
             publish(member, fitted, history, mean_weight)
             members.append(member)
-    n_bins, encodings = candidate.n_bins, contest.encodings
-    model.estimators_ = members
-    model.encoding_ = None if n_bins is None else encodings.state(n_bins)
-    model.n_partitions_ = len(found.partitions)
+    n_bins = candidate.n_bins
+    model.encoding_ = None if n_bins is None else contest.encodings.state(n_bins)
+    model.estimators_, model.n_partitions_ = members, len(found.partitions)
     model.choice_ = found.choice
-    model.calibration_, model.oof_predictive_ = calibrated
+    model.calibration_, model.oof_predictive_ = best.calibrated
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood

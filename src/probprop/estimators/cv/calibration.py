@@ -5,9 +5,9 @@ With r the residual of an out-of-fold sample, v and kappa the variances of model
 
     a^2 = (weighted) mean of r^2 / (v + kappa)
 
-is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. The mean of M networks errs less
-than each. If every sample was held out in k partitions, with r the residual of the mean of its k
-predictions and d their variance, and in units of v + kappa,
+is the factor under which N(r | 0, a^2 (v + kappa)) is most likely. If every sample was held out in
+k partitions, with r the residual of the mean of its k predictions and d their variance, and in
+units of v + kappa,
 
     E r^2 = s + d / k,    of M networks    s + d / M,
 
@@ -19,16 +19,12 @@ h ~ N(m_h, v_h), and learns it from the residuals with the likelihood `Scale`:
 
     p(r) = integral of N(r | 0, a^2 v + a^2 kappa e^h) N(h | m_h, v_h) dh.
 
-Beyond the range of the training samples the slope is a Gaussian more: with d_j the distance of
-feature j from its range, in standard deviations of the feature, the model has the additional
-variance slope^2 sum_j d_j^2. Samples are bounded before (`probprop.encoding.bounds`).
+With d_j the distance of feature j from the range of the training samples, in standard deviations of
+the feature, the model has the additional variance slope^2 sum_j d_j^2.
 
-Classification. A label is what the outputs f ~ N(m, v) say once each has unit noise. The
-temperature T multiplies the variances of outputs and noise alike, as a^2 does: for two classes
-
-    p = Phi(m / sqrt(T (1 + v))),
-
-and so on for more. Far out in the tails log p is divided by T, whence the name.
+Classification. The temperature T multiplies the variances of outputs f ~ N(m, v) and of their unit
+noise, as a^2 does: for two classes p = Phi(m / sqrt(T (1 + v))). Far out in the tails log p is
+divided by T, whence the name.
 """
 
 from __future__ import annotations
@@ -48,16 +44,10 @@ from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
 from probprop.encoding.bounds import feature_ends
 from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
 from probprop.estimators.cv.missing import Completed
-from probprop.estimators.cv.policy import (
-    MIN_ROWS_FOR_NOISE,
-    OF_LABELS,
-    OF_VALUES,
-    Candidate,
-    Noise,
-    work_of_a_row,
-)
+from probprop.estimators.cv.policy import Candidate, Noise
 from probprop.inference import training
 from probprop.inference.engine import ENGINES
 from probprop.inference.inputs import Inputs
@@ -70,9 +60,8 @@ from probprop.inference.standardize import Standardizer, fit_standardizer, with_
 from probprop.inference.training import Fitted
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
-# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain: recording errors
-# have a log-likelihood of −12.2, with 0.3 −9.1. Just beyond the range 0.4 costs more than 0.3 (0.62
-# against 0.72).
+# On the data of `benchmarks.guide.far_values`, 0.2 makes far samples too certain (log-likelihood of
+# recording errors −12.2, with 0.3 −9.1); just beyond the range 0.4 costs more (0.62 against 0.72).
 
 # The noise network.
 _N_BINS = 32  # it sees encoded rows, whatever the networks of the mean see
@@ -91,12 +80,11 @@ _MOST_STEPS = 30
 _MOST_TERMS = 250_000  # rows times squared outputs, which bounds the rows of a look
 _FEWEST_ROWS = 1_000  # half a nat in all is what a parameter costs that is learned from rows
 
-Weights = FloatArray | None
-"""How much each row counts, (n,); None: all the same."""
+Weights = FloatArray | None  # how much each row counts, (n,); None: all the same
 
 
 class FoldOutputs(NamedTuple):
-    """What the network of a fold says about the rows that it had not seen."""
+    """Outputs of the network of a fold for the rows that it had not seen."""
 
     fitted: Fitted
     mean: FloatArray  # of its outputs, (n,) or (n, K), standardized
@@ -111,18 +99,8 @@ class Calibrated(NamedTuple):
 
 
 def weighted_mean(values: FloatArray, weights: Weights) -> float:
-    """Return the mean over rows.
-
-    >>> values = np.array([1.0, 4.0])
-    >>> weighted_mean(values, None), weighted_mean(values, np.array([2.0, 1.0]))
-    (2.5, 2.0)
-    """
+    """Return the mean over rows."""
     return float(np.mean(values) if weights is None else np.average(values, weights=weights))
-
-
-def total_weight(values: FloatArray, weights: Weights) -> float:
-    """Return the number of rows, or the sum of their weights."""
-    return float(len(values) if weights is None else weights.sum())
 
 
 def standard_error(values: FloatArray, weights: Weights = None) -> float:
@@ -131,15 +109,12 @@ def standard_error(values: FloatArray, weights: Weights = None) -> float:
     return float(np.sqrt(np.sum((share * (values - np.sum(share * values))) ** 2)))
 
 
-# ---- Regression: residuals and their mean squares
+# ---- Regression
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """Predictions of rows by networks that had not seen them, (n,) each, in units of the target.
-
-    If the networks predict a transformed target, these are its units.
-    """
+    """Out-of-fold predictions, (n,) each, in units of the target as the networks predict it."""
 
     mean: FloatArray
     residual: FloatArray  # target minus mean
@@ -159,7 +134,7 @@ class OutOfFold:
 
     @property
     def factor(self) -> float:
-        """The factor a^2 of all variances; 1 where every residual is 0 and there is no scale."""
+        """The factor a^2 of all variances; 1 if every residual is 0."""
         return self._mean_square(self.residual) or 1.0
 
     def _mean_square(self, r: FloatArray) -> float:
@@ -168,8 +143,8 @@ class OutOfFold:
     def squares(self, n_members: int) -> Squares:
         """Return the mean squares that calibrate so many networks."""
         between = 0.0 if self.between is None else self._mean_square(self.between)
-        error = self._mean_square(self.residual)
-        return Squares(error, between, self.n_rows, self.n_pooled, n_members)
+        n_rows = float(len(self.mean) if self.weights is None else self.weights.sum())
+        return Squares(self._mean_square(self.residual), between, n_rows, self.n_pooled, n_members)
 
     def of_ensemble(self, squares: Squares) -> OutOfFold:
         """Return the rows with residuals as large as the whole ensemble has."""
@@ -177,19 +152,8 @@ class OutOfFold:
             return self
         return replace(self, residual=self.residual * np.sqrt(squares.total / squares.error))
 
-    @property
-    def n_rows(self) -> float:
-        """How many rows there are, or the sum of their weights."""
-        return total_weight(self.mean, self.weights)
-
     def log_p(self, factor: float = 1.0) -> FloatArray:
-        """Return log N(residual | 0, factor (v + kappa)) of every row, in target units.
-
-        >>> zero, one = np.zeros(2), np.ones(2)
-        >>> rows = OutOfFold(zero, np.array([2.0, -4.0]), zero, one, unit=1.0)
-        >>> rows.factor, rows.log_p(rows.factor).mean().round(3), rows.log_p().mean().round(3)
-        (10.0, np.float64(-2.57), np.float64(-5.919))
-        """
+        """Return log N(residual | 0, factor (v + kappa)) of every row, in target units."""
         log_p = self.residual_log_p(factor)
         return log_p if self.log_jacobian is None else log_p + self.log_jacobian
 
@@ -207,20 +171,13 @@ class OutOfFold:
         parts = (self, *others)
         means, unit = np.stack([part.mean for part in parts]), max(part.unit for part in parts)
         mean, y = means.mean(axis=0), self.mean + self.residual
-        epistemic_std, aleatoric_std = (
-            np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
+        stds = {
+            k: np.hypot.reduce([getattr(part, k) for part in parts]) / np.sqrt(len(parts))
             for k in ("epistemic_std", "aleatoric_std")
-        )
-        return replace(
-            self,
-            mean=mean,
-            residual=y - mean,
-            epistemic_std=epistemic_std,
-            aleatoric_std=aleatoric_std,
-            unit=unit,
-            between=np.std(means / unit, axis=0, ddof=1) * unit,
-            n_pooled=len(parts),
-        )
+        }
+        between = np.std(means / unit, axis=0, ddof=1) * unit
+        found = replace(self, mean=mean, residual=y - mean, unit=unit, between=between, **stds)
+        return replace(found, n_pooled=len(parts))
 
 
 @dataclass(frozen=True)
@@ -235,7 +192,7 @@ class Squares:
 
     @property
     def total(self) -> float:
-        """What the square will be for the whole ensemble; 1 where there is no scale at all."""
+        """Expected square of the whole ensemble; 1 if there is no scale at all."""
         shared = self.error - self.between / self.n_pooled
         return max(shared, 0.0) + self.between / self.n_members or 1.0
 
@@ -252,25 +209,14 @@ class Squares:
         """Return the means over these rows and more."""
         n_rows = self.n_rows + more.n_rows
         share = more.n_rows / n_rows
-        return replace(
-            self,
-            error=self.error + share * (more.error - self.error),
-            between=self.between + share * (more.between - self.between),
-            n_rows=n_rows,
-        )
-
-
-# ---- Regression: beyond the range of the training rows
+        error = self.error + share * (more.error - self.error)
+        between = self.between + share * (more.between - self.between)
+        return replace(self, error=error, between=between, n_rows=n_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """The box that the training rows lie in.
-
-    >>> box = range_of(np.array([[-1.0], [1.0]]), unit=5.0 / 3.0)
-    >>> box.std(np.array([[0.5], [3.0], [-5.0]])), box.nearest(np.array([[3.0]]))
-    (array([0., 1., 2.]), array([[1.]]))
-    """
+    """The box that the training rows lie in."""
 
     low: FloatArray  # (n_features,): the smallest value of each feature
     high: FloatArray
@@ -294,10 +240,7 @@ class Range:
         return distance
 
     def std(self, X: Array) -> FloatArray:
-        """Return the standard deviation that rows of X have for lying outside, (n,).
-
-        What is missing is inside.
-        """
+        """Return the standard deviation of rows for lying outside, (n,); missing is inside."""
         known = np.fmax(np.abs(self.outside(X)), 0.0)  # 0 in place of NaN
         std: FloatArray = self.slope * np.sqrt((known**2).sum(axis=1))
         return std
@@ -309,14 +252,9 @@ def range_of(X: Array, unit: float) -> Range:
     return Range(*feature_ends(X), np.where(spreads > 0.0, spreads, np.inf), _SLOPE * unit)
 
 
-# ---- Regression: heteroscedastic noise
-
-
 class Levels(NamedTuple):
-    """Levels of the noise that were seen in training: bounds on the moments of h(x).
-
-    Where features are combined as in no training sample, the network adds up what it has learned
-    about each, and the noise could exceed any residual.
+    """Bounds on the moments of h(x): where features are combined as in no training sample, the
+    network adds up what it has learned about each, and the noise could exceed any residual.
     """
 
     low: float  # the least mean of h
@@ -343,16 +281,13 @@ class NoiseNetwork:
 
     def log_scale(self, X: Array) -> LogScale:
         """Return the distribution of h for every row of X, not encoded, within `levels`."""
+        rows = Inputs(encoded(X, self.encoding, self.posterior.dtype))
         plan = _plan(self.posterior.dtype)
-        rows = Inputs(encoded(X, self.encoding, plan.dtype))
         h: LogScale = predictive(plan, self.posterior, self.standardizer, rows)
         return h.bounded(*self.levels)
 
     def after(self, seen: Completed, oof: OutOfFold, factor: float) -> NoiseNetwork:
-        """Return the network after one pass over the residuals of more rows, not encoded.
-
-        Their levels are seen too.
-        """
+        """Return the network after a pass over the residuals of more rows, and its levels."""
         plan, rng = _plan(self.posterior.dtype), RandomState(0)
         encode = partial(encoded, state=self.encoding, dtype=plan.dtype)
         rows = seen.inputs(encode(seen.X), encode)
@@ -364,13 +299,12 @@ class NoiseNetwork:
             raise interrupt
         posterior = run.fitted.posterior
         more = levels_of(predictive(plan, posterior, self.standardizer, Inputs(rows.X)))
-        largest = map(max, self.levels[1:], more[1:])
-        levels = Levels(min(self.levels.low, more.low), *largest)
+        levels = Levels(min(self.levels.low, more.low), *map(max, self.levels[1:], more[1:]))
         return replace(self, posterior=posterior, levels=levels)
 
 
 class Judged(NamedTuple):
-    """A noise network, and what it is worth on rows that it had not seen."""
+    """A noise network, and its gain on rows that it had not seen."""
 
     network: NoiseNetwork  # learned from all rows
     held_out: LogScale  # h of every row, by networks that had not seen its fold, within its levels
@@ -387,8 +321,7 @@ def learn_noise(
 ) -> Judged:
     """Learn the network from rows held out, and judge it by networks that saw all folds but one.
 
-    `oof` has the residuals of these rows, not calibrated, and `factor` is the a^2 of their
-    variances.
+    `factor` is the a^2 of the variances in `oof`, which are not calibrated.
     """
     n_bins, likelihood, plan = encodings.bins_that_fit(_N_BINS), Scale(), _plan(encodings.dtype)
     rows, encoding = encodings.inputs(n_bins)[held_out.rows], encodings.state(n_bins)
@@ -430,9 +363,6 @@ def _plan(dtype: np.dtype[np.floating]) -> Plan:
     return Plan(Scale(), hidden=_HIDDEN, refine=False, marginalize=True, dtype=dtype)
 
 
-# ---- Regression: calibration
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
     """How the variances of the networks were corrected on out-of-fold samples.
@@ -440,19 +370,17 @@ class Calibration:
     Parameters
     ----------
     squares : Squares
-        Of the out-of-fold errors. `factor`, a^2, follows, which scales the variances of model and
-        noise of every network.
+        Mean squares of the out-of-fold errors, from which `factor` follows.
     range : Range
-        Of the training samples. Beyond it the model is less certain, and the noise level of the
-        nearest point inside is used.
-    noise : NoiseNetwork or None
+        Range of the training samples. Beyond it the model is less certain, and the noise level of
+        the nearest point inside is used.
+    noise : NoiseNetwork or None, default=None
         Heteroscedastic noise, or None if the noise is the same everywhere.
-    gain, gain_error : float
+    gain, gain_error : float, default=nan
         Gain of the noise network in log density per sample that it had not seen, and its standard
-        error; NaN if none was tried. The network is kept if the gain is above 0, or the candidate
-        asked for it. `partial_fit` leaves them as they were.
-    transformation : BoxCox or None
-        Of the targets, before the networks see them, and of factor, range and noise.
+        error; NaN if none was tried. `partial_fit` leaves them as they were.
+    transformation : BoxCox or None, default=None
+        Transformation of the targets before the networks see them.
     """
 
     squares: Squares
@@ -469,7 +397,7 @@ class Calibration:
 
     @property
     def n_rows(self) -> float:
-        """How many rows were held out, or the sum of their weights."""
+        """Number of out-of-fold samples, or the sum of their weights."""
         return self.squares.n_rows
 
     def __repr__(self) -> str:
@@ -480,10 +408,7 @@ class Calibration:
         return short_repr(self, factor, noise + gain, *power, n_rows)
 
     def after(self, oof: OutOfFold, rows: Completed) -> Calibration:
-        """Return the calibration after more rows, which `oof` has predictions of.
-
-        The squares are running means, in which all rows count that were ever held out.
-        """
+        """Return the calibration after more rows, which `oof` has predictions of."""
         squares = self.squares.after(oof.squares(self.squares.n_members))
         noise = self.noise
         if noise is not None:
@@ -497,18 +422,10 @@ class Calibration:
         h: LogScale | None = None,
         noise_factor: FloatArray | None = None,
     ) -> Mixture | TransformedMixture:
-        """Return the calibrated mixture of what the members predict for the rows of X.
+        """Return the calibrated mixture of the predictions of S members, (S, n), for rows of X.
 
-        Parameters
-        ----------
-        members : Moments
-            Moments of the S members, (S, n); the noise of each is (S, 1).
-        X : ndarray of shape (n, n_features)
-        h : LogScale or None, default=None
-            Output of the noise network for these rows, which is computed here if it is None; then
-            no value of X may be missing.
-        noise_factor : ndarray of shape (n,), default=None
-            What the standard deviation of the noise is multiplied by; None is 1.
+        The noise of each member is (S, 1), and multiplied by `noise_factor`, (n,). h is the output
+        of the noise network for these rows, computed here if None; then X has no missing values.
         """
         a, tail = np.sqrt(self.factor), None
         epistemic_stds = np.hypot(a * members.epistemic_std, self.range.std(X))
@@ -541,7 +458,7 @@ class ValuesJudge:
     likelihood: Gaussian
     transformation: BoxCox | None = None  # of the targets that the networks were given
     noise: Noise = "auto"
-    usual = OF_VALUES  # what is compared if the user does not say
+    usual = policy.OF_VALUES  # what is compared by default
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, ValuesJudge]:
         """Return targets on the scale of a candidate, and what judges predictions of them."""
@@ -566,11 +483,9 @@ class ValuesJudge:
         if weights is not None:  # as in training
             aleatoric_std = aleatoric_std / np.sqrt(weights)
         unit = max(float(output.fitted.standardizer.y_scale[0]) for output in outputs)
+        oof = OutOfFold(mean, y - mean, epistemic_std, aleatoric_std, unit, weights)
         g = self.transformation
-        log_jacobian = None if g is None else g.log_jacobian(g.inverse(y))
-        return OutOfFold(
-            mean, y - mean, epistemic_std, aleatoric_std, unit, weights, log_jacobian=log_jacobian
-        )
+        return oof if g is None else replace(oof, log_jacobian=g.log_jacobian(g.inverse(y)))
 
     def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
         """Return the work of `calibrate` on rows held out, in units of `work_of_a_row`."""
@@ -579,7 +494,7 @@ class ValuesJudge:
         sizes = (encodings.state(encodings.bins_that_fit(_N_BINS)).n_outputs, *_HIDDEN, 1)
         n_parts = n_folds if n_folds > 1 else _N_PARTS
         n_learned = n_parts * n_rows  # once all, and for each part all but that
-        return _OF_QUADRATURE * _N_EPOCHS * n_learned * work_of_a_row(sizes)
+        return _OF_QUADRATURE * _N_EPOCHS * n_learned * policy.work_of_a_row(sizes)
 
     def calibrate(
         self,
@@ -591,30 +506,26 @@ class ValuesJudge:
         n_threads: int,
     ) -> Calibrated:
         """Find the factor of so many networks, and learn and judge a noise network."""
-        squares, a = oof.squares(n_members), np.sqrt(oof.factor)
-        found = Calibration(
-            squares, range_of(encodings.X, oof.unit), transformation=self.transformation
-        )
+        squares, a, g = oof.squares(n_members), np.sqrt(oof.factor), self.transformation
+        found = Calibration(squares, range_of(encodings.X, oof.unit), transformation=g)
         # `a` is for these rows, each predicted by few networks.
         aleatoric_std, tail = a * oof.aleatoric_std, None
-        many = len(oof.mean) >= MIN_ROWS_FOR_NOISE
+        many = len(oof.mean) >= policy.MIN_ROWS_FOR_NOISE
         if self.noise == "input" or (self.noise == "auto" and many):
             ours = oof.of_ensemble(squares)
             judged = learn_noise(encodings, held_out, ours, squares.total, seed, n_threads)
             gain = weighted_mean(judged.gain, oof.weights)
             found = replace(found, gain=gain, gain_error=standard_error(judged.gain, oof.weights))
-            # Any gain will do. A gain of one standard error was too much to ask: it refused
-            # networks that helped on test rows seven times in nine, and the other two would have
-            # cost 0.01.
+            # Any gain will do: one standard error refused nine networks of which seven helped on
+            # test rows.
             if self.noise == "input" or gain > 0.0:
                 found, h = replace(found, noise=judged.network), judged.held_out
                 aleatoric_std, tail = aleatoric_std * np.sqrt(h.factor), h.variance
         mixture = Mixture.of_one(oof.mean, a * oof.epistemic_std, aleatoric_std, tail=tail)
-        g = self.transformation
         return Calibrated(found, mixture if g is None else TransformedMixture(mixture, g))
 
 
-# ---- Classification: a temperature
+# ---- Classification
 
 
 @dataclass(frozen=True)
@@ -625,10 +536,7 @@ class LogTemperature:
     precision: float = 1.0 / _WIDTH**2  # one over its variance
 
     def after(self, surprise: Callable[[float], float]) -> LogTemperature:
-        """Return what is known after more rows: the mode, and the curvature there.
-
-        `surprise` is minus the log-likelihood of the rows as a function of log T.
-        """
+        """Return mode and curvature after more rows; `surprise` is minus their log-likelihood."""
 
         def objective(log_T: float) -> float:
             return surprise(log_T) + 0.5 * self.precision * (log_T - self.mean) ** 2
@@ -664,10 +572,7 @@ class LabelsOutOfFold:
 
     @cached_property
     def belief(self) -> LogTemperature:
-        """What is known about the temperature after these rows.
-
-        Of many rows some are looked at, evenly spaced, which stand for all.
-        """
+        """Posterior of the temperature after these rows; if there are many, by some of them."""
         total, some = self.n_rows, self._some
 
         def surprise(log_T: float) -> float:
@@ -678,7 +583,7 @@ class LabelsOutOfFold:
     @property
     def n_rows(self) -> float:
         """How many rows there are, or the sum of their weights."""
-        return total_weight(self.y, self.weights)
+        return float(len(self.y) if self.weights is None else self.weights.sum())
 
     def pooled(self, others: Sequence[LabelsOutOfFold]) -> LabelsOutOfFold:
         """Return the rows with the mean of these probabilities and of others of the same rows."""
@@ -702,9 +607,9 @@ class LabelsOutOfFold:
         if self.mean.ndim == 1 or len(self.y) <= n_rows:
             return self
         at = np.linspace(0, len(self.y) - 1, n_rows).astype(int)
-        weights = None if self.weights is None else self.weights[at]
+        weights, y = None if self.weights is None else self.weights[at], self.y[at]
         first, *others = (
-            replace(part, mean=part.mean[at], variance=part.variance[at], y=self.y[at])
+            replace(part, mean=part.mean[at], variance=part.variance[at], y=y)
             for part in (self, *self.beside)
         )
         return replace(first, weights=weights, beside=tuple(others))
@@ -713,7 +618,7 @@ class LabelsOutOfFold:
 def tempered(
     likelihood: LabelLikelihood, mean: FloatArray, variance: FloatArray, temperature: float
 ) -> ClassMixture:
-    """Return the probabilities that outputs give labels at a temperature.
+    """Return the probabilities of labels at a temperature T, given outputs.
 
     In units of the noise, whose variance is T, the variance of the outputs is what it was.
     """
@@ -727,14 +632,14 @@ class ClassCalibration:
     Parameters
     ----------
     temperature : float
-        Above 1 where the networks were too sure, below where they were not sure enough.
+        Above 1 if the networks were overconfident, below 1 if they were underconfident.
     precision : float
-        One over the variance of what is known about its logarithm.
+        One over the posterior variance of its logarithm.
     log_loss, raw_log_loss : float
-        Mean of -log p of the labels held out, in nats, with this temperature and without.
-        `partial_fit` counts new rows with the temperature that was known before them.
+        Out-of-fold log-loss in nats per sample, with this temperature and without. `partial_fit`
+        adds new samples at the temperature before them.
     n_rows : float
-        How many rows that is, or the sum of their weights.
+        Number of out-of-fold samples, or the sum of their weights.
     """
 
     temperature: float
@@ -752,11 +657,7 @@ class ClassCalibration:
         """Return None: class labels have no noise network."""
 
     def after(self, oof: LabelsOutOfFold, rows: Completed) -> ClassCalibration:
-        """Return the calibration after more rows, which `oof` has the outputs of.
-
-        What was known about log T, a Gaussian, is the prior of what the new rows say: as for the
-        weights of a network, two numbers stand for all rows before.
-        """
+        """Return the calibration after more rows: what was known about log T is their prior."""
         known = replace(oof, before=LogTemperature(float(np.log(self.temperature)), self.precision))
         n_rows = self.n_rows + oof.n_rows
         share = oof.n_rows / n_rows
@@ -765,21 +666,13 @@ class ClassCalibration:
             new = -weighted_mean(oof.log_p(temperature), oof.weights)
             return loss + share * (new - loss)
 
-        return ClassCalibration(
-            temperature=known.factor,
-            precision=known.belief.precision,
-            log_loss=running(self.log_loss, self.temperature),
-            raw_log_loss=running(self.raw_log_loss, 1.0),
-            n_rows=n_rows,
-        )
+        losses = running(self.log_loss, self.temperature), running(self.raw_log_loss, 1.0)
+        return ClassCalibration(known.factor, known.belief.precision, *losses, n_rows)
 
     def mixture(
         self, mean: FloatArray, variance: FloatArray, likelihood: LabelLikelihood
     ) -> ClassMixture:
-        """Return the mixture of what the members predict, each at the temperature.
-
-        The moments of their outputs are (S, n) or (S, n, n_outputs).
-        """
+        """Return the mixture of S members at the temperature, with outputs (S, n) or (S, n, K)."""
         each = zip(mean, variance, strict=True)
         return ClassMixture.of([tempered(likelihood, m, v, self.temperature) for m, v in each])
 
@@ -789,26 +682,22 @@ class LabelsJudge:
     """Judges predictions of labels, by their log probabilities; see `ValuesJudge`."""
 
     likelihood: LabelLikelihood
-    usual = OF_LABELS
+    usual = policy.OF_LABELS
 
     def out_of_fold(
         self, outputs: Sequence[FoldOutputs], y: Array, weights: Weights, held_out: HeldOut
     ) -> LabelsOutOfFold:
         """Return outputs and labels of the rows held out."""
-        mean, variance = (
-            held_out.in_order([a.astype(np.float64) for a in arrays])
-            for arrays in zip(*((o.mean, o.variance) for o in outputs), strict=True)
-        )
+        mean = held_out.in_order([own.mean.astype(np.float64) for own in outputs])
+        variance = held_out.in_order([own.variance.astype(np.float64) for own in outputs])
         return LabelsOutOfFold(self.likelihood, mean, variance, y, weights)
 
     def seen_by(self, candidate: Candidate, y: Array) -> tuple[Array, LabelsJudge]:
         """Return the labels as they are: they have no scale, and no noise of a size."""
         for name, usual in (("power", None), ("noise", "auto")):
             if (value := getattr(candidate, name)) != usual:
-                raise ValueError(
-                    f"{name} of a candidate is for the targets of a regression. "
-                    f"Got {value!r} for labels."
-                )
+                asked = f"{name} of a candidate is for the targets of a regression."
+                raise ValueError(f"{asked} Got {value!r} for labels.")
         return y, self
 
     def work_after(self, encodings: Encodings, n_rows: int, n_folds: int) -> float:
@@ -818,15 +707,10 @@ class LabelsJudge:
     def calibrate(self, oof: LabelsOutOfFold, *_: Any) -> Calibrated:
         """Find the temperature."""
         predictive = oof.predictive(oof.factor)
-        log_p = self.likelihood.log_p(predictive, oof.y)
-        calibration = ClassCalibration(
-            temperature=oof.factor,
-            precision=oof.belief.precision,
-            log_loss=-weighted_mean(log_p, oof.weights),
-            raw_log_loss=-weighted_mean(oof.log_p(), oof.weights),
-            n_rows=oof.n_rows,
-        )
-        return Calibrated(calibration, predictive)
+        log_p = self.likelihood.log_p(predictive, oof.y), oof.log_p()
+        loss, raw = (-weighted_mean(each, oof.weights) for each in log_p)
+        found = ClassCalibration(oof.factor, oof.belief.precision, loss, raw, oof.n_rows)
+        return Calibrated(found, predictive)
 
 
 Judge = ValuesJudge | LabelsJudge

@@ -20,19 +20,16 @@ from probprop.inference.likelihoods import LabelLikelihood
 class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
-    Candidates, which differ in the encoding of the features, in depth and in memory, train side by
-    side on the folds. They are compared by the log-loss of out-of-fold samples, and those that fall
-    behind are dropped. The winner is the best one or, with fewer than 1,000 samples, one that costs
-    less and is behind by no more than a standard error of the difference. The networks of its folds
-    are the ensemble: nothing is trained again. One temperature, found on out-of-fold samples,
-    calibrates their probabilities.
+    As `PBPRegressorCV`, but candidates are compared by the log-loss of out-of-fold samples. The
+    winner is the best one or, with fewer than 1,000 samples, one that costs less and is behind by
+    no more than a standard error of the difference. One temperature, found on out-of-fold samples,
+    calibrates the probabilities of the networks of its folds.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of folds of shuffled samples, stratified by class, or of the groups
-        passed to `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what
-        one yields. Every network knows all classes, also those missing in its fold.
+        As in `PBPRegressorCV`; folds of an int, at least 2, are stratified by class. Every network
+        knows all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
         one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
@@ -40,24 +37,15 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         each and a layer of 100; these are compared on two folds (one from 5,000 samples on), and
         only the winner learns the others. The memory is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
-        How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
-        layer of 50 (100), memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with
-        128 ramps and two layers of 100 too. With more than 32 classes, see the notes.
-        A number is seconds of processor time of the whole process, all threads together. The
-        result then depends on the speed of the machine: candidates that cost too much are left out,
-        and if time is left, the best one is trained on further partitions, up to six in all.
-        ``choice_.ended`` says why the search ended.
+        "fast": up to 80 epochs, one layer of 50 (100), memory 10; "good": up to 320 epochs; "best":
+        up to 1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of
+        processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
-        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from its other values, by a joint distribution of the features that
-        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
-        calibrate how much less certain it is.
+        How NaN in X is treated: as an error, or as a missing value, as in `PBPRegressorCV`.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
-        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
-        not depend on it.
+        Number of threads, as in `PBPRegressorCV`. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -73,51 +61,22 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     estimators_ : list of PBPClassifier
         The network of every fold, partition after partition, not calibrated. They take samples as
         encoded by `encoding_`.
-    n_partitions_ : int
-        Number of K-fold partitions: 2 with an int `cv` and fewer than 1,000 samples, or 100,000 and
-        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
-        left no time for the second, or its networks did not make finite predictions.
-    bounds_ : InputBounds
-        Range of each feature. Values inside it are used as they are; values beyond it grow ever
-        more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
-        bounded samples.
-    encoding_ : PiecewiseLinear or None
-        Encoder applied to the features before the members, or None if they are used as is.
-    choice_ : CVChoice
-        The curves of all candidates, which was chosen, and why nothing more was trained.
     calibration_ : ClassCalibration
         The temperature, and the log-loss with it and without.
-    joint_ : Joint or None
-        Joint distribution of the features, which completes missing values, with variance scaling
-        factors. None if ``missing="error"``.
     oof_predictive_ : ClassMixture
-        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
-        all partitions that had not seen them.
-    oof_rows_ : ndarray of int
-        Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
-        weight above 0, ascending.
-    n_iter_ : int
-        Maximum number of epochs of a member.
-    n_samples_seen_ : int
-        Number of samples passed to `fit` and `partial_fit`.
-    mean_sample_weight_ : float
-        Mean of the sample weights above 0 in `fit`, by which all weights are divided, or 1.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X had string column names. The members take arrays.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, `oof_rows_`.
+    n_partitions_ : int
+        Number of K-fold partitions, as in `PBPRegressorCV`, but 2 below 1,000 samples.
+    bounds_, encoding_, choice_, joint_, oof_rows_, n_iter_, n_samples_seen_
+        As in `PBPRegressorCV`, as are `mean_sample_weight_`, `n_features_in_` and
+        `feature_names_in_`.
 
     Notes
     -----
-    From 100,000 rows on, see the notes of `PBPRegressorCV`.
-
     The time of an epoch grows with the number of classes. With K > 32 classes, the numbers of
     epochs of a `budget` are therefore multiplied by 32/K, at least by 0.1, the last comparison is
     left out, and "auto" has the memory 10 only: "good" trains up to 52 epochs with 100 classes.
-
-    The temperature T multiplies the variances of the outputs and of their noise in every member,
-    before the members are averaged. For two classes the probability of a member is
-    Phi(m / sqrt(T (1 + v))), where its output has the mean m and the variance v.
+    From 100,000 samples on, see the notes of `PBPRegressorCV`.
 
     Examples
     --------
@@ -132,13 +91,12 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     """
 
     _member = PBPClassifier
+    _judge = LabelsJudge
 
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration
     oof_predictive_: ClassMixture
     likelihood_: LabelLikelihood
-
-    # ---- Training
 
     def partial_fit(
         self,
@@ -151,7 +109,7 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
 
         Each sample belongs to one fold, in turn. The network of that fold predicts it, which
         updates the temperature, before the others make one pass over it, in the order given.
-        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
+        Ctrl-C, or an error, leaves the estimator as it was before the call.
 
         Parameters
         ----------
@@ -165,76 +123,37 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
         epochs = self._go_on(Given(X, y, sample_weight), classes)
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
 
-    # ---- Prediction
-
     def predict(self, X: ArrayLike) -> Array:
-        """Predict the most probable class, or the labels more probable than not.
+        """Predict the most probable class, or the labels more probable than not, as 0 and 1.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Classes of `classes_`; or 0 and 1 for each label.
+        X has the shape (n_samples, n_features), the result (n_samples,) or (n_samples, n_labels).
         """
         predicted = self.predict_distribution(X)
         return self.likelihood_.point(predicted)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Predict the probability of every class, or that each label is present.
+        """Predict the probability of every class of `classes_`, or that each label is present.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            In the order of `classes_`.
+        X has the shape (n_samples, n_features), the result (n_samples, n_classes or n_labels).
         """
         return self.predict_distribution(X).proba
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Predict the logarithms of the probabilities, also where these would underflow.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            In the order of `classes_`.
-        """
+        """Predict the logarithms of the probabilities, also where these would underflow."""
         return self.predict_distribution(X).log_proba
 
     def predict_distribution(self, X: ArrayLike) -> ClassMixture:
-        """Return the predictive distribution of the label for every row.
+        """Return the predictive distribution of the label for every sample.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ClassMixture
-            Of the members, each at the temperature of `calibration_`.
+        It is the mixture of the members, each at the temperature of `calibration_`.
         """
         outputs = self._outputs(X)
         return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
-
-    # ---- Fitted attributes that follow from others
 
     @property
     def classes_(self) -> Array:
@@ -246,17 +165,12 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         """Whether y was a matrix of labels."""
         return self.likelihood_.multilabel
 
-    # ---- What the race asks
-
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         stream = stream or classes is not None
         return read_labels(self, given, known, stream=stream, classes=classes)
-
-    def _judge(self, likelihood: Any) -> LabelsJudge:
-        return LabelsJudge(likelihood)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -52,13 +52,12 @@ def make_folds(
 ) -> list[Fold]:
     """Split the rows as the parameter `cv` says: an int, a splitter, or pairs (train, test).
 
-    An int is that many folds of shuffled rows, or of groups where there are some, and no more than
-    there are rows or groups; if y is `stratified`, (n,) with few values, the folds share each value
-    alike. `counts` are the rows that are not left out, None for all: the folds number them from 0.
+    An int is that many folds of shuffled rows, or of groups, and no more than there are of them; if
+    y is `stratified`, (n,) with few values, the folds share each value alike. `counts` are the rows
+    that are not left out, None for all: the folds number them from 0.
     """
-    together: Array | None = None
-    if groups is not None:
-        together = column_or_1d(groups)
+    together: Array | None = None if groups is None else column_or_1d(groups)
+    if together is not None:
         check_consistent_length(X, together)
     if isinstance(cv, int | np.integer):
         seed = rng.randint(2**31 - 1)
@@ -86,8 +85,8 @@ def _as_rows(train: Any, test: Any, n: int, counts: Array | None) -> tuple[Array
         return rows, held_out
     number = np.full(n, -1)
     number[counts] = np.arange(len(counts))
-    rows, held_out = (number[a][number[a] >= 0] for a in (rows, held_out))
-    return rows, held_out
+    numbers = number[rows], number[held_out]
+    return numbers[0][numbers[0] >= 0], numbers[1][numbers[1] >= 0]
 
 
 def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified: bool) -> Any:
@@ -109,12 +108,9 @@ def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified:
 
 
 def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
-    """Return the fold of every row: rows of one value are dealt in turn, as cards are.
+    """Return the fold of every row: rows of one value are assigned in turn.
 
     A value may have fewer rows than there are folds, which scikit-learn's folds do not allow.
-
-    >>> dealt_by_value(np.array([1, 0, 1, 0, 1, 1, 0]), 2, RandomState(0))
-    array([0, 1, 1, 0, 0, 1, 0])
     """
     shuffled = rng.permutation(len(y))
     order = shuffled[np.argsort(y[shuffled], kind="stable")]
@@ -126,8 +122,7 @@ def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
 def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
     """Return two folds of rows in random order: the first rows are held out, and the last.
 
-    No network then needs a copy of its rows. Every call holds the same rows out, and draws other
-    seeds of the networks.
+    No network then needs a copy of its rows. Every call draws other seeds of the networks.
     """
     n_held, rows = min(policy.HELD_OUT, n_rows // 5), np.arange(n_rows)
     first, last = rng.randint(2**31 - 1, size=2).tolist()
@@ -165,10 +160,7 @@ class Encodings:
         return self._states[n_bins]
 
     def bins_that_fit(self, n_bins: int) -> int:
-        """Return so many bins, or half as many until all columns together have few ramps.
-
-        1 if that cannot be done: then there are no ramps at all.
-        """
+        """Halve the number of bins until all columns together have few ramps; 1 is none at all."""
         while n_bins > 1 and len(self.state(n_bins).column) > MOST_RAMPS:
             n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
         return n_bins
@@ -182,9 +174,7 @@ class Encodings:
         return self._rows[n_bins]
 
     def inputs(self, n_bins: int | None) -> Inputs:
-        """Return all rows in that encoding, as networks learn them: missing values are Gaussians
-        with the moments of the completed rows.
-        """
+        """Return all rows in that encoding, with Gaussians in place of missing values."""
         if n_bins not in self._inputs:
             rows = self.rows(n_bins)
             self._inputs[n_bins] = self.completed.inputs(rows, self.encode(n_bins))
@@ -192,9 +182,8 @@ class Encodings:
 
     def encode(self, n_bins: int | None) -> Callable[[Array], Array]:
         """Return what encodes other rows in that encoding."""
-        return partial(
-            encoded, state=None if n_bins is None else self.state(n_bins), dtype=self.dtype
-        )
+        state = None if n_bins is None else self.state(n_bins)
+        return partial(encoded, state=state, dtype=self.dtype)
 
     @cached_property
     def completed(self) -> Completed:
@@ -202,9 +191,7 @@ class Encodings:
         return complete(self.X, self.joint)
 
     def spreads(self, n_bins: int | None) -> FloatArray:
-        """Return the standard deviations of all rows in that encoding, (n_inputs,): 1 if encoded,
-        0 in a constant column.
-        """
+        """Return the standard deviations of all rows in that encoding, (n_inputs,)."""
         return self._spreads if n_bins is None else self.state(n_bins).spreads
 
     @cached_property
@@ -221,11 +208,7 @@ def encoded(X: Array, state: PiecewiseLinear | None, dtype: np.dtype[Any]) -> Ar
 
 
 def side_by_side(rows: Array) -> Array | slice:
-    """Return rows that lie side by side as a slice, with which they need not be copied.
-
-    >>> side_by_side(np.array([3, 4, 5])), side_by_side(np.array([3, 5]))
-    (slice(3, 6, None), array([3, 5]))
-    """
+    """Return rows that lie side by side as a slice, with which they need not be copied."""
     if len(rows) and (np.diff(rows) == 1).all():
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
@@ -233,19 +216,9 @@ def side_by_side(rows: Array) -> Array | slice:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The rows that were held out, fold after fold, and where they lie among all rows.
-
-    >>> folds = [Fold(np.array([0, 1]), np.array([2]), 0), Fold(np.array([2]), np.array([0, 1]), 0)]
-    >>> held_out = HeldOut(folds)
-    >>> held_out.rows, held_out.fold, held_out.in_order([np.array([30]), np.array([10, 20])])
-    (array([0, 1, 2]), array([1, 1, 0]), array([10, 20, 30]))
-    """
+    """The rows that were held out, in ascending order."""
 
     folds: Sequence[Fold]
-
-    @property
-    def _order(self) -> Array:
-        return np.argsort(np.concatenate([fold.test for fold in self.folds]), kind="stable")
 
     @property
     def rows(self) -> Array:
@@ -255,9 +228,9 @@ class HeldOut:
     @property
     def fold(self) -> Array:
         """The fold in which each of `rows` was held out."""
-        of = [np.full(len(fold.test), i) for i, fold in enumerate(self.folds)]
-        return self.in_order(of)
+        return self.in_order([np.full(len(f.test), i) for i, f in enumerate(self.folds)])
 
     def in_order(self, per_fold: Sequence[Array]) -> Array:
         """Return values of the test rows of every fold in the order of `rows`."""
-        return np.concatenate(per_fold)[self._order]
+        order = np.argsort(np.concatenate([fold.test for fold in self.folds]), kind="stable")
+        return np.concatenate(per_fold)[order]

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -68,10 +67,6 @@ class Joint:
     spread: float
     factor: FloatArray  # (n_features + 1,): scales the variance between nodes; the last if several
 
-    def scores(self, X: Array) -> FloatArray:
-        """Return the normal scores of samples, (n, n_features); NaN where a value is missing."""
-        return _scores(X, self._tables)
-
     def complete(self, X: Array) -> Completed:
         """Complete samples, (n, n_features), each in `N_NODES` ways."""
         missing = np.isnan(X)
@@ -86,7 +81,7 @@ class Joint:
         """Return the values and the weights of `Completed` for samples that all miss something."""
         ends = np.cumsum(missing.sum(axis=1))
         values, weights = np.empty((N_NODES, ends[-1])), np.empty((N_NODES, len(X)))
-        A = np.nan_to_num(encode(self.scores(X), self.encoding, np.dtype(np.float64)))
+        A = np.nan_to_num(encode(_scores(X, self._tables), self.encoding, np.dtype(np.float64)))
         patterns, which = np.unique(missing, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
@@ -98,8 +93,7 @@ class Joint:
         return values, weights
 
     def _nodes(self, pattern: Array, A: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return values of the missing features at nodes, (N_NODES, n, n_missing), and weights,
-        (N_NODES, n), which sum to 1 over the nodes.
+        """Return values, (N_NODES, n, n_missing), and weights, (N_NODES, n), of the nodes.
 
         The samples all miss the features of the pattern, (n_features,). A, (n, n_inputs), are their
         encoded scores, 0 where they are missing.
@@ -156,9 +150,9 @@ def _surprise(off: FloatArray, root: FloatArray, n_scores: int) -> FloatArray:
 
 
 def nodes_of(n_features: int) -> FloatArray:
-    """Return the nodes of a standard Gaussian, (N_NODES, n_features); far dimensions are repeated.
+    """Return the nodes of a standard Gaussian, (N_NODES, n_features).
 
-    The first columns stand for the missing features, whichever these are.
+    The first columns are used for the missing features, whichever these are.
     """
     nodes = normal_nodes(min(n_features, _MOST_DIMENSIONS), N_NODES)
     return nodes[:, np.arange(n_features) % _MOST_DIMENSIONS]
@@ -189,27 +183,13 @@ def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
 
 
 def learn_joint(X: Array) -> Joint:
-    """Learn the joint distribution of the features from samples, NaN where a value is missing.
-
-    The second feature is the square of the first, whose values are known:
-
-    >>> x = np.linspace(-1.0, 1.0, 201)
-    >>> joint = learn_joint(np.stack([x, x**2], axis=1))
-    >>> rows = np.array([[0.5, np.nan], [np.nan, 0.25]])
-    >>> completed = joint.complete(rows)
-    >>> mean = (completed.weights * completed.values).sum(axis=0)
-    >>> mean.round(1) + 0.0  # a root of 0.25 is as likely to be -0.5
-    array([0.3, 0. ])
-    """
+    """Learn the joint distribution of the features from samples, NaN where a value is missing."""
     if len(X) > _MOST_ROWS:
         X = X[np.sort(RandomState(0).choice(len(X), _MOST_ROWS, replace=False))]
     tables = [_quantiles(x[~np.isnan(x)].astype(np.float64)) for x in X.T]
-    value, score = (
-        np.concatenate(part) for part in zip(*((t[0], t[1]) for t in tables), strict=True)
-    )
+    value, score = (np.concatenate([t[i] for t in tables]) for i in (0, 1))
     column = np.repeat(np.arange(X.shape[1]), [len(t[0]) for t in tables])
-    discrete = np.array([t[2] for t in tables])
-    factor = np.ones(X.shape[1] + 1)
+    discrete, factor = np.array([t[2] for t in tables]), np.ones(X.shape[1] + 1)
     scores = _scores(X, [table[:2] for table in tables])
     n_bins, covariance, used = _N_BINS, None, np.inf
     while True:
@@ -238,11 +218,11 @@ def _quantiles(x: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
 
 
 def _covariance(A: FloatArray) -> tuple[Array, float]:
-    """Return the shrunk covariance of standardized inputs, NaN where missing, (n_inputs, n_inputs).
+    """Return the covariance of standardized inputs, NaN where missing, shrunk by Ledoit and Wolf.
 
-    Each entry is the mean over the samples that have both inputs. The shrinkage towards the unit
-    matrix follows Ledoit and Wolf (2004). The second is the share of the degrees of freedom of the
-    samples that a regression on all inputs uses: the trace of its hat matrix over their number.
+    Each entry is the mean over the samples that have both inputs. The second is the share of the
+    degrees of freedom of the samples that a regression on all inputs uses: the trace of its hat
+    matrix over their number.
     """
     there = (~np.isnan(A)).astype(np.float64)
     A = np.nan_to_num(A)
@@ -255,14 +235,6 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
     shrunk = (1.0 - shrinkage) * S + shrinkage * np.eye(len(S))
     used = float(np.trace(np.linalg.solve(shrunk, (1.0 - shrinkage) * S))) / float(n.mean())
     return (0.5 * (shrunk + shrunk.T)).astype(np.float32), used
-
-
-class Parts(NamedTuple):
-    """Moments of outputs, (n, ...) each, for samples some of which were completed."""
-
-    mean: FloatArray
-    within: FloatArray  # mean over the nodes of the variance
-    between: FloatArray | float  # variance of the mean between the nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,15 +259,15 @@ class Completed:
         parts = self.missing[own], self.values[:, at], self.weights[:, own], self.factor[own]
         return Completed(self.X[rows], gaps, *parts)
 
-    def parts(self, A: Array, encode: Encode, of: Callable[[Array], Moments]) -> Parts:
-        """Return the moments of outputs for every sample.
+    def parts(
+        self, A: Array, encode: Encode, of: Callable[[Array], Moments]
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Return mean, variance within and variance between the nodes of outputs of samples, A.
 
-        A are the samples, encoded; those with missing values are not looked at. `encode` encodes
-        completed samples; `of` takes encoded samples, and returns means and variances of outputs,
-        (n,) or (n, K) each.
+        `of` takes encoded samples, and returns means and variances of outputs, (n,) or (n, K).
         """
         if not len(self.gaps):
-            return Parts(*of(A), 0.0)
+            return *of(A), 0.0
         known = np.ones(len(self.X), bool)
         known[self.gaps] = False
         n_nodes, found = len(self.weights), list[FloatArray]()
@@ -310,7 +282,7 @@ class Completed:
         whole[:, self.gaps] = completed
         if known.any():
             whole[0, known], whole[1, known] = of(A[known])
-        return Parts(*whole)
+        return whole[0], whole[1], whole[2]
 
     def moments(
         self, A: Array, encode: Encode, of: Callable[[Array], Moments], a2: float | None = None
@@ -328,9 +300,7 @@ class Completed:
         return mean, within + between
 
     def inputs(self, A: Array, encode: Encode) -> Inputs:
-        """Return encoded samples, (n, n_inputs), with mean and standard deviation over the nodes
-        where A is NaN.
-        """
+        """Return encoded samples with mean and standard deviation over the nodes where A is NaN."""
         if not len(self.gaps):
             return Inputs(A)
         filled, std = A.copy(), np.zeros_like(A)
@@ -369,14 +339,7 @@ def complete(X: Array, joint: Joint | None) -> Completed:
 
 
 def masked(X: Array) -> tuple[Array, Array]:
-    """Return samples with one feature masked in turn, or a quarter, and which it is, (n,).
-
-    Values that were missing stay so.
-
-    >>> X, which = masked(np.zeros((5, 8)))
-    >>> np.isnan(X).sum(axis=1), which
-    (array([1, 1, 1, 2, 1]), array([0, 1, 2, 8, 3]))
-    """
+    """Return samples with one feature masked in turn, or a random quarter, and which, (n,)."""
     n, n_features = X.shape
     missing, rng = np.isnan(X), RandomState(0)
     several = np.arange(n) % _EVERY == _EVERY - 1
@@ -384,8 +347,7 @@ def masked(X: Array) -> tuple[Array, Array]:
     missing[one, np.arange(len(one)) % n_features] = True
     for k in range(_N_PATTERNS):
         some = rng.permutation(n_features)[: max(1, round(_SHARE * n_features))]
-        own = np.flatnonzero(several)[k::_N_PATTERNS]
-        missing[np.ix_(own, some)] = True
+        missing[np.ix_(np.flatnonzero(several)[k::_N_PATTERNS], some)] = True
     return np.where(missing, np.nan, X).astype(X.dtype), _which(missing)
 
 

@@ -41,7 +41,6 @@ MOST_OVER = 0.1  # of the seconds, by which the last partition may be late
 TIMING_COST = 50.0  # a throw-away timing run is made if the budget allows this times its cost
 
 Noise = Literal["auto", "constant", "input"]
-"""What the noise of a regression depends on."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Candidate:
     Parameters
     ----------
     n_bins : int or None, default=None
-        Ramps per column, appended as by `PiecewiseLinearEncoder`. None is the columns alone.
+        Ramps per column, at least 2, as in `PiecewiseLinearEncoder`. None is the columns alone.
     hidden : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
     memory : float or None, default=None
@@ -69,10 +68,6 @@ class Candidate:
     >>> from probprop import Candidate
     >>> Candidate(n_bins=32, hidden=20)
     Candidate(n_bins=32, hidden=(20,), memory=None)
-    >>> Candidate(power=0.5)
-    Candidate(n_bins=None, hidden=(50,), memory=None, power=0.5)
-    >>> Candidate(noise="constant")
-    Candidate(n_bins=None, hidden=(50,), memory=None, noise='constant')
     """
 
     n_bins: int | None = None
@@ -89,8 +84,7 @@ class Candidate:
                 f"memory of a candidate must be a float or None. Got {self.memory!r} instead."
             )
         check_memory(self.memory)
-        sizes = check_layer_sizes(self.hidden, "hidden of a candidate")
-        vars(self)["hidden"] = tuple(sizes)
+        vars(self)["hidden"] = tuple(check_layer_sizes(self.hidden, "hidden of a candidate"))
         if self.power is not None:
             check_share("power of a candidate", self.power)
         check_option("noise of a candidate", self.noise, list(get_args(Noise)))
@@ -133,15 +127,10 @@ class Budget:
 
 
 BUDGETS = {"fast": Budget(CHECKS[:3]), "good": Budget(), "best": Budget((*CHECKS, 640, 1280))}
-"""Budgets that have a name."""
 
 
 def read_budget(budget: Any) -> Budget:
-    """Check the parameter: a name, or seconds of processor time.
-
-    >>> read_budget("fast").checks, read_budget(30).seconds, read_budget(30).most_after
-    ((20, 40, 80), 30.0, 10.0)
-    """
+    """Check the parameter: a name, or seconds of processor time."""
     if isinstance(budget, str):
         check_option("budget", budget, list(BUDGETS))
         return BUDGETS[budget]
@@ -156,13 +145,7 @@ def read_budget(budget: Any) -> Budget:
 def for_many_classes(budget: Budget, n_classes: int) -> Budget:
     """Return the budget of a classification: the more classes above 32, the fewer epochs.
 
-    The time of an epoch grows with the number of classes, while networks on the plain features need
-    few epochs: on synthetic data with 100 classes their log-loss was lowest after 5 to 26. So the
-    epochs are divided by a 32nd of the number of classes, at most by 10, and the last comparison
-    is left out.
-
-    >>> for_many_classes(Budget(), 100).checks, for_many_classes(Budget(), 32).checks
-    ((7, 13, 26, 52), (20, 40, 80, 160, 320))
+    An epoch takes longer, but fewer are needed: with 100 classes of synthetic data, 5 to 26.
     """
     if n_classes <= MANY_CLASSES:
         return budget
@@ -173,26 +156,21 @@ def for_many_classes(budget: Budget, n_classes: int) -> Budget:
 
 
 def work_of_a_row(sizes: Sequence[int]) -> float:
-    """Return the time of a row, in units of the time of a weight of the first layer.
+    """Return the time of a row through layers of these sizes, inputs and outputs included.
 
-    A weight of a later layer takes twice that, and a unit 25 times, as measured. The sizes are the
-    units of all layers, inputs and outputs included.
+    As measured, a weight of a later layer takes twice the time of the first, a unit 25 times.
     """
     first, *later = ((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
     return first + 2.0 * sum(later) + 25.0 * sum(sizes[1:])
 
 
 def is_large(n_rows: int) -> bool:
-    """Return whether the passes over its samples are what a fit of a table costs.
+    """Return whether the time of a fit should no longer grow with the number of samples.
 
-    Below `LARGE` samples the time of a fit grows with them. From there on it hardly does: a network
-    that has seen a few million samples, each a few times, is as good as one that has seen few very
-    often. So
-
-    - epochs are scaled by `shown_as_often`;
-    - samples are held out twice, `HELD_OUT` each, and every network learns all others;
-    - one of these networks per candidate decides, also about a power of the targets. The best then
-      trains the others: two for each of two partitions.
+    A network that has seen a few million samples, each a few times, is as good as one that has seen
+    few very often. So epochs are scaled by `shown_as_often`, samples are held out twice, `HELD_OUT`
+    each, and one network per candidate decides, also about a power of the targets. The best then
+    trains the others: two for each of two partitions.
     """
     return n_rows >= LARGE
 
@@ -214,7 +192,7 @@ class Forms:
 
 @dataclass(frozen=True)
 class Usual:
-    """What ``candidates="auto"`` consists of, and how candidates are compared."""
+    """The candidates of ``candidates="auto"``, and how they are compared."""
 
     few: Forms  # below rows[0] samples
     many: Forms
@@ -230,7 +208,8 @@ _OF_FEW_VALUES = Forms(32, _ONE_OR_TWO, _ONE_OR_TWO, (10.0, 30.0, None))
 OF_VALUES = Usual(
     _OF_FEW_VALUES, many=replace(_OF_FEW_VALUES, n_bins=64), most_bins=128, powers=True
 )
-"""What is compared for a regression."""
+# With few rows, differences in out-of-fold log-loss are mostly chance, and what costs less is as
+# good on new rows, or better. Two layers on ramps over-fit; one wide layer does not.
 OF_LABELS = Usual(
     few=Forms(16, ((50,), (), (10,), (20,), (50, 50)), ((50,),), (10.0, 30.0)),
     many=Forms(32, ((100,), (), (50, 50)), ((100,),), (10.0, 30.0)),
@@ -239,11 +218,6 @@ OF_LABELS = Usual(
     rows=(1_000, 5_000),
     n_errors=1.0,
 )
-"""What is compared for a classification.
-
-With few rows, differences in log-loss on those held out are mostly chance, and what costs less is
-as good on new rows, or better. Two layers on ramps over-fit; one wide layer does not.
-"""
 
 
 def usual_candidates(
@@ -260,12 +234,11 @@ def usual_candidates(
     With `one_memory` only the first memory is compared: few epochs do not tell them apart.
     """
     forms = usual.few if n_rows < usual.rows[0] else usual.many
-    ramps = [forms.n_bins, *([usual.most_bins] if budget == "best" else [])]
-    fitting = dict.fromkeys(n_bins for n_bins in map(bins_that_fit, ramps) if n_bins > 1)
+    fast, best = budget == "fast", budget == "best"
+    ramps = map(bins_that_fit, [forms.n_bins, *([usual.most_bins] if best else [])])
     layers: dict[int | None, tuple[tuple[int, ...], ...]] = {None: forms.plain}
-    layers |= dict.fromkeys(fitting, forms.ramped)
-    deeper = ((100, 100),) if budget == "best" else ()
-    fast = budget == "fast"
+    layers |= dict.fromkeys((n_bins for n_bins in ramps if n_bins > 1), forms.ramped)
+    deeper = ((100, 100),) if best else ()
     return [
         Candidate(n_bins, hidden, memory)
         for n_bins, sizes in layers.items()
@@ -275,10 +248,7 @@ def usual_candidates(
 
 
 def n_first_folds(n_rows: int, usual: Usual = OF_VALUES) -> int | None:
-    """Return how many folds a race is run on; None: all of them.
-
-    The more rows are held out, the fewer folds tell candidates apart.
-    """
+    """Return how many folds a race is run on, fewer if there are many rows; None: all of them."""
     many, very_many = usual.rows
     if n_rows < many:
         return None

@@ -1,31 +1,43 @@
-"""PBPRegressorCV: the best predictions without tuning, by cross-validation."""
+"""PBPRegressorCV: the best predictions without tuning, by cross-validation.
+
+Derivatives by the features X follow by the chain rule, as the networks see encoded rows of bounded
+values: a ramp rises with 1/(width * scale) between its ends, and is flat elsewhere.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, Self, overload
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from probprop._types import FloatArray
-from probprop.distributions.base import Moments
-from probprop.distributions.functions import Sensitivity
+from probprop._types import Array, FloatArray
+from probprop.distributions import power
+from probprop.distributions.base import Moments, short_repr
+from probprop.distributions.functions import SampledNetwork, Sensitivity
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture
+from probprop.encoding.bounds import InputBounds
+from probprop.encoding.piecewise import PiecewiseLinear
 from probprop.estimators.base import DistributionMixin
 from probprop.estimators.cv.base import PBPEstimatorCV
-from probprop.estimators.cv.calibration import Calibration, ValuesJudge
-from probprop.estimators.cv.sensitivity import SampledFunction, sensitivity_of_mixture
+from probprop.estimators.cv.calibration import Calibration, NoiseNetwork, Range, ValuesJudge
+from probprop.estimators.cv.folds import encoded
 from probprop.estimators.data import Given, TrainingData, noise_factor, read_values
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_inputs, check_int
 from probprop.inference.history import warn_of_counts
-from probprop.inference.likelihoods import Gaussian
+from probprop.inference.inputs import Inputs
+from probprop.inference.likelihoods import Gaussian, Scale
+from probprop.inference.noise import LogScale
+from probprop.inference.plan import Plan
+from probprop.inference.prediction import sensitivity_at
 
 
 class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type: ignore[misc]
@@ -33,40 +45,35 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     Candidates, which differ in the encoding of the features, in depth and in memory, train side by
     side on the folds. They are compared by the log-likelihood of out-of-fold samples, and those
-    that fall behind are dropped. The networks of the winner's folds are the ensemble: nothing is
-    trained again. Their variances are calibrated by one factor on out-of-fold samples, and a small
-    network learns heteroscedastic noise there, if that helps.
+    that fall behind are dropped. The networks of the winner's folds are the ensemble. One factor
+    calibrates their variances on out-of-fold samples, and a small network learns heteroscedastic
+    noise there, if that helps.
 
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of folds of shuffled samples, or of the groups passed to `fit`; fewer
-        if there are fewer of them. Else a splitter of scikit-learn, or what one yields.
+        An int, at least 2, is the number of folds of shuffled samples, or of the groups passed to
+        `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what one
+        yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
-        one or two layers of 50, memory 10, 30 or none. If there are 100 samples or more, all
-        targets are above 0 and their errors grow with them, the best candidate is also tried with
-        a power of the targets, which is used if it gains two standard errors on out-of-fold
-        samples.
+        one or two layers of 50, memory 10, 30 or none; from 100 samples on, if all targets are
+        above 0 and their errors grow with them, the best one also with a power of the targets,
+        which is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"} or float, default="good"
-        How long candidates train, and how many there are in "auto": "fast", up to 80 epochs, one
-        layer, memory 10; "good", up to 320 epochs; "best", up to 1,280 epochs, with 128 ramps and
-        two layers of 100 too.
-        A number is seconds of processor time of the whole process, all threads together. The
-        result then depends on the speed of the machine: candidates that cost too much are left out,
-        and if time is left, the best one is trained on further partitions, up to six in all.
-        ``choice_.ended`` says why the search ended.
+        "fast": up to 80 epochs, one layer, memory 10; "good": up to 320 epochs; "best": up to 1,280
+        epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of processor
+        time: candidates that cost too much are left out, and if time is left, the best one is
+        trained on further partitions, up to six in all. The result then depends on the machine.
     missing : {"error", "marginalize"}, default="error"
-        How NaN in X is treated: as an error, or as a missing value. A sample with missing values is
-        completed in 32 ways from its other values, by a joint distribution of the features that
-        `fit` learns, and its prediction is the mean over these. Masked out-of-fold samples
-        calibrate how much less certain it is.
+        How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
+        is the mean over 32 ways to complete it from its other values, by a joint distribution of
+        the features, with error bars calibrated on masked out-of-fold samples.
     dtype : {"float64", "float32"}, default="float32"
         Precision of the weights.
     n_jobs : int, default=None
-        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
-        Under ``joblib.parallel_config("dask")`` all workers of the cluster train. The result does
-        not depend on it.
+        Number of threads, without influence on the result; None is 1 outside of a
+        ``joblib.parallel_config``, -1 all processors. With "dask" there, all workers train.
     random_state : int, RandomState instance or None, default=None
         Shuffles the samples into folds, and draws the seeds of the networks.
     verbose : int, default=0
@@ -79,12 +86,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         encoded by `encoding_`, and predict targets as given by ``calibration_.transformation``.
     n_partitions_ : int
         Number of K-fold partitions: 2 with an int `cv` and fewer than 5,000 samples, or 100,000 and
-        more, else 1; up to 6 with an int `cv` and a `budget` in seconds. It is also 1 if Ctrl-C
-        left no time for the second, or its networks did not make finite predictions.
+        more, else 1; up to 6 with an int `cv` and a `budget` in seconds.
     bounds_ : InputBounds
-        Range of each feature. Values inside it are used as they are; values beyond it grow ever
-        more slowly, in most features by at most a quarter of the range. `encoding_` is applied to
-        bounded samples.
+        Range of each feature. Values beyond it grow ever more slowly, in most features by at most a
+        quarter of the range. `encoding_` is applied to bounded samples.
     encoding_ : PiecewiseLinear or None
         Encoder applied to the features before the members, or None if they are used as is.
     choice_ : CVChoice
@@ -92,16 +97,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     calibration_ : Calibration
         The factor of the variances, and the noise network if there is one.
     joint_ : Joint or None
-        Joint distribution of the features, which completes missing values, with variance scaling
-        factors. None if ``missing="error"``.
+        Joint distribution of the features, which completes missing values, or None.
     oof_predictive_ : Mixture or TransformedMixture
-        Calibrated out-of-fold predictive distribution of the samples of `fit`, by the networks of
-        all partitions that had not seen them, with the noise of a sample of its weight.
+        Calibrated out-of-fold predictive distribution of the samples of `fit`, each with the noise
+        of its weight.
     oof_rows_ : ndarray of int
         Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
         weight above 0, ascending.
-    n_outputs_ : int
-        Number of targets, 1.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int
@@ -111,16 +113,14 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, if X had string column names. The members take arrays.
+        Names of the features, if X had string column names.
 
     Notes
     -----
-    From 100,000 samples on, a fit hardly takes longer with more samples. A network is shown as many
-    as the epochs of the `budget` show of 25,000: 14 epochs of 600,000 samples with "good". One
-    network of each candidate, of memory 10 in "auto", decides on 20,000 validation samples. With an
-    int `cv` and without groups there are four networks, whatever `cv` is: two for each of two
-    validation sets of 20,000 samples, drawn by `random_state`, trained on all others. Another kind
-    of `cv`, and groups, keep their folds.
+    From 100,000 samples on, a network is shown as many samples as the epochs of the `budget` show
+    of 25,000: 14 epochs of 600,000 samples with "good". One network of each candidate, of memory 10
+    in "auto", decides on 20,000 validation samples. With an int `cv` and without groups there are
+    four networks: two for each of two validation sets of 20,000 samples, trained on all others.
 
     Examples
     --------
@@ -136,13 +136,12 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     """
 
     _member = PBPRegressor
+    _judge = ValuesJudge
 
     estimators_: list[PBPRegressor]
     calibration_: Calibration
     oof_predictive_: Mixture | TransformedMixture
     likelihood_: Gaussian
-
-    # ---- Training
 
     def partial_fit(
         self,
@@ -155,10 +154,9 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         """Update the model with new samples. The first call is equivalent to `fit`.
 
         Each sample belongs to one fold, in turn. The network of that fold predicts it before the
-        others make one pass over it, in the order given. The factor of the variances is the mean
-        over these predictions too, the noise network, if there is one, makes a pass over their
-        residuals, and the range beyond which error bars grow includes the samples. Encoding,
-        choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them.
+        others make one pass over it, in the order given; that updates the calibration too.
+        Encoding, choice, `oof_predictive_` and `oof_rows_` stay as `fit` left them. Ctrl-C, or an
+        error, leaves the estimator as it was before the call.
 
         Parameters
         ----------
@@ -173,16 +171,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error, leaves the estimator as it was before the call.
         """
         epochs = self._go_on(Given(X, y, sample_weight, y_std=y_std))
         warn_of_counts(epochs, self.estimators_[0].posterior_)
         return self
-
-    # ---- Prediction
 
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[False] = ...) -> FloatArray: ...
@@ -191,20 +183,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation.
+        """Predict the mean of the target, in target units, (n_samples,).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        return_std : bool, default=False
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-            In target units.
-        std : ndarray of shape (n_samples,)
-            Standard deviation of the target, noise included, in target units; only with
-            ``return_std=True``.
+        With ``return_std=True`` also its standard deviation, noise included. X has the shape
+        (n_samples, n_features).
         """
         check_is_fitted(self)
         if return_std or self.calibration_.transformation is not None:
@@ -219,27 +201,21 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     ) -> Mixture | TransformedMixture:
         """Return the calibrated predictive distribution, a mixture of the members, of every sample.
 
-        With a noise network h(x), the noise variance of a sample is log-normal; the moments of its
-        logarithm stay within the levels that the network gives to out-of-fold training samples.
-
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         sample_weight : array-like of shape (n_samples,), default=None
             Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
-            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
-            epistemic uncertainty.
+            weight 1 divided by w. None is the mean weight in `fit`.
 
         Returns
         -------
         Mixture or TransformedMixture
-            In target units. The noise has a heavy tail, log-normal, if ``calibration_.noise`` is
-            not None. The second if ``calibration_.transformation``, a Box-Cox transformation of the
-            target, is not None.
+            In target units; the second if ``calibration_.transformation`` is not None.
         """
         outputs = self._outputs(X)
         y_mean, y_scale = self._target_units
-        noise = np.sqrt(_stacked([m.posterior_.noise_variance for m in self.estimators_]))
+        noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))
         members = Moments(
             outputs.mean * y_scale + y_mean, np.sqrt(outputs.variance) * y_scale, noise * y_scale
         )
@@ -248,45 +224,36 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and scale of the targets of each member."""
+        """Mean and scale of the targets of each member, (S, 1)."""
         of = [member.standardizer_ for member in self.estimators_]
-        return _stacked([s.y_mean for s in of]), _stacked([s.y_scale for s in of])
+        return np.stack([s.y_mean for s in of]), np.stack([s.y_scale for s in of])
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with gradients by the features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
+        """Return mean and standard deviation for every sample, with gradients by the features.
 
         Returns
         -------
         Sensitivity
             ``mean`` and ``std`` as `predict` gives them; ``dmean_dX`` and ``dstd_dX`` of shape
-            (n_samples, n_features), in target units per unit of the feature. Encoded features have
-            kinks at quantiles of the training samples, where the gradient is the one above. If
-            ``mean`` or ``std`` of a power of the target is infinite, gradients are NaN.
+            (n_samples, n_features), in target units per unit of the feature. At the kinks of
+            encoded features the gradient is the one above; of an infinite value it is NaN.
         """
         check_is_fitted(self)
-        rows = check_inputs(self, X)
-        parts = (self.estimators_, self.bounds_, self.encoding_, self.calibration_)
-        return sensitivity_of_mixture(*parts, rows)
+        given, g = check_inputs(self, X), self.calibration_.transformation
+        rows = self.bounds_.apply(given)
+        z = _calibrated(self, self._encode(rows), rows)
+        mixture = _mixed(z)
+        if g is not None:
+            mixture = _capped(_mixed(_in_target_units(z, g)), mixture, z, g)
+        return Sensitivity(*mixture.values, *(self.bounds_.slope(given) * mixture.d))
 
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledFunction]:
         """Sample functions from the calibrated posterior of a randomly chosen member.
 
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        list of SampledFunction
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-            If the members predict a power of the target, it is the median, given the network.
+        Each of the n functions is deterministic: ``f(X)`` has shape (n_samples,), in target units.
+        `random_state` is an int, a RandomState instance or None.
         """
         check_is_fitted(self)
         check_int("n", n, 1)
@@ -299,14 +266,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             drawn.append(SampledFunction(*parts, slopes))
         return drawn
 
-    # ---- Fitted attributes that follow from others
-
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""
         return self.likelihood_.n_outputs
-
-    # ---- What the race asks
 
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
@@ -318,39 +281,253 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
             )
         known = getattr(self, "likelihood_", None) if stream else None
         data = read_values(self, given, known, Gaussian().noise_prior)
-        y = data.y
         if known is not None:
-            return data if (g := self.calibration_.transformation) is None else _on_scale(g, data)
-        if y.ndim > 1:
+            g, bad = self.calibration_.transformation, data.y[~(data.y > 0.0)]
+            if g is not None and bad.size:
+                raise ValueError(
+                    "This PBPRegressorCV predicts a power of the targets, since all that it was "
+                    f"fitted to are above 0. Got {float(bad[0])}, and {bad.size} such targets in "
+                    f"{data.y.size}. Leave them out, or fit again, with all rows or with "
+                    "`candidates` that have no power."
+                )
+            return data if g is None else replace(data, y=g.forward(data.y))
+        if data.y.ndim > 1:
             raise ValueError(
-                f"PBPRegressorCV takes one target, but y has {y.shape[1]} columns. Fit one "
+                f"PBPRegressorCV takes one target, but y has {data.y.shape[1]} columns. Fit one "
                 "estimator per target, for example with sklearn.multioutput.MultiOutputRegressor, "
                 "or use PBPRegressor, which takes several."
             )
-        if len(y) < 2:
+        if len(data.y) < 2:
             raise ValueError(
                 "PBPRegressorCV needs at least 2 rows, so that one can be held out. "
-                f"Got n_samples = {len(y)}."
+                f"Got n_samples = {len(data.y)}."
             )
         return data
 
-    def _judge(self, likelihood: Any) -> ValuesJudge:
-        return ValuesJudge(likelihood)
+
+# ---- Gradients of the mixture
 
 
-def _stacked(each: list[FloatArray]) -> FloatArray:
-    """Return one value of each member, (1,), as an array of shape (S, 1)."""
-    return np.concatenate(each)[:, np.newaxis]
+def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatArray:
+    """Return derivatives by the features, (n, n_features), from derivatives by encoded columns.
+
+    At a knot the derivative of the side above it is returned.
+    """
+    if state is None:
+        return dA
+    n_raw, x = len(state.mean), X[:, state.column]
+    dX = dA[:, :n_raw] / state.scale
+    rises = (state.start <= x) & (x < state.end)
+    slope = rises / ((state.end - state.start) * state.ramp_scale)
+    np.add.at(dX.T, state.column, (slope * dA[:, n_raw:]).T)
+    return dX
 
 
-def _on_scale(g: BoxCox, data: TrainingData) -> TrainingData:
-    """Return targets as the members take them."""
-    y = data.y
-    bad = y[~(y > 0.0)]
-    if bad.size:
-        raise ValueError(
-            "This PBPRegressorCV predicts a power of the targets, since all that it was fitted to "
-            f"are above 0. Got {float(bad[0])}, and {bad.size} such targets in {y.size}. Leave "
-            "them out, or fit again, with all rows or with `candidates` that have no power."
-        )
-    return replace(data, y=g.forward(y))
+class _Members(NamedTuple):
+    """Calibrated moments of S members, or of their mixture, which has no axis S."""
+
+    values: Moments  # (S, n) each
+    d: FloatArray  # derivatives of the three by the features, (3, S, n, n_features)
+
+
+def _mixed(m: _Members) -> _Members:
+    """Return the moments of the mixture, (n,), and their gradients, (n, n_features)."""
+    (mean, epistemic, aleatoric), (dmean, depistemic, daleatoric) = m
+    mixture, dmixture = power.mixed(m.values, _equal(m)), dmean.mean(axis=0)
+    with np.errstate(invalid="ignore"):  # infinite moments have no gradient: NaN
+        # The law of total variance.
+        stds, dstds = (epistemic, mean - mixture.mean), (depistemic, dmean - dmixture)
+        d_epistemic = _of_root_mean_square(stds, dstds, mixture.epistemic_std)
+        d_aleatoric = _of_root_mean_square([aleatoric], [daleatoric], mixture.aleatoric_std)
+    return _Members(mixture, np.stack([dmixture, d_epistemic, d_aleatoric]))
+
+
+def _capped(exact: _Members, mixture_z: _Members, z: _Members, g: BoxCox) -> _Members:
+    """Return the moments as `TransformedMixture` caps them, and the gradients of these.
+
+    `exact` is the mixture in target units, `mixture_z` the mixture of the members z.
+    """
+    ends = power.ends_of(z.values, _equal(z), g)
+    values = power.capped(exact.values, mixture_z.values, ends)
+    std = np.hypot(exact.values.epistemic_std, exact.values.aleatoric_std)
+    most, high = ends.high - ends.low, ends.high
+    dlow_dX, dhigh_dX = _of_end(z, ends.low_at, -ends.c, g), _of_end(z, ends.high_at, ends.c, g)
+
+    # A capped part is `most` times its share of the std, a / hypot(a, b).
+    finite = np.isfinite(std)
+    a, b = np.where(finite, exact.values[1:], mixture_z.values[1:])
+    da, db = np.where(finite[:, np.newaxis], exact.d[1:], mixture_z.d[1:])
+    total = np.hypot(a, b)
+    total = np.where(total > 0.0, total, 1.0)
+    share_a, share_b = (a / total)[:, np.newaxis], (b / total)[:, np.newaxis]
+    dtotal = share_a * da + share_b * db
+    dmost = dhigh_dX - dlow_dX
+    of_parts = [
+        share * dmost + (most / total)[:, np.newaxis] * (dpart - share * dtotal)
+        for share, dpart in ((share_a, da), (share_b, db))
+    ]
+    dstds = np.where((std > most)[:, np.newaxis], of_parts, exact.d[1:])
+    above = (exact.values.mean > high)[:, np.newaxis]
+    return _Members(values, np.stack([np.where(above, dhigh_dX, exact.d[0]), *dstds]))
+
+
+def _equal(m: _Members) -> FloatArray:
+    """Weights of the members, (S,)."""
+    n_members = len(m.values.mean)
+    return np.full(n_members, 1.0 / n_members)
+
+
+def _of_end(z: _Members, at: Array, c_of: FloatArray, g: BoxCox) -> FloatArray:
+    """Return the gradient of g^-1(m + c s) of the member `at`, (1, n)."""
+    c = c_of[at[0]]
+    m, a, b = (np.take_along_axis(part, at, axis=0)[0] for part in z.values)
+    dm, da, db = (np.take_along_axis(part, at[..., np.newaxis], axis=0)[0] for part in z.d)
+    s = np.hypot(a, b)
+    dz = dm + c[:, np.newaxis] * ((a / s)[:, np.newaxis] * da + (b / s)[:, np.newaxis] * db)
+    slope = g.slope(m + c * s)
+    # Beyond floats the end is constant.
+    gradient: FloatArray = np.where(np.isfinite(slope), slope, 0.0)[:, np.newaxis] * dz
+    return gradient
+
+
+def _of_root_mean_square(
+    parts: Sequence[FloatArray], dparts_dX: Sequence[FloatArray], root: FloatArray
+) -> FloatArray:
+    """Return the gradient of the root of the mean over members of the sum of squares of parts."""
+    # A part over the root, because squares of targets may be no floats.
+    d_each = [
+        np.divide(part, root, out=np.zeros_like(part), where=root > 0.0)[..., np.newaxis] * dpart_dX
+        for part, dpart_dX in zip(parts, dparts_dX, strict=True)
+    ]
+    gradient: FloatArray = np.sum(d_each, axis=0).mean(axis=0)
+    return gradient
+
+
+def _calibrated(model: PBPRegressorCV, A: Array, X: Array) -> _Members:
+    """Return the calibrated members at rows X, encoded in A, before any transformation."""
+    each, calibration = [m.predict_gradient(A) for m in model.estimators_], model.calibration_
+    mean, std, noise = (
+        np.stack([np.broadcast_to(getattr(s, k), len(X)) for s in each])
+        for k in ("mean", "epistemic_std", "aleatoric_std")
+    )
+    dmean_dX, dstd_dX = (
+        np.stack([pull_back(getattr(s, k), X, model.encoding_) for s in each])
+        for k in ("dmean_dX", "depistemic_std_dX")
+    )
+    a, box = np.sqrt(calibration.factor), calibration.range
+    epistemic_std = np.hypot(a * std, box.std(X))
+    # With b = slope |d| the variance beyond the range, b db/dx_j = slope^2 d_j / scale_j.
+    along = box.slope * box.outside(X) / box.scale
+    scaled = (a * std / epistemic_std)[..., np.newaxis] * (a * dstd_dX)
+    depistemic_std_dX = scaled + (box.slope / epistemic_std)[..., np.newaxis] * along
+    aleatoric_std, dlog_dX = a * noise, np.zeros(X.shape)
+    if calibration.noise is not None:
+        factor, dlog_dX = _noise_factor(calibration.noise, box, X)
+        aleatoric_std = aleatoric_std * np.sqrt(factor)
+    daleatoric_std_dX = 0.5 * dlog_dX * aleatoric_std[..., np.newaxis]
+    values = Moments(mean, epistemic_std, aleatoric_std)
+    return _Members(values, np.stack([dmean_dX, depistemic_std_dX, daleatoric_std_dX]))
+
+
+def _in_target_units(m: _Members, g: BoxCox) -> _Members:
+    """Return the members as `TransformedMixture` has them, by the chain rule."""
+    each = power.slopes(m.values, g)[..., np.newaxis] * m.d[:, np.newaxis]
+    return _Members(power.moments(m.values, g), each.sum(axis=0))
+
+
+def _noise_factor(network: NoiseNetwork, box: Range, X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return E[exp(h)] of every row, and the gradient of its logarithm.
+
+    Beyond the range, and beyond the levels seen in training, h is constant.
+    """
+    nearest = box.nearest(X)
+    plan = Plan(Scale(), dtype=network.posterior.dtype)
+    A = encoded(nearest, network.encoding, plan.dtype)
+    h = sensitivity_at(plan, network.posterior, network.standardizer, Inputs(A))
+    v, levels = h.epistemic_std**2, network.levels
+    inside = (levels.low < h.mean) & (h.mean < levels.high)
+    dm_dA = np.where(inside, h.dmean_dX.T, 0.0).T
+    half_dv_dA = np.where(v < levels.variance, h.epistemic_std * h.depistemic_std_dX.T, 0.0).T
+    dlog_dX = pull_back(dm_dA + half_dv_dA, nearest, network.encoding)
+    factor = LogScale(h.mean, v).bounded(*levels).factor
+    return factor, np.where(nearest == X, dlog_dX, 0.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledFunction:
+    """A function drawn from a calibrated mixture of networks, without noise.
+
+    With f a network drawn from the posterior of a member, m the mean of that member, a^2 the
+    factor of the calibration and d(x) how far x lies outside of the range of the training samples,
+    the function is m + a (f - m) + slopes . d: over many draws it has the mean and the variance of
+    the mixture. If the target was transformed, it is the median of the target, given the network.
+
+    Parameters
+    ----------
+    network : SampledNetwork
+        f, on encoded rows.
+    member : PBPRegressor
+        The member whose mean is m.
+    bounds : InputBounds
+        Applied to x before all else.
+    encoding : PiecewiseLinear or None
+    calibration : Calibration
+    slopes : ndarray of shape (n_features,)
+        Drawn too, for one standard deviation of each feature, in the units that members predict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probprop import Candidate, PBPRegressorCV
+    >>> X = np.linspace(0.0, 9.0, 30)[:, None]
+    >>> model = PBPRegressorCV(candidates=[Candidate(4, (5,))], budget="fast", random_state=0)
+    >>> [f] = model.fit(X, X[:, 0]).sample_functions(1, random_state=0)
+    >>> f, f([[0.5], [1.5]]).shape
+    (SampledFunction(1 feature, 5-5-1), (2,))
+    """
+
+    network: SampledNetwork
+    member: PBPRegressor
+    bounds: InputBounds
+    encoding: PiecewiseLinear | None
+    calibration: Calibration
+    slopes: FloatArray
+
+    def __repr__(self) -> str:
+        n, sizes = len(self.slopes), "-".join(map(str, self.member.posterior_.layer_sizes))
+        return short_repr(self, f"{n} feature{'' if n == 1 else 's'}", sizes)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Return the function at X, (n, n_features), of shape (n,) in target units."""
+        rows, g = self.bounds.apply(self._rows(X)), self.calibration.transformation
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
+        m, a = self.member.predict(A), np.sqrt(self.calibration.factor)
+        f: FloatArray = m + a * (self.network(A) - m)
+        f += self.calibration.range.outside(rows) @ self.slopes
+        return f if g is None else g.inverse(f)
+
+    def gradient(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the function at X, (n,), and its gradients by the features, (n, n_features)."""
+        given = self._rows(X)
+        rows = self.bounds.apply(given)
+        A = encoded(rows, self.encoding, np.dtype(self.member.dtype))
+        a, box = np.sqrt(self.calibration.factor), self.calibration.range
+        at, (f, df_dA) = self.member.predict_gradient(A), self.network.gradient(A)
+        outside = box.outside(rows)
+        value = at.mean + a * (f - at.mean) + outside @ self.slopes
+        dA = at.dmean_dX + a * (df_dA - at.dmean_dX)
+        beyond = np.where(outside != 0.0, self.slopes / box.scale, 0.0)
+        gradient = (pull_back(dA, rows, self.encoding) + beyond) * self.bounds.slope(given)
+        g = self.calibration.transformation
+        if g is None:
+            return value, gradient
+        return g.inverse(value), g.slope(value)[:, np.newaxis] * gradient
+
+    def _rows(self, X: ArrayLike) -> Array:
+        rows: Array = check_array(X, dtype=[np.float64, np.float32])
+        if rows.shape[1] != len(self.slopes):
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but SampledFunction is expecting "
+                f"{len(self.slopes)} features as input."
+            )
+        return rows

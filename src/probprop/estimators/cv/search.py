@@ -2,24 +2,13 @@
 
 Candidates train side by side on the folds, and those that fall behind are dropped. A candidate is
 judged by the calibrated log-likelihood of out-of-fold samples: without calibration the candidates
-that train longest, and fit best, would look worst. The winner then learns the folds that the race
-was not run on.
-
-If the errors of positive targets grow with them, as those of prices and times do, the winner is
-trained once more to predict a power of the targets, or their logarithm, whose errors do not. Which
-power that is can be read off the out-of-fold residuals, without training anything: with means m,
-
-    sum of log N(g(y) - g(m) | 0, s^2) + log g'(y),    s^2 the mean of (g(y) - g(m))^2.
-
-The power is taken if it is clearly better on out-of-fold samples, with a noise network on either
-side: it too learns that errors grow, and without it the gain looks larger than it is.
-
-If a budget of seconds leaves time, the winner learns further partitions of the samples: more
-networks, and more out-of-fold predictions of every sample.
+that train longest, and fit best, would look worst. The winner then learns the other folds, is tried
+with a power of the targets and, if a budget of seconds leaves time, learns further partitions.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +24,8 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.power import box_cox_of
+from probprop.estimators.checkpoints import check_seed, checkpoint_of, resumed, settings_of
+from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import (
     Calibrated,
     FoldOutputs,
@@ -45,23 +36,10 @@ from probprop.estimators.cv.calibration import (
 )
 from probprop.estimators.cv.folds import Encodings, Fold, HeldOut, side_by_side
 from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint, complete, masked
-from probprop.estimators.cv.policy import (
-    CLEAR,
-    FIRST_CUT,
-    MIN_ROWS_FOR_POWER,
-    MOST_OVER,
-    MOST_PARTITIONS,
-    N_STALE,
-    SHARE_AFTER,
-    SHARE_OF_POWERS,
-    TIMING_COST,
-    Budget,
-    Candidate,
-    n_errors_behind,
-    work_of_a_row,
-)
+from probprop.estimators.cv.policy import Budget, Candidate
 from probprop.estimators.progress import Share
 from probprop.inference import training
+from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, digest
 from probprop.inference.inputs import Inputs
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
@@ -71,11 +49,10 @@ from probprop.inference.standardize import measure, with_usual_scales, with_usua
 from probprop.inference.training import Fitted, Run
 
 OUT_OF_TIME = "out of time"
-RACE_WAS_OVER = "the race was over"
-"""Why training ends without a budget of seconds."""
+RACE_WAS_OVER = "the race was over"  # why training ends without a budget of seconds
+# The stages of a search.
 ENCODING, COMPARING, TRAINING = "encoding", "comparing candidates", "training the best"
 CALIBRATING = "calibrating"
-"""The stages of a search."""
 
 _POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _NOT_FINITE = (
@@ -90,13 +67,10 @@ _N_BEFORE = 16.0  # samples that the mean over all masked samples counts as, for
 _WIDTH = 0.7  # of log b^2 before any sample: where nodes hardly differ, samples say nothing
 _BELOW_BEST = 0.5
 
-Report = Callable[[Share], None]
-Step = Callable[[Sequence[Run], int, int], tuple[list[Run], BaseException | None]]
-"""Makes so many epochs of every training, with so many threads, and says what ended them early."""
-
-
-def _silent(share: Share) -> None:
-    """Report nothing."""
+Report = Callable[[Share], object]
+Advanced = tuple[list[Run], BaseException | None]
+# Makes epochs of every training, with a number of threads, and says what ended them early.
+Step = Callable[[Sequence[Run], int, int], Advanced]
 
 
 # ---- Trainings side by side: in threads of this process, or as tasks of a joblib backend
@@ -105,18 +79,15 @@ def _silent(share: Share) -> None:
 def is_elsewhere() -> bool:
     """Whether a `joblib.parallel_config` names a backend with workers of its own, such as Dask.
 
-    Those of this machine are left to the threads of the kernel, which copy no rows.
+    The backends of this machine are left to the threads of the kernel, which copy no rows.
     """
     backend, _ = get_active_backend()
     own = ("loky", "multiprocessing", "sequential", "threading")
-    kinds = [BACKENDS[name] for name in own if name in BACKENDS]
-    return type(backend) not in kinds
+    return type(backend) not in [BACKENDS.get(name) for name in own]
 
 
-def advance(
-    runs: Sequence[Run], n_epochs: int, n_threads: int
-) -> tuple[list[Run], BaseException | None]:
-    """Make more epochs of every training, as `training.advance` does, to the same bits.
+def advance(runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
+    """Make more epochs of every training, to the same bits wherever.
 
     A backend with workers of its own uses all of these, whatever `n_threads` of this process are.
     """
@@ -144,9 +115,6 @@ def without_rows(run: Run) -> Run:
 def with_rows_of(run: Run, before: Run) -> Run:
     """Return a training that came back, with the rows that it had."""
     return run._replace(rows=before.rows)
-
-
-# ---- How much work there is time for
 
 
 @dataclass(eq=False)
@@ -191,14 +159,13 @@ class Timer:
         """Return whether there is time for so much work."""
         if (seconds := self.budget.seconds) is None:
             return True
-        after = max(SHARE_AFTER * seconds, self._seconds_after)
+        after = max(policy.SHARE_AFTER * seconds, self._seconds_after)
         return self.clock() + self.rate * work <= self.start + seconds - self.held - after
 
     def n_epochs(self, work: float, reached: int, end: int, later: float = 0.0) -> int:
         """Return how many epochs to make next, 0 if none; the very first has to be made.
 
-        An epoch takes the work, of `end` epochs some are reached, and each that is made has the
-        work `later` to follow.
+        An epoch takes the work, and each that was reached has the work `later` to follow.
         """
         most = min(self.budget.chunk, end - reached) if work else 0
         works = ((n, work * n + later * (reached + n)) for n in range(most, 0, -1))
@@ -206,7 +173,7 @@ class Timer:
         return affordable or min(most, 1 if reached == 0 else 0)
 
     def share_done(self, work: float) -> float:
-        """Return the share of the work that is done, where so much is left, and what follows."""
+        """Return the share of the work that is done, if so much is left, and what follows."""
         return self.done / (self.done + work + self.after)
 
 
@@ -253,13 +220,11 @@ class Contest:
         y, judge = self.judge.seen_by(candidate, self.y)
         return replace(self, y=y, judge=judge)
 
-    def timer(
-        self, budget: Budget, clock: Callable[[], float], rate: float = 0.0, done: float = 0.0
-    ) -> Timer:
-        """Return what measures the seconds of a budget, and leaves those of the calibration."""
+    def timer(self, budget: Budget, clock: Callable[[], float], *known: float) -> Timer:
+        """Return what measures a budget, with time for the calibration; known: rate and done."""
         n_held = sum(len(fold.test) for fold in self.folds)
         after = self.judge.work_after(self.encodings, n_held, len(self.folds))
-        return Timer(budget, clock, after, rate, done)
+        return Timer(budget, clock, after, *known)
 
     def weights_of(self, rows: Array | slice) -> FloatArray | None:
         """Return how much these rows count."""
@@ -285,21 +250,19 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class CandidateCurve:
-    """What a candidate reached on rows held out, in mean log density per row, target units.
-
-    Of classes, in mean log probability.
+    """Mean out-of-fold log density, or log probability, that a candidate reached per sample.
 
     Parameters
     ----------
     candidate : Candidate
     n_epochs : tuple of int
-        Where it was looked at.
+        Epochs after which it was judged.
     calibrated, raw : tuple of float
-        With the factor of the variances that is best there, and without.
+        With the variance scaling factor that is best there, and without; in target units.
     factor : tuple of float
-        That factor; of classes the temperature.
+        That factor; for classification the temperature.
     outcome : str
-        Why it went no further.
+        Why it was not trained further.
     """
 
     candidate: Candidate
@@ -317,11 +280,11 @@ class CVChoice:
     Parameters
     ----------
     curves : tuple of CandidateCurve
-        Of all candidates, in their order.
+        One per candidate, in their order.
     best : int
-        The one that was chosen.
+        Index of the one that was chosen.
     n_epochs : int
-        The epochs that its networks made.
+        Number of epochs of its networks.
     ended : str, default=""
         Why nothing more was trained: the race was over, or out of time, for example.
     """
@@ -362,8 +325,8 @@ class Runner:
     @property
     def work(self) -> float:
         """What the time of an epoch is proportional to."""
-        sizes = (run.fitted.posterior.layer_sizes for run in self.runs)
-        return sum(len(r.rows.y) * work_of_a_row(s) for r, s in zip(self.runs, sizes, strict=True))
+        sizes = [(len(run.rows.y), run.fitted.posterior.layer_sizes) for run in self.runs]
+        return sum(n * policy.work_of_a_row(own) for n, own in sizes)
 
     def end(self, outcome: str) -> Runner:
         """Return it with the reason for which it goes no further."""
@@ -382,11 +345,11 @@ def _behind(runner: Runner, leader: Runner) -> tuple[float, float]:
     return weighted_mean(difference, weights), standard_error(difference, weights)
 
 
-def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) -> list[Runner]:
-    """End those that have lost.
-
-    From `first_cut` epochs on the best memory of each form is left, and of these the ones that are
-    not behind the leader, and still improve.
+def cut(
+    runners: Sequence[Runner], n_epochs: int, first_cut: int = policy.FIRST_CUT
+) -> list[Runner]:
+    """End those that have lost: from `first_cut` epochs on the best memory of each form is left,
+    and of these the ones that are not behind the leader, and still improve.
     """
     leader = _leader(runners)
 
@@ -397,9 +360,9 @@ def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) ->
         behind, error = _behind(runner, leader)
         # Deep networks learn late, and may catch up with the next gain.
         last_gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
-        if behind > max(CLEAR * error, last_gain):
+        if behind > max(policy.CLEAR * error, last_gain):
             return "behind the leader"
-        before, last = scores[:-N_STALE], scores[-N_STALE:]
+        before, last = scores[: -policy.N_STALE], scores[-policy.N_STALE :]
         return "no longer improved" if before and max(last) <= max(before) else ""
 
     if n_epochs < first_cut:
@@ -408,9 +371,8 @@ def cut(runners: Sequence[Runner], n_epochs: int, first_cut: int = FIRST_CUT) ->
 
 
 def chosen(runners: Sequence[Runner], n_errors: float) -> int:
-    """Return which candidate wins: the leader, or one that costs less and is hardly behind.
-
-    It may be behind by so many standard errors of the difference; 0: the leader wins.
+    """Return which candidate wins: the leader, or one that costs less and is behind by at most
+    `n_errors` standard errors of the difference.
     """
     leader = _leader(runners)
 
@@ -427,13 +389,10 @@ def end_all(runners: Sequence[Runner], outcome: str) -> list[Runner]:
     return [runner.end(outcome) if runner.is_running else runner for runner in runners]
 
 
-# ---- Their trainings
-
-
 def line_up(
     candidates: Sequence[Candidate], contest: Contest, folds: Sequence[Fold]
 ) -> list[Runner]:
-    """Return the candidates before the first epoch. Those of one encoding share their rows."""
+    """Return the candidates before the first epoch. Candidates of one encoding share their rows."""
     alike: dict[tuple[int | None, float | None], Sequence[Run]] = {}
     runners = []
     for candidate in candidates:
@@ -473,14 +432,14 @@ def advance_all(
     made, interrupt = (step or advance)(runs, n_epochs, n_threads)
     if interrupt is not None:
         raise interrupt
-    following, moved = iter(made), list[Runner]()
-    for runner in runners:
-        if runner.is_running:
-            own = tuple(next(following) for _ in runner.runs)
-            history = tuple([*h, *run.made] for h, run in zip(runner.history, own, strict=True))
-            runner = replace(runner, runs=own, history=history)
-        moved.append(runner)
-    return moved
+    following = iter(made)
+
+    def moved(runner: Runner) -> Runner:
+        own = tuple(next(following) for _ in runner.runs)
+        history = tuple([*h, *run.made] for h, run in zip(runner.history, own, strict=True))
+        return replace(runner, runs=own, history=history)
+
+    return [moved(runner) if runner.is_running else runner for runner in runners]
 
 
 def outputs_of(plan: Plan, fitted: Fitted) -> Callable[[Array], tuple[FloatArray, FloatArray]]:
@@ -533,20 +492,18 @@ def race(
     contest: Contest,
     budget: Budget,
     *,
-    reserve: Callable[[Check | None], float] | None = None,
+    reserve: Callable[[Check | None], float] = lambda best: 0.0,
     n_threads: int = 1,
     clock: Callable[[], float] = time.process_time,
-    report: Report = _silent,
+    report: Report = lambda share: None,
 ) -> Race:
     """Train the candidates, and return the one that predicts held-out rows best, on all folds.
 
-    Or, with few rows, one that costs less and is hardly behind: see `n_errors_behind`. If the
-    first folds decide alone, the others are left for `finished`. `reserve` takes the best check so
-    far, None before any, and returns seconds of the budget to leave; `clock` measures them.
+    If the first folds decide alone, the others are left for `finished`. `reserve` takes the best
+    check so far, None before any, and returns seconds of the budget to leave.
     """
     timer = contest.timer(budget, clock)
-    if reserve is not None:
-        timer.held = reserve(None)
+    timer.held = reserve(None)
     report(Share(0.0, ENCODING))
     runners = line_up(candidates, contest, contest.first)
     report(Share(0.0, COMPARING))
@@ -570,8 +527,7 @@ def race(
             if reached > start:
                 looked = [_judged(r, contest) if r.is_running else r for r in runners]
                 runners = cut(looked, reached, budget.first_cut)
-                if reserve is not None:
-                    timer.held = reserve(_leader(runners).best)
+                timer.held = reserve(_leader(runners).best)
             if reached < end:
                 runners = end_all(runners, OUT_OF_TIME)
     except KeyboardInterrupt:
@@ -579,7 +535,7 @@ def race(
             raise
         runners, interrupted = end_all(runners, "interrupted"), True
     runners = end_all(runners, "trained to the end")
-    winner = chosen(runners, n_errors_behind(len(contest.y), contest.judge.usual))
+    winner = chosen(runners, policy.n_errors_behind(len(contest.y), contest.judge.usual))
     best = runners[winner].best
     if best is None:
         raise FloatingPointError(_NOT_FINITE)
@@ -637,13 +593,10 @@ def _judged(runner: Runner, contest: Contest) -> Runner:
     check, curve = check_of(runner, contest, contest.first), runner.curve
     if not np.isfinite(check.log_p).all():
         return runner.end("predictions were not finite")
-    curve = replace(
-        curve,
-        n_epochs=(*curve.n_epochs, check.n_epochs),
-        calibrated=(*curve.calibrated, check.score),
-        raw=(*curve.raw, check.raw_score),
-        factor=(*curve.factor, check.oof.factor),
-    )
+    now = (check.n_epochs, check.score, check.raw_score, check.oof.factor)
+    before = (curve.n_epochs, curve.calibrated, curve.raw, curve.factor)
+    points: list[Any] = [(*old, new) for old, new in zip(before, now, strict=True)]
+    curve = CandidateCurve(curve.candidate, *points)
     best = check if check.score > runner.score else runner.best
     return replace(runner, curve=curve, best=best)
 
@@ -654,39 +607,31 @@ def _affordable(
     """End the candidates that cost most until the others can reach the first cut in time.
 
     Every form comes with one memory before any comes with another. An epoch of the cheapest
-    candidate shows what work costs here, or some more where that is next to nothing: the first is
-    slower than the others. They are then forgotten.
+    candidate, or a few if they cost next to nothing, measures the rate, and is then forgotten.
     """
     forms = [runner.curve.candidate.form for runner in runners]
     order = sorted(range(len(runners)), key=lambda i: (forms[:i].count(forms[i]), runners[i].work))
     cheapest = runners[order[0]]
-    forgotten = tuple(
-        run._replace(random_state=deepcopy(run.random_state)) for run in cheapest.runs
-    )
+    forgotten = tuple(r._replace(random_state=deepcopy(r.random_state)) for r in cheapest.runs)
     for n in (1, timer.budget.chunk):
-        if n == 1 or timer.affords(TIMING_COST * n * cheapest.work):
+        if n == 1 or timer.affords(policy.TIMING_COST * n * cheapest.work):
             with timer.measuring(n * cheapest.work):
                 advance_all([replace(cheapest, runs=forgotten)], n, n_threads)
     each = [runners[i].work for i in order]
     works = timer.budget.first_cut * (np.cumsum(each) + n_later * np.maximum.accumulate(each))
     kept = order[: max(1, sum(timer.affords(work) for work in works))]
-    return [
-        runner if i in kept else runner.end("too costly for the budget")
-        for i, runner in enumerate(runners)
-    ]
-
-
-# ---- A power of the targets
+    why = "too costly for the budget"
+    return [runner if i in kept else runner.end(why) for i, runner in enumerate(runners)]
 
 
 def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
-    """Return the power of the targets whose errors are most likely to be of one size.
+    """Return the power g of out-of-fold targets y, (n,), whose errors are most likely of one size.
 
-    The targets y, (n,), are held out, and `oof` has predictions of them, which count as the
-    smallest of the targets where they are below it. None if targets are not all above 0, or all
-    equal, or no power is clearly better than none.
+    With m the out-of-fold means, at least the smallest of the targets, and s^2 the mean of
+    (g(y) - g(m))^2, it has the largest sum of log N(g(y) - g(m) | 0, s^2) + log g'(y). None if
+    targets are not all above 0, or all equal, or no power is clearly better than none.
     """
-    if len(y) < MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
+    if len(y) < policy.MIN_ROWS_FOR_POWER or not (y > 0.0).all() or y.min() == y.max():
         return None
     mean, weights = np.maximum(oof.mean, y.min()), oof.weights
     log_p = []
@@ -701,7 +646,7 @@ def power_of_residuals(y: Array, oof: OutOfFold) -> float | None:
 
 def is_clear(gain: FloatArray, weights: FloatArray | None) -> bool:
     """Return whether the mean gain of rows is above two of its standard errors."""
-    return weighted_mean(gain, weights) > CLEAR * standard_error(gain, weights)
+    return weighted_mean(gain, weights) > policy.CLEAR * standard_error(gain, weights)
 
 
 class Attempt(NamedTuple):
@@ -716,32 +661,30 @@ def with_a_power(
 ) -> Attempt:
     """Train the winner again to predict a power of the targets; return the better of both.
 
-    `first` has the targets as they are, y are those held out, (n,), and `attempt` trains a
-    candidate. The choice of either has the curve of the second, with what came of it.
+    y are the out-of-fold targets, (n,), and `attempt` trains a candidate. Both have been tried with
+    a noise network: it too learns that errors grow, and without it the gain looks too large.
     """
-    candidate = replace(first.race.choice.candidate, power=power)
-    curves = first.race.choice.curves
-
-    def kept(curve: CandidateCurve, outcome: str, *, interrupted: bool) -> Attempt:
-        """Return the first with the curve of the second."""
-        choice = replace(first.race.choice, curves=(*curves, replace(curve, outcome=outcome)))
-        return first._replace(race=replace(first.race, choice=choice, interrupted=interrupted))
-
+    before = first.race
+    candidate, interrupted = replace(before.choice.candidate, power=power), before.interrupted
+    curves, curve = before.choice.curves, CandidateCurve(candidate)
     try:
         second = attempt(candidate)
     except KeyboardInterrupt:
-        return kept(CandidateCurve(candidate), "interrupted", interrupted=True)
+        outcome, interrupted = "interrupted", True
     except FloatingPointError:
         outcome = "predictions were not finite"
-        return kept(CandidateCurve(candidate), outcome, interrupted=first.race.interrupted)
-    curve, interrupted = second.race.choice.curves[0], second.race.interrupted
-    if len(second.race.partitions[0]) < len(first.race.partitions[0]):  # some rows are not held out
-        return kept(curve, "interrupted", interrupted=interrupted)
-    log_p, log_p_first = (each.calibrated.predictive.logpdf(y) for each in (second, first))
-    if not is_clear(log_p - log_p_first, first.race.checks[0].oof.weights):
-        return kept(curve, "no clear gain from the power", interrupted=interrupted)
-    choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
-    return second._replace(race=replace(second.race, choice=choice))
+    else:
+        curve, interrupted = second.race.choice.curves[0], second.race.interrupted
+        if len(second.race.partitions[0]) < len(before.partitions[0]):  # some rows are not held out
+            outcome = "interrupted"
+        else:
+            log_p, log_p_first = (each.calibrated.predictive.logpdf(y) for each in (second, first))
+            if is_clear(log_p - log_p_first, before.checks[0].oof.weights):
+                choice = CVChoice((*curves, curve), len(curves), second.race.choice.n_epochs)
+                return second._replace(race=replace(second.race, choice=choice))
+            outcome = "no clear gain from the power"
+    choice = replace(before.choice, curves=(*curves, replace(curve, outcome=outcome)))
+    return first._replace(race=replace(before, choice=choice, interrupted=interrupted))
 
 
 # ---- The search
@@ -758,9 +701,7 @@ class Search:
     another: Callable[[], Sequence[Fold]] | None = None  # draws another partition of the rows
     n_threads: int = 1  # the result does not depend on it
     clock: Callable[[], float] = time.process_time  # measures the seconds of the budget
-    # Called with the share done, of the work or of the seconds. It should leave out what is below
-    # the share before.
-    report: Report = _silent
+    report: Report = lambda share: None  # is called with the share done
     start: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -768,19 +709,17 @@ class Search:
 
     def best_of(self, candidates: Sequence[Candidate]) -> Attempt:
         """Return the best candidate, calibrated."""
-        tried = SHARE_OF_POWERS
-        share = 1.0 - tried if self.powers else 1.0  # before a power is tried
-        found, attempt = self._race(candidates, (0.0, share), self._reserve), None
+        tried = policy.SHARE_OF_POWERS
+        share = 1.0 - tried if self.powers else 1.0
+        found, attempt = self._race(candidates, 0.0, share, reserve=self._reserve), None
         y = self.contest.y[HeldOut(found.partitions[0]).rows]
         power = power_of_residuals(y, found.oof) if self.powers else None
         if power is not None and not found.interrupted:
             # Where folds are left, most of the work is still to be done.
             shares = (tried, 2.0 * tried) if self.contest.alone else (share, 1.0)
+            first = self._calibrated(found)
             attempt = with_a_power(
-                self._calibrated(found),
-                power,
-                y,
-                lambda c: self._calibrated(self._race([c], shares)),
+                first, power, y, lambda c: self._calibrated(self._race([c], *shares))
             )
             found = attempt.race
         if self.contest.alone and not found.interrupted:
@@ -796,22 +735,10 @@ class Search:
     def _left(self) -> Budget:
         return self.budget.less(self.clock() - self.start)
 
-    def _race(
-        self,
-        candidates: Sequence[Candidate],
-        shares: tuple[float, float],
-        reserve: Callable[[Check | None], float] | None = None,
-    ) -> Race:
-        """Run a race with the time that is left; the shares of all work begin and end it."""
-        return race(
-            candidates,
-            self.contest,
-            self._left,
-            reserve=reserve,
-            n_threads=self.n_threads,
-            clock=self.clock,
-            report=self._between(*shares),
-        )
+    def _race(self, candidates: Sequence[Candidate], a: float, b: float, **options: Any) -> Race:
+        """Run a race with the time that is left, from the share a of all work to the share b."""
+        options |= {"n_threads": self.n_threads, "clock": self.clock, "report": self._between(a, b)}
+        return race(candidates, self.contest, self._left, **options)
 
     def _between(self, a: float, b: float) -> Report:
         return lambda share: self._tell(Share(a + (b - a) * share, share.stage))
@@ -829,7 +756,7 @@ class Search:
         y = self.contest.y[HeldOut(self.contest.first).rows]
         if leader is not None and power_of_residuals(y, leader.oof) is None:
             return 0.0
-        return SHARE_OF_POWERS * self.budget.seconds
+        return policy.SHARE_OF_POWERS * self.budget.seconds
 
     def _calibrated(self, found: Race) -> Attempt:
         contest, candidate = self.contest, found.choice.candidate
@@ -845,23 +772,22 @@ class Search:
 
     def _further(self, found: Race) -> Race:
         """Let the winner learn further partitions while there is time; say why it ended."""
-        left, seconds = self._left, self.budget.seconds
         if found.interrupted:
             return _ended(found, "interrupted")
-        if seconds is None:
+        if (seconds := self.budget.seconds) is None:
             return _ended(found, RACE_WAS_OVER)
         if self.another is None:
             out = any(curve.outcome == OUT_OF_TIME for curve in found.choice.curves)
             only = f"{RACE_WAS_OVER}, and cv is a single partition"
             return _ended(found, OUT_OF_TIME if out else only)
-        timer, report = self._timer(left, found), self._between(0.0, 1.0)
+        timer, report = self._timer(self._left, found), self._between(0.0, 1.0)
         candidate, n_epochs = found.choice.candidate, found.choice.n_epochs
         try:
-            while len(found.partitions) < MOST_PARTITIONS:
+            while len(found.partitions) < policy.MOST_PARTITIONS:
                 folds = self.another()
                 [runner] = line_up([candidate], self.contest, folds)
                 without, over = (timer.over(work) for work in (0.0, runner.work * n_epochs))
-                if over > MOST_OVER * seconds or abs(over) > abs(without):
+                if over > policy.MOST_OVER * seconds or abs(over) > abs(without):
                     return _ended(found, OUT_OF_TIME)
                 runner = train(runner, n_epochs, self.contest, timer, self.n_threads, report)
                 check = check_of(runner, self.contest, folds)
@@ -871,30 +797,109 @@ class Search:
                 found = replace(found, checks=checks, partitions=partitions)
         except KeyboardInterrupt:
             return _ended(replace(found, interrupted=True), "interrupted")
-        return _ended(found, f"the winner has learned {MOST_PARTITIONS} partitions")
+        return _ended(found, f"the winner has learned {policy.MOST_PARTITIONS} partitions")
 
 
 def _ended(found: Race, why: str) -> Race:
     return replace(found, choice=replace(found.choice, ended=why))
 
 
-# ---- Missing values: masked out-of-fold samples
+# ---- Checkpoints
+
+
+class Journal:
+    """The steps of the trainings of a race, numbered, in a file.
+
+    Without a budget of seconds all that a race does follows from what its trainings reach. So the
+    same race is run again, and steps that are in the file are not trained again, to the same bits.
+    A step between two comparisons, the checks of the budget, is dropped once the next one is there,
+    which then has the epochs of both. `step` makes the epochs that are not in the file.
+    """
+
+    def __init__(self, file: CheckpointFile, budget: Budget, step: Step | None) -> None:
+        self._file, self._checks, self._step = file, {*budget.checks}, step
+        self._steps: dict[int, list[Checkpoint]] = {}
+        kept = file.read_all()
+        with file.reading():
+            for found in kept:
+                self._steps.setdefault(int(found.label), []).append(found)
+        self._last = max(self._steps, default=-1)
+        self._n_steps = 0
+        self._n_skipped = 0  # epochs of steps that a later one in the file has too
+
+    def advance(self, runs: Sequence[Run], n_epochs: int, n_threads: int) -> Advanced:
+        """Make more epochs of every training, or find them."""
+        step, self._n_steps = self._n_steps, self._n_steps + 1
+        if step in self._steps:
+            with self._file.reading():
+                found = [resumed(*pair) for pair in zip(runs, self._steps[step], strict=True)]
+                made = [run._replace(made=own) for run, own in found]
+                if {len(run.made) for run in made} != {self._n_skipped + n_epochs}:
+                    raise ValueError("a step does not have the epochs that it made")
+            self._n_skipped = 0
+            return made, None
+        if step <= self._last:  # a later one has these epochs too
+            self._n_skipped += n_epochs
+            with self._file.reading():
+                reached = {run.fitted.epoch.n_iter + self._n_skipped for run in runs}
+                if reached & self._checks:
+                    raise ValueError("a step before a comparison is missing")
+            return [run._replace(made=[]) for run in runs], None
+        made, interrupt = (self._step or advance)(runs, n_epochs, n_threads)
+        if interrupt is None:
+            self._keep(step, made)
+        return made, interrupt
+
+    def _keep(self, step: int, made: Sequence[Run]) -> None:
+        before = self._steps.get(step - 1, [])
+        reached = [run.fitted.epoch.n_iter - len(run.made) for run in made]
+        parts = [replace(checkpoint_of(run, list(run.made)), label=str(step)) for run in made]
+        goes_on = [old.state.n_iter for old in before] == reached
+        if goes_on and not self._checks.intersection(reached):
+            pairs = zip(parts, before, strict=True)
+            parts = [replace(new, history=[*old.history, *new.history]) for new, old in pairs]
+            del self._steps[step - 1]
+        self._steps[step] = parts
+        self._last = step
+        self._file.offer_all([each for own in self._steps.values() for each in own])
+
+
+@contextmanager
+def in_a_file(
+    contest: Contest, path: str | os.PathLike[str] | None, model: Any, budget: Budget
+) -> Iterator[Contest]:
+    """Give the contest whose trainings are kept in a file, if there is one, and found there.
+
+    What is left is written at the end, whatever ends it. Seeds that are drawn anew, and seconds,
+    would make it another race: they are refused.
+    """
+    if path is None:
+        yield contest
+        return
+    check_seed(model.random_state)
+    if budget.seconds is not None:
+        raise ValueError(
+            f"with checkpoint, budget must be a name: what {model.budget!r} seconds are enough for "
+            'depends on the machine. Give "fast", "good" or "best".'
+        )
+    folds = [rows for f in (*contest.folds, *contest.again) for rows in (f.train, f.test)]
+    arrays = [contest.encodings.X, contest.y, contest.weights, *folds]
+    file = CheckpointFile(path, Origin(digest(arrays), settings_of(model)))
+    try:
+        yield replace(contest, step=Journal(file, budget, contest.step).advance)
+    finally:
+        file.flush()
 
 
 def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint | None:
     """Return the joint distribution of the features with its factors b^2; None if there is none.
 
-    They say how uncertain predictions of completed samples are, measured on masked out-of-fold
-    samples: of most samples one feature is masked, of the others a random quarter. With v the
-    calibrated variance of a prediction, s^2 its variance between the nodes of a completed sample
-    and r the residual,
-
-        r ~ N(0, v + b^2 s^2),
-
-    and b^2, at least 1, is the largest factor under which the log-likelihood of the targets is
-    within 1/2 of its maximum. That is one standard error above the most likely factor: intervals
-    that are too narrow do more harm than wide ones. There is one factor for each feature, and one
-    for several that are missing together. For class labels it is the same with the outputs.
+    With v the calibrated variance of the prediction of a masked out-of-fold sample, s^2 its
+    variance between the nodes of the completed sample and r the residual, r ~ N(0, v + b^2 s^2).
+    b^2, at least 1, is the largest factor under which the log-likelihood of the targets is within
+    1/2 of its maximum, one standard error above the most likely factor: intervals that are too
+    narrow do more harm than wide ones. There is one factor for each feature, and one for several
+    that are missing together. For class labels it is the same with the outputs.
     """
     if (joint := contest.encodings.joint) is None:
         return None
@@ -904,16 +909,15 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
     # Some of the test samples of each fold, or all several times.
     n_held = sum(len(fold.test) for fold in found.partitions[0])
     step, times = -(-n_held // _N_MASKED), max(1, _N_MASKED // n_held)
-    held_out = HeldOut(
-        [replace(f, test=np.tile(f.test[::step], times)) for f in found.partitions[0]]
-    )
+    folds = [replace(f, test=np.tile(f.test[::step], times)) for f in found.partitions[0]]
+    held_out = HeldOut(folds)
     outputs, between, noise, group = list[FoldOutputs](), list[Any](), list[Array](), list[Array]()
     for fold, fitted in zip(held_out.folds, found.checks[0].fitted, strict=True):
         X, what = masked(contest.encodings.X[fold.test])
         rows = complete(X, joint)
-        parts = rows.parts(encode(X), encode, outputs_of(plan, fitted))
-        outputs.append(FoldOutputs(fitted, parts.mean, parts.within))
-        between.append(parts.between)
+        mean, within, apart = rows.parts(encode(X), encode, outputs_of(plan, fitted))
+        outputs.append(FoldOutputs(fitted, mean, within))
+        between.append(apart)
         group.append(what)
         if (h := calibration.log_scale(rows)) is not None:
             noise.append(np.sqrt(h.factor))
@@ -922,10 +926,8 @@ def calibrated_joint(found: Race, contest: Contest, calibration: Any) -> Joint |
 
     def log_p(factor: float) -> FloatArray:
         """Return the log density, or probability, of the target of each sample."""
-        wider = [
-            own._replace(variance=own.variance + factor / a2 * b)
-            for own, b in zip(outputs, between, strict=True)
-        ]
+        pairs = zip(outputs, between, strict=True)
+        wider = [own._replace(variance=own.variance + factor / a2 * b) for own, b in pairs]
         oof: Any = contest.judge.out_of_fold(wider, y, weights, held_out)
         if noise:
             oof = replace(oof, aleatoric_std=oof.aleatoric_std * held_out.in_order(noise))
