@@ -79,17 +79,11 @@ def _flush(folder: str) -> None:
 
 @contextmanager
 def updating(path: _Path, waits: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Keep other processes from updating a file between reading and replacing it.
+    """Keep other processes from updating an existing file between reading and replacing it.
 
     Yields a function to call before the file is replaced: it raises ValueError where a process
-    that does not wait for others has replaced the file in the meantime.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Of a file that exists.
-    waits : callable
-        Called once where another process has to finish first.
+    that does not wait for others has replaced the file in the meantime. `waits` is called once if
+    another process has to finish first.
     """
     target = os.path.realpath(path)
     descriptor = _hold(target, waits)

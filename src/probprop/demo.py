@@ -68,11 +68,6 @@ def read_penguins() -> pd.DataFrame:
 
     Measured by K. Gorman and the Palmer Station LTER, 2007 to 2009; the data are in the public
     domain (CC0).
-
-    Examples
-    --------
-    >>> read_penguins().shape
-    (344, 8)
     """
     with resources.as_file(resources.files("probprop") / "penguins.csv") as path:
         return read_table(path)

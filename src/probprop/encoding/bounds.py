@@ -51,41 +51,14 @@ _WIDEST = 4.0  # times `growth` by which a range is widened at most: one range i
 
 @dataclass(frozen=True, eq=False)
 class InputBounds:
-    """The range of each feature, and by how much a value beyond it may exceed it.
+    """The range of each feature, and by how much a value beyond it may exceed it."""
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_features,)
-        The smallest and the largest training value of each feature, without isolated outliers; NaN
-        where a feature has no value.
-    growth : ndarray of shape (n_features,)
-        Limit of the distance from the range, in the units of each feature; 0 for a constant one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bounds = fit_bounds(np.array([[0.0], [2.0], [4.0]]))
-    >>> bounds.apply(np.array([[1.0], [8.0], [1e9], [-1e9], [np.nan]])).round(6).ravel()
-    array([ 1.      ,  4.994845,  5.      , -1.      ,       nan])
-    """
-
-    low: FloatArray
-    high: FloatArray
-    growth: FloatArray
+    low: FloatArray  # smallest training value without isolated outliers, (n_features,), or NaN
+    high: FloatArray  # largest
+    growth: FloatArray  # limit of the distance from the range; 0 for a constant feature
 
     def apply(self, X: Array) -> Array:
-        """Return bounded samples; X itself if all values are within the range.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_features)
-            NaN where a value is missing, which it stays.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
-            Of the dtype of X.
-        """
+        """Return bounded samples of the dtype of X; X itself if all values are in the range."""
         low, high = feature_ends(X)  # with few temporaries, as nothing is outside in most calls
         columns = np.flatnonzero(np.less(low, self.low) | np.greater(high, self.high))
         if not len(columns):
@@ -137,26 +110,8 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
     outlier if it is among the outer 1 % of the values of its side, more than 10 s from the median,
     and more than g times as far from it as the next value inward; so is every value beyond it. g is
     3 if the next value is within 4.5 s of the median, 10 if it is beyond 15 s, and proportional to
-    its distance in between, so that heavy tails alone make no outliers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where a value is missing, else finite.
-    ends : ndarray of shape (2, n_features), default=None
-        The smallest and the largest values of all samples, where X is only some of them; NaN where
-        a feature has no value.
-
-    Returns
-    -------
-    InputBounds
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.append(np.linspace(0.0, 10.0, 101), 4e5)[:, None]
-    >>> fit_bounds(X).high
-    array([10.])
+    its distance in between, so that heavy tails alone make no outliers. If X is only a part
+    of the samples, `ends`, (2, n_features), has the smallest and the largest values of all.
     """
     columns = (present(x) for x in (X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X).T)
     if ends is None and len(X) > MAX_SAMPLE:

@@ -29,28 +29,15 @@ _TIED = 1e-12  # knots nearer to each other than this share of their size are ro
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """What the training rows say about the encoding.
+    """The encoding that was fitted to the training samples."""
 
-    Parameters
-    ----------
-    mean, scale : ndarray of shape (n_features,)
-        Mean and standard deviation of each column, in its own units. The scale of a column that
-        is constant, except for rounding, or has no values is infinite: it is encoded as 0.
-    column : ndarray of int, shape (n_ramps,)
-        The column of each ramp, ascending.
-    start, end : ndarray of shape (n_ramps,)
-        The values between which each ramp rises from 0 to 1, in the units of its column.
-    ramp_mean, ramp_scale : ndarray of shape (n_ramps,)
-        Mean and standard deviation (ddof=0) of each ramp before it is standardised.
-    """
-
-    mean: FloatArray
-    scale: FloatArray
-    column: Array
-    start: FloatArray
-    end: FloatArray
-    ramp_mean: FloatArray
-    ramp_scale: FloatArray
+    mean: FloatArray  # of each column, in its units, (n_features,)
+    scale: FloatArray  # its standard deviation; infinite if it is constant: it is encoded as 0
+    column: Array  # of each ramp, ascending, of int, (n_ramps,)
+    start: FloatArray  # where each ramp begins to rise from 0, in the units of its column
+    end: FloatArray  # where it is 1
+    ramp_mean: FloatArray  # of each ramp before it is standardized
+    ramp_scale: FloatArray  # its standard deviation (ddof=0)
 
     @property
     def n_outputs(self) -> int:
@@ -71,28 +58,7 @@ class PiecewiseLinear:
 
 
 def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
-    """Place the knots of each column and measure means and scales.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where an entry is missing, else finite.
-    n_bins : int
-        Ramps of a column, at most.
-
-    Returns
-    -------
-    PiecewiseLinear
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> state = fit_piecewise(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 1.0]]), n_bins=32)
-    >>> state.knots  # two values need no ramp
-    [array([1., 2., 4.]), array([], dtype=float64)]
-    >>> state.ramp_mean
-    array([0.66666667, 0.33333333])
-    """
+    """Place the knots of each column, for at most `n_bins` ramps, and measure means and scales."""
     _check_range(X)
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
@@ -113,10 +79,7 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
     """Return at most n_bins + 1 of the values: all distinct ones, or the nearest to quantiles.
 
-    Knots are values that occur, so no two ramps are the same on the training rows.
-
-    >>> place_knots(np.array([3.0, 1.0, 1.0, 7.0]), 32), place_knots(np.arange(101.0), 4)
-    (array([1., 3., 7.]), array([  0.,  25.,  50.,  75., 100.]))
+    Knots are values that occur, so no two ramps are the same on the training samples.
     """
     knots = np.unique(values)
     if len(knots) > n_bins + 1:
@@ -148,32 +111,10 @@ def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return the encoded rows: the standardised columns of X, then the standardised ramps.
+    """Return the standardized columns of X, then the standardized ramps, (n, n_outputs).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        Of float64 or float32; NaN where an entry is missing, else finite.
-    state : PiecewiseLinear
-    dtype : numpy.dtype, default=None
-        Of the encoded rows; None is that of X. Values are rounded to that of X first.
-
-    Returns
-    -------
-    ndarray of shape (n, state.n_outputs)
-
-    Raises
-    ------
-    ValueError
-        If a standardised value is larger than the dtype can hold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> encode(np.array([[0.0], [9.0]]), fit_piecewise(X, n_bins=2)).round(2)
-    array([[-1.22, -1.41, -0.71],
-           [ 9.8 ,  0.71,  1.41]])
+    Values are rounded to the dtype of X first, then to `dtype`. ValueError if a standardized value
+    is larger than the dtype of X can hold.
     """
     n_raw = len(state.mean)
     width = state.end - state.start

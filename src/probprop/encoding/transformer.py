@@ -24,39 +24,36 @@ class PiecewiseLinearEncoder(
 
     Bin b of a column, with the ends k_b and k_{b+1}, becomes the ramp
     clip((x - k_b) / (k_{b+1} - k_b), 0, 1). Columns and ramps have zero mean and unit variance over
-    the training rows. A linear function of them is a piecewise-linear function of the column, so
-    that a small network, or a linear model, can follow effects which are sharp or go up and down.
-    Outside of the training values ramps are constant; only the columns go on.
+    the training samples. A linear function of them is a piecewise-linear function of the column.
+    Outside of the training range ramps are constant.
 
     Parameters
     ----------
     n_bins : int, default=32
-        Ramps per column, at most; at least 2. The knots are the training values nearest to the
-        n_bins + 1 evenly spaced quantiles, and equal ones are merged. A column with no more
-        than n_bins + 1 distinct values has these as knots.
+        Maximum number of ramps per column, at least 2. The knots are the training values nearest
+        to the n_bins + 1 evenly spaced quantiles, or all distinct values if there are no more.
 
     Attributes
     ----------
     state_ : PiecewiseLinear
         Knots, means and scales as plain arrays.
     knots_ : list of ndarray
-        The knots of each column, in its units; empty where it has no ramps.
+        The knots of each column, in its units; empty if it has no ramps.
     n_features_in_ : int
-        Columns seen in `fit`.
+        Number of columns seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, if all of them are strings.
 
     Notes
     -----
-    Columns with two distinct values, such as one-hot columns, and constant ones have no ramps;
-    nor have those whose quantiles are two values only. Values that differ by less than 1e-12 of
-    their size count as one. A column that is constant in `fit` becomes 0, whatever it has later.
+    Columns with at most two distinct knots have no ramps. Values that differ by less than 1e-12 of
+    their size count as one. A column that is constant in `fit` becomes 0.
 
-    NaN is a missing value: it is left out in `fit`, and NaN in the column and in all its ramps
-    in `transform`. `PBPRegressor(missing="marginalize")` takes such rows. Infinities are refused.
+    NaN is a missing value: it is ignored in `fit`, and NaN in the column and in all its ramps
+    in `transform`. Infinities are refused.
 
-    With more than 200,000 rows the knots are quantiles of 200,000 rows, drawn with a fixed seed,
-    and the smallest and the largest value of all; means and scales are always those of all rows.
+    With more than 200,000 samples the knots are quantiles of 200,000 samples, drawn with a fixed
+    seed, and the ends of the range; means and scales are computed from all samples.
 
     Examples
     --------
@@ -73,20 +70,7 @@ class PiecewiseLinearEncoder(
         self.n_bins = n_bins
 
     def fit(self, X: ArrayLike, y: Any = None) -> PiecewiseLinearEncoder:
-        """Place the knots and measure means and scales.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN where a value is missing.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        PiecewiseLinearEncoder
-            The encoder itself.
-        """
+        """Place the knots and measure means and scales; NaN in X is a missing value."""
         if isinstance(self.n_bins, bool | np.bool_):
             raise TypeError("n_bins must be an instance of int, not bool.")
         check_scalar(self.n_bins, "n_bins", Integral, min_val=2)
@@ -94,17 +78,9 @@ class PiecewiseLinearEncoder(
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """Return the standardised columns, then the standardised ramps of each column in turn.
+        """Return the standardized columns, then the standardized ramps of each column in turn.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            NaN where a value is missing.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out)
-            Of float32 if X is, else of float64.
+        The dtype is float32 if X is of float32, else float64.
         """
         check_is_fitted(self)
         return encode(self._checked(X, reset=False), self.state_)
@@ -115,11 +91,7 @@ class PiecewiseLinearEncoder(
         Parameters
         ----------
         input_features : array-like of str, default=None
-            The names of the columns of X; None takes those seen in `fit`, or x0, x1, ...
-
-        Returns
-        -------
-        ndarray of str objects, shape (n_features_out,)
+            The names of the columns of X; None takes the names seen in `fit`, or x0, x1, ...
         """
         check_is_fitted(self)
         names = super().get_feature_names_out(input_features)  # checked, one per column of X

@@ -48,13 +48,11 @@ class DistributionMixin:
         ----------
         X : array-like of shape (n_samples, n_features)
         coverage : float, default=0.95
-            Probability of a target inside the interval, between 0 and 1; half of the rest is on
-            each side.
+            Probability of a target inside the interval, between 0 and 1.
 
         Returns
         -------
-        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs)
-            Lower and upper ends, in target units.
+        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs), in target units
         """
         check_scalar(coverage, "coverage", Real)
         return np.stack(self.predict_distribution(X).interval(coverage), axis=1)
@@ -65,13 +63,12 @@ class DistributionMixin:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        alpha : array-like of shape (n_quantiles,)
-            Probabilities of a target below the quantiles, between 0 and 1; a float is one of them.
+        alpha : float or array-like of shape (n_quantiles,)
+            Probabilities of a target below the quantiles, between 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_outputs)
-            In target units.
         """
         probabilities = np.atleast_1d(alpha)
         if probabilities.ndim > 1:
@@ -84,10 +81,7 @@ class DistributionMixin:
 
 
 class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """A network trained by probabilistic backpropagation, whatever its targets are.
-
-    A subclass says how its targets are read; the likelihood they have does the rest.
-    """
+    """A network trained by probabilistic backpropagation; a subclass reads its targets."""
 
     hidden_layer_sizes: int | Sequence[int]
     n_epochs: int
@@ -139,31 +133,16 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: divided by their mean,
-            `mean_sample_weight_`, they are the powers of the likelihoods. A sample of weight 0 is
-            left out, before anything else is done. Weights do not change how the features are
-            standardized.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature; or what
-            broadcasts to that shape. None: the entries are known.
-        checkpoint : str or path-like, default=None
-            A file for the state of the training, written after an epoch, at most once a second,
-            and on Ctrl-C. The same call goes on from it, to the same bits as without the break;
-            other data, other parameters or another version of probprop are refused.
+            Weights of 0 or more: divided by their mean, they are the powers of the likelihoods.
+        callback, X_std, checkpoint : default=None
+            As in `PBPRegressor.fit`.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C stops within half a second and leaves the estimator as it was after the last
-        whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback, checkpoint)
         warn_of_counts(self.history_, self.posterior_)
@@ -222,8 +201,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
+        A crash never leaves half a model. A RandomState instance comes back as None.
         """
         from probprop.files import save  # the one import upwards: files know all models
 

@@ -1,4 +1,4 @@
-"""What the fit of a classifier with many classes takes, said before it starts.
+"""Processor time of the fit of a classifier with many classes, announced before it starts.
 
 The likelihood of a label is an integral over all classes, so the time of an epoch grows with their
 number: with 1,000 classes, an epoch takes fifty times as long as with three.
@@ -37,21 +37,8 @@ def cost_in_words(
 ) -> str:
     """Return a sentence about the processor time of a fit; empty if it is short or not known.
 
-    Parameters
-    ----------
-    model : PBPClassifier, PBPClassifierCV, or PBPEnsemble of PBPClassifier
-        Its parameters are valid.
-    n_samples, n_features, n_classes : int
-    n_folds : int, default=None
-        Number of folds of a cross-validation; None: as `cv`, an int, says.
-
-    Examples
-    --------
-    >>> from probprop import PBPClassifier
-    >>> cost_in_words(PBPClassifier(), 5_000, 10, n_classes=3)
-    ''
-    >>> cost_in_words(PBPClassifier(), 500_000, 10, n_classes=1_000)
-    '1,000 classes and 500,000 samples: the fit takes about ... of processor time'
+    The model is a classifier with valid parameters, or an ensemble of classifiers. `n_folds` is the
+    number of folds of a cross-validation; None takes `cv`, an int.
     """
     if n_classes <= MANY_CLASSES:
         return ""
@@ -114,11 +101,7 @@ def _seconds_of_evidence(n_classes: int) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds in words.
-
-    >>> _duration(41.2), _duration(170.0), _duration(9000.0)
-    ('41 s', '3 min', '2.5 h')
-    """
+    """Return seconds in words, for example 41 s, 3 min or 2.5 h."""
     if seconds < 100.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"

@@ -48,30 +48,14 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows and targets that a network can be trained on.
+    """Samples and targets that a network can be trained on; indexing selects samples."""
 
-    Indexing takes rows, as that of an array does.
-
-    Parameters
-    ----------
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    likelihood : Likelihood
-    weights : ndarray of shape (n,), default=None
-        Above 0, in units of `mean_weight`; None: each is 1.
-    y_std : ndarray of the shape of y, default=None
-        Known errors of the targets, in their units; None: there are none.
-    mean_weight : float, default=1.0
-        Mean sample weight in the first call of `fit` or `partial_fit`.
-    """
-
-    X: Inputs
-    y: Array
+    X: Inputs  # (n, n_features)
+    y: Array  # (n,) or (n, K), as the likelihood encodes them
     likelihood: Likelihood
-    weights: FloatArray | None = None
-    y_std: FloatArray | None = None
-    mean_weight: float = 1.0
+    weights: FloatArray | None = None  # (n,), above 0, in units of `mean_weight`; None: each is 1
+    y_std: FloatArray | None = None  # known errors of the targets, of the shape and units of y
+    mean_weight: float = 1.0  # in the first call of `fit` or `partial_fit`
 
     def __getitem__(self, rows: Array) -> TrainingData:
         weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
@@ -126,33 +110,16 @@ def _rows_that_count(model: Any, given: Given, X: Array, y: Array, *, first: boo
 
 
 def mean_weight_of(weights: FloatArray) -> float:
-    """Return the mean of sample weights, all above 0; no sum overflows.
-
-    >>> mean_weight_of(np.array([1e308, 1.7e308]))
-    1.35e+308
-    """
+    """Return the mean of sample weights, all above 0; no sum overflows."""
     largest = weights.max()
     return float(largest * (weights / largest).mean())
 
 
 def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
-    """Return sample weights in units of the mean weight, or None if each is 1.
+    """Return sample weights, (n,) and above 0, in units of the mean weight, or None if each is 1.
 
     They are rounded to 24 bits. A constant factor changes the quotients by the rounding of
     doubles, and would otherwise change the last bits of all that is learned from them.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Above 0.
-    mean : float
-        As `mean_weight_of` returns it.
-
-    Examples
-    --------
-    >>> weights = np.array([1.0, 2.0, 6.0])
-    >>> relative_weights(weights, 3.0).round(3), relative_weights(np.full(3, 0.1), 0.1)
-    (array([0.333, 0.667, 2.   ]), None)
     """
     with np.errstate(over="ignore", under="ignore"):  # refused below
         fraction, exponent = np.frexp(weights / mean)
@@ -167,16 +134,7 @@ def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
 
 
 def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Array) -> FloatArray | None:
-    """Return what sample weights multiply the noise std by, (n,); None: they change nothing.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    sample_weight : array-like of shape (n,), or None
-        In the units of `fit`.
-    X : ndarray of shape (n, n_features)
-    """
+    """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
     if sample_weight is None:
         return None
     weights = check_sample_weight(sample_weight, X)
@@ -196,19 +154,10 @@ def read_values(
     noise_prior: tuple[float, float],
     noise_tail: str = "gaussian",
 ) -> TrainingData:
-    """Check the rows and the values of a regression.
+    """Check the samples and the values of a regression.
 
-    Parameters
-    ----------
-    model : estimator
-        Remembers the features, if this is the first call.
-    given : Given
-    known : Gaussian or None
-        The likelihood of earlier calls; None in the first.
-    noise_prior : (float, float)
-        Shape and rate of the Gamma of the noise precision, for the first call.
-    noise_tail : str
-        A key of `NOISE_TAILS`, for the first call.
+    In the first call `known` is None: the model remembers its features, and the likelihood has this
+    prior (shape and rate of the Gamma of the noise precision) and tail (a key of `NOISE_TAILS`).
     """
     first = known is None
     checked = check_regression_data(model, given.X, given.y, reset=first)
@@ -227,19 +176,10 @@ def read_labels(
     stream: bool,
     classes: ArrayLike | None,
 ) -> TrainingData:
-    """Check the rows and the labels of a classification.
+    """Check the samples and the labels of a classification.
 
-    Parameters
-    ----------
-    model : estimator
-        Remembers the features, if this is the first call.
-    given : Given
-    known : Probit, Multinomial or None
-        The likelihood of earlier calls; None in the first.
-    classes : array-like or None
-        All classes there will be. The first call of a stream needs them.
-    stream : bool
-        Whether more rows may come; otherwise the classes are those of `y`.
+    In the first call `known` is None: the model remembers its features, and in a `stream` it needs
+    all `classes` there will be. Otherwise the classes are the distinct labels of `y`.
     """
     if given.y_std is not None:
         raise ValueError(

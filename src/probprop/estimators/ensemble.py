@@ -51,46 +51,38 @@ T = TypeVar("T")
 class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
-    Another seed starts from other weights and takes the points in another order, and ends in
-    another, equally good network. The predictive of the ensemble is the equal mixture of those
-    of its members: where they disagree it is wider. It takes `n_members` times the work of
-    one fit, which threads share. To scikit-learn it is what `estimator` is.
+    The seed determines the initial weights and the order of the samples. The predictive is the
+    equal mixture of the predictives of the members: it is wider where they disagree. To
+    scikit-learn the ensemble is what `estimator` is.
 
     Parameters
     ----------
     estimator : PBPRegressor or PBPClassifier, default=None
-        The model whose clones are the members; None is ``PBPRegressor()``. Their progress bars
-        are off.
+        The model whose clones are the members, without progress bars; None is ``PBPRegressor()``.
     n_members : int, default=5
+        Number of members, at least 1.
     n_jobs : int, default=None
-        Threads to fit and predict with; None is 1 outside of a ``joblib.parallel_config``, -1
-        all processors. It does not change the results.
+        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
+        The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Gives the seeds of the members; None takes the `random_state` of `estimator`. An int is
-        the seed of the first member, so that an ensemble of one is the single model; the seeds
-        of the others are drawn from ``RandomState(seed)``. Otherwise all seeds are drawn.
+        the seed of the first member, so that an ensemble of one is the single model; the other
+        seeds are drawn from ``RandomState(seed)``. Otherwise all seeds are drawn.
 
     Attributes
     ----------
     estimators_ : list of PBPRegressor or PBPClassifier
         The members. The seed of each is its `random_state`.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names. The members take arrays.
-    n_samples_seen_ : int
-        Rows given to `fit` and `partial_fit`, each counted once.
-    mean_sample_weight_ : float
-        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
-        weights are divided; 1 if there were none.
+    n_features_in_, feature_names_in_, n_samples_seen_, mean_sample_weight_
+        As in `PBPRegressor`.
     n_outputs_ : int
-        Number of targets; of regressors only.
+        Number of targets; regressors only.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
-        Mean over the members of the noise variance, in target units squared; of regressors only.
+        Mean over the members of the noise variance, in target units squared; regressors only.
     classes_ : ndarray of shape (n_classes,)
-        As of `PBPClassifier`; of classifiers only.
+        As in `PBPClassifier`; classifiers only.
     multilabel_ : bool
-        Whether y was a matrix of labels; of classifiers only.
+        Whether y was a matrix of labels; classifiers only.
 
     Examples
     --------
@@ -103,13 +95,6 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     ((42,), True)
     >>> [member.random_state for member in model.estimators_]
     [0, 209652396, 398764591]
-
-    >>> from sklearn.datasets import load_wine
-    >>> from probprop import PBPClassifier
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = PBPEnsemble(PBPClassifier((10,), n_epochs=10), n_members=3, random_state=0)
-    >>> model.fit(X, y).predict_proba(X[:5]).shape
-    (5, 3)
     """
 
     likelihood_: Likelihood
@@ -143,27 +128,22 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Start afresh and fit every member.
 
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
+
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
-            labels
+        X, y, sample_weight, X_std, y_std : array-like
+            As in `fit` of the members; `y_std` is for regressors.
         callback : callable, default=None
             Called with the `Epoch` after each pass of each member, one call at a time;
-            returning True stops every member after the pass it is making.
-        sample_weight, X_std, y_std : array-like, default=None
-            As in `fit` of the members; `y_std` is for regressors.
+            returning True stops every member after its current pass.
         checkpoint : str or path-like, default=None
-            As in `fit` of the members, in a file for each: its number is appended. The seed of
+            As in `fit` of the members, with a file for each: its number is appended. The seed of
             the ensemble has to be an int.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         check_ensemble(self)
         if checkpoint is not None:
@@ -188,27 +168,18 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         X_std: ArrayLike | None = None,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with one pass over these rows in every member, in the order given.
+        """Update every member by one pass over these samples, in the order given.
 
-        As `partial_fit` of the members; after a `fit` it goes on with the members there are.
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
-            labels
-        classes : array-like of shape (n_classes,), default=None
-            All classes there will be, for classifiers: see `PBPClassifier.partial_fit`.
-        sample_weight, X_std, y_std : array-like, default=None
-            As in `fit` of the members; `y_std` is for regressors.
+        X, y, classes, sample_weight, X_std, y_std : array-like
+            As in `partial_fit` of the members; `classes` for classifiers, `y_std` for regressors.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         check_ensemble(self)
         with as_it_was_on_failure(self):
@@ -243,19 +214,16 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
         return_std : bool, default=False
-            Of regressors only.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+            For regressors only: also return the standard deviation of the target, with the noise
+            and with the spread of the members.
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,)
-            In target units. Of classifiers what `PBPClassifier.predict` returns.
-        std : ndarray of shape (n_samples,)
-            Standard deviation of the target, in target units, with the noise and with the
-            spread of the members; only with ``return_std=True``.
+        mean, or classes : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        std : ndarray of the shape of the mean, only with ``return_std=True``
         """
         mixture = self.predict_distribution(X, X_std=X_std)
         if not return_std:
@@ -266,19 +234,12 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
 
     @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or of each label to be there.
-
-        The mean over the members; parameters and shape are those of `PBPClassifier.predict_proba`.
-        """
+        """Predict the probability of every class, or label: the mean over the members."""
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
 
     @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the logarithms of the probabilities, exact where those are too small.
-
-        Of the mean over the members; parameters and shape are those of
-        `PBPClassifier.predict_log_proba`.
-        """
+        """Return the logarithms of `predict_proba`, also of probabilities that underflow."""
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
 
     def predict_distribution(
@@ -288,23 +249,19 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         X_std: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Mixture | ClassMixture:
-        """Return the predictive distribution of the target, or label, for every row.
+        """Return the predictive distribution of the target, or label, for every sample.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
         sample_weight : array-like of shape (n_samples,), default=None
             As in `PBPRegressor.predict_distribution`; regressors only.
 
         Returns
         -------
-        Mixture
-            With one component per member, the Gaussian of [PBP15] Eq. (12), or with a `tail` for
-            members with ``noise_tail="heavy"``.
-        ClassMixture
-            The same of classifiers, with the entropy and its two parts.
+        Mixture, or ClassMixture for classifiers
+            With one component per member.
         """
         check_is_fitted(self)
         if sample_weight is not None and is_classifier(self):
@@ -328,18 +285,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     predict_quantiles = available_if(is_regressor)(DistributionMixin.predict_quantiles)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
+        """Return R squared of the means, or the accuracy of the classes, as scikit-learn does."""
         mixin = ClassifierMixin if is_classifier(self) else RegressorMixin
         return float(mixin.score(self, X, y, sample_weight))
 
@@ -347,12 +293,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
-        """Draw networks from the ensemble: a member at random, then a network from its posterior.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
+        """Draw `n` networks: each from the posterior of a randomly chosen member.
 
         Returns
         -------
@@ -369,11 +310,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     # ---- Saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, without pickle; `probprop.load` reads it.
-
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
-        """
+        """Write the fitted ensemble to one file; see `PBPRegressor.save`."""
         from probprop.files import save  # the one import upwards: files know all models
 
         check_is_fitted(self)

@@ -132,13 +132,7 @@ def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
 
 
 def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
-    """Return one seed per member; those of a smaller ensemble are the first of a larger one's.
-
-    Examples
-    --------
-    >>> member_seeds(7, 1), member_seeds(7, 3)
-    ([7], [7, 327741615, 976413892])
-    """
+    """Return one seed per member; those of a smaller ensemble are the first of a larger one's."""
     own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
     drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
     return (own + drawn)[:n_members]

@@ -25,13 +25,7 @@ def _bar(filled: int) -> str:
 
 
 def noise_text(epoch: Epoch) -> str:
-    """Return the standard deviation of the noise, for up to three targets.
-
-    Examples
-    --------
-    >>> noise_text(Epoch(1, 9, -1.0, (4.0, 0.25), 1.0, 0, 0, 0, 0))
-    '2, 0.5'
-    """
+    """Return the standard deviation of the noise, for up to three targets: '2, 0.5'."""
     shown = ", ".join(f"{std:.4g}" for std in epoch.noise_std[:3])
     return shown + (", ..." if len(epoch.noise_std) > 3 else "")
 
@@ -42,14 +36,6 @@ def progress_bar(
     """Return a callback that draws epoch, mean log Z, noise and the time left.
 
     On a terminal one line is redrawn; elsewhere a line is printed at every tenth.
-
-    Parameters
-    ----------
-    n_epochs : int
-        Epochs to come.
-    stream : file-like, default sys.stderr
-    show_noise : bool, default=True
-        Off for a classifier, whose noise is not learned.
     """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
@@ -86,12 +72,7 @@ def progress_bar(
 
 
 class Share(float):
-    """How much of the work is done, 0 to 1, and what is being done.
-
-    >>> share = Share(0.25, "training")
-    >>> share, share.stage
-    (0.25, 'training')
-    """
+    """Share of the work that is done, 0 to 1, with the name of the current stage."""
 
     stage: str
 
@@ -106,11 +87,7 @@ class Share(float):
 
 
 class RaceBar:
-    """Draw the share done and the time left; on a terminal one line, elsewhere one per tenth.
-
-    >>> RaceBar(sys.stdout)(Share(1.0, "calibrating"))
-    calibrating [########################] 100 %, 0.0 s left
-    """
+    """Draw the share done and the time left; on a terminal one line, elsewhere one per tenth."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._out = sys.stderr if stream is None else stream
