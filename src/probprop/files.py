@@ -38,9 +38,8 @@ from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.policy import Candidate, read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import CandidateCurve, CVChoice
-from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import first_network, members, transformation_of
-from probprop.estimators.members import check_ensemble, member_kind
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_gamma, check_int, check_parameters
 from probprop.inference import checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -18,13 +19,13 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.estimators.alone import alone
-from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
+from probprop.estimators.checkpoints import checkpoint_of, resumed, settings_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.data import Given, TrainingData, begin_from, noise_factor, read_inputs
 from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
+from probprop.inference.checkpoint import CheckpointFile, Origin, digest
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
@@ -34,6 +35,51 @@ from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
 Callback = Callable[[Epoch], bool | None]
+
+_guard = threading.Lock()
+_trained_by: dict[int, int] = {}  # thread by id of the estimator; an attribute would be copied
+
+
+class alone:
+    """Refuse a second thread while one trains this estimator; the same thread may come again.
+
+    A class, because a generator takes longer to enter than a row of a stream should wait.
+    """
+
+    __slots__ = ("_estimator", "_outermost")
+
+    def __init__(self, estimator: object) -> None:
+        self._estimator = estimator
+
+    def __enter__(self) -> None:
+        key, thread = id(self._estimator), threading.get_ident()
+        with _guard:
+            self._outermost = key not in _trained_by
+            if _trained_by.setdefault(key, thread) != thread:
+                raise RuntimeError(
+                    f"Another thread is training this {type(self._estimator).__name__}, and the "
+                    "pass of one of the two would be lost: call fit and partial_fit from one "
+                    "thread at a time."
+                )
+
+    def __exit__(self, *error: object) -> None:
+        if self._outermost:
+            with _guard:
+                del _trained_by[id(self._estimator)]
+
+
+class SavedMixin:
+    """A model that can be saved to a file."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
+
+        A crash never leaves half a model. A RandomState instance comes back as None.
+        """
+        from probprop.files import save  # the one import upwards: files know all models
+
+        check_is_fitted(self)
+        save(self, path)
 
 
 class DistributionMixin:
@@ -80,7 +126,7 @@ class DistributionMixin:
         return np.moveaxis(quantiles, 0, 1)
 
 
-class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A network trained by probabilistic backpropagation; a subclass reads its targets."""
 
     hidden_layer_sizes: int | Sequence[int]
@@ -108,11 +154,7 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _read(
-        self,
-        given: Given,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         """Check rows and targets: in a `stream` like those before them, if there were any."""
 
@@ -196,18 +238,6 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Posterior mean of the variance of the weights' prior."""
         return self.posterior_.prior_variance
 
-    # ---- Saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
-
-        A crash never leaves half a model. A RandomState instance comes back as None.
-        """
-        from probprop.files import save  # the one import upwards: files know all models
-
-        check_is_fitted(self)
-        save(self, path)
-
     # ---- What scikit-learn asks
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -222,11 +252,12 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
     """Return the plan that the parameters of a model make, which must be valid."""
-    sizes = model.hidden_layer_sizes
+    sizes, noise_sizes = model.hidden_layer_sizes, model.noise_layer_sizes
+    constant = model.noise == "constant"
     return Plan(
         likelihood=likelihood,
         hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
-        noise_hidden=_noise_hidden(model),
+        noise_hidden=None if constant else tuple(check_layer_sizes(noise_sizes)),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         memory=model.memory,
@@ -235,12 +266,6 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
         dtype=np.dtype(model.dtype),
         engine=model.engine,
     )
-
-
-def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
-    if model.noise == "constant":
-        return None
-    return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
 
 
 def fit_network(
@@ -255,15 +280,14 @@ def fit_network(
     """
     callbacks = [] if callback is None else [callback]
     if model.verbose:
-        n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
-        say(cost_in_words(model, len(data.y), n_features, n_classes))
-        show_noise = data.likelihood.learns_noise
-        callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
-    run, history = _begin(model, data), list[Epoch]()
-    file = None if checkpoint is None else checkpoint_file(checkpoint, model, run)
-    if file is not None and (found := file.read()) is not None:
-        with file.reading():
-            run, history = resumed(run, found)
+        say(cost_in_words(model, *data.X.X.shape, data.likelihood.n_classes))
+        callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
+    run, history, file = _begin(model, data), list[Epoch](), None
+    if checkpoint is not None:
+        file = CheckpointFile(checkpoint, Origin(digest(run.rows), settings_of(model)))
+        if (found := file.read()) is not None:
+            with file.reading():
+                run, history = resumed(run, found)
     try:
         for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made

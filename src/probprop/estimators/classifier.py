@@ -206,11 +206,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         return self.likelihood_.multilabel
 
     def _read(
-        self,
-        given: Given,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         return read_labels(self, given, known, stream=stream, classes=classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -82,31 +83,24 @@ def begin_from(
     )
 
 
-class _Rows(NamedTuple):
-    """Rows that count, checked."""
-
-    X: Inputs
-    y: Array
-    weights: FloatArray | None
-    y_std: FloatArray | None
-    mean_weight: float
-
-
-def _rows_that_count(model: Any, given: Given, X: Array, y: Array, *, first: bool) -> _Rows:
-    """Check what belongs to the rows; leave those of weight 0 out, as if they were not there."""
+def _read(
+    model: Any, given: Given, X: Array, y: Array, likelihood: Callable[[Array], Any], *, first: bool
+) -> TrainingData:
+    """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
     X_std, y_std = check_input_std(given.X_std, X), check_target_std(given.y_std, y)
     weights = check_sample_weight(given.sample_weight, X)
-    inputs = Inputs(X, X_std)
-    if weights is None:
-        return _Rows(inputs, y, None, y_std, 1.0 if first else model.mean_sample_weight_)
-    if not weights.all():
-        counts = np.flatnonzero(weights)
-        if first:
-            check_columns(X[counts])
-        inputs, y, weights = inputs[counts], y[counts], weights[counts]
-        y_std = None if y_std is None else y_std[counts]
-    mean = mean_weight_of(weights) if first else model.mean_sample_weight_
-    return _Rows(inputs, y, relative_weights(weights, mean), y_std, mean)
+    inputs, mean = Inputs(X, X_std), 1.0 if first else model.mean_sample_weight_
+    if weights is not None:
+        if not weights.all():
+            counts = np.flatnonzero(weights)
+            if first:
+                check_columns(X[counts])
+            inputs, y, weights = inputs[counts], y[counts], weights[counts]
+            y_std = None if y_std is None else y_std[counts]
+        mean = mean_weight_of(weights) if first else mean
+        weights = relative_weights(weights, mean)
+    known = likelihood(y)
+    return TrainingData(inputs, known.encode(y), known, weights, y_std, mean)
 
 
 def mean_weight_of(weights: FloatArray) -> float:
@@ -160,12 +154,12 @@ def read_values(
     prior (shape and rate of the Gamma of the noise precision) and tail (a key of `NOISE_TAILS`).
     """
     first = known is None
-    checked = check_regression_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(model, given, *checked, first=first)
-    if known is None:
-        known = NOISE_TAILS[noise_tail](count_targets(rows.y), *noise_prior)
-    counting = rows.weights, rows.y_std, rows.mean_weight
-    return TrainingData(rows.X, known.encode(rows.y), known, *counting)
+    X, y = check_regression_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> Gaussian:
+        return known or NOISE_TAILS[noise_tail](count_targets(y), *noise_prior)
+
+    return _read(model, given, X, y, likelihood, first=first)
 
 
 def read_labels(
@@ -186,15 +180,15 @@ def read_labels(
             "y_std is for regressors: classes have no measurement error. Leave it out."
         )
     first = known is None
-    checked = check_labelled_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(model, given, *checked, first=first)
-    if known is None:
-        known = of_labels(rows.y, classes if stream else rows.y)
-    else:
+    X, y = check_labelled_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> LabelLikelihood:
+        if known is None:
+            return of_labels(y, classes if stream else y)
         check_same_classes(classes, known.classes)
-    return TrainingData(
-        rows.X, known.encode(rows.y), known, rows.weights, mean_weight=rows.mean_weight
-    )
+        return known
+
+    return _read(model, given, X, y, likelihood, first=first)
 
 
 def read_inputs(model: Any, X: ArrayLike, X_std: ArrayLike | None) -> Inputs:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from numbers import Integral
+from threading import Event, Lock
 from typing import Any, Literal, Self, TypeVar, cast, overload
 
+import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -13,6 +18,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
+    clone,
     is_classifier,
     is_regressor,
 )
@@ -24,31 +30,31 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, DistributionMixin, go_on_with_network, plan_of
+from probprop.estimators import base
+from probprop.estimators.base import Callback, DistributionMixin, SavedMixin, alone
 from probprop.estimators.checkpoints import check_seed
-from probprop.estimators.data import Given, noise_factor, read_inputs
-from probprop.estimators.members import (
-    FromMembers,
-    Member,
-    as_it_was_on_failure,
-    branch,
-    check_ensemble,
-    fit_members,
-    new_members,
-    read_data,
-    seed_of,
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.data import (
+    Given,
+    TrainingData,
+    noise_factor,
+    read_inputs,
+    read_labels,
+    read_values,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int
+from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import predictive, with_noise
 from probprop.inference.shards import map_in_threads
 
+Member = PBPRegressor | PBPClassifier
 T = TypeVar("T")
 
 
-class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
+class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
     The seed determines the initial weights and the order of the samples. The predictive is the
@@ -97,6 +103,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     [0, 209652396, 398764591]
     """
 
+    estimators_: list[Member]
     likelihood_: Likelihood
     n_features_in_: int
 
@@ -149,10 +156,9 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         if checkpoint is not None:
             check_seed(seed_of(self))
         with as_it_was_on_failure(self) as failed:
-            data = read_data(self, Given(X, y, sample_weight, X_std, y_std), stream=False)
+            data = self._read(Given(X, y, sample_weight, X_std, y_std), stream=False)
             members = new_members(self)
-            n_threads = self._n_threads(members)
-            fit_members(members, data, callback, failed, n_threads, checkpoint)
+            _fit(members, data, callback, failed, self._n_threads(members), checkpoint)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [epoch for member in self.estimators_ for epoch in member.history_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)
@@ -184,10 +190,10 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         check_ensemble(self)
         with as_it_was_on_failure(self):
             given = Given(X, y, sample_weight, X_std, y_std)
-            data = read_data(self, given, stream=True, classes=classes)
+            data = self._read(given, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
-            self._each(lambda member: go_on_with_network(member, data), members)
+            self._each(lambda member: base.go_on_with_network(member, data), members)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [member.history_[-1] for member in self.estimators_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)
@@ -273,7 +279,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         factor = noise_factor(self, sample_weight, inputs.X)
 
         def predicted_by(member: Member) -> Any:
-            plan = plan_of(member, self.likelihood_)
+            plan = base.plan_of(member, self.likelihood_)
             own = predictive(plan, member.posterior_, member.standardizer_, inputs)
             return with_noise(own, factor)
 
@@ -307,22 +313,60 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         members = cast(list[PBPRegressor], self.estimators_)
         return [members[i].sample_functions(1, rng)[0] for i in drawn]
 
-    # ---- Saving
+    # ---- Fitted attributes that follow from the members
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted ensemble to one file; see `PBPRegressor.save`."""
-        from probprop.files import save  # the one import upwards: files know all models
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets; ensembles of classifiers have no such attribute."""
+        return cast(PBPRegressor, self.estimators_[0]).n_outputs_
 
-        check_is_fitted(self)
-        save(self, path)
+    @property
+    def noise_variance_(self) -> float | FloatArray:
+        """Mean over the members of the variance of the noise, in target units squared.
+
+        Ensembles of classifiers have no such attribute.
+        """
+        members = cast(list[PBPRegressor], self.estimators_)
+        mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
+        return mean if mean.ndim else float(mean)
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).classes_
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels; ensembles of regressors have no such attribute."""
+        return cast(PBPClassifier, self.estimators_[0]).multilabel_
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows given to `fit` and `partial_fit`, each counted once."""
+        return self.estimators_[0].n_samples_seen_
+
+    @property
+    def mean_sample_weight_(self) -> float:
+        """Mean of the sample weights in the first call of `fit` or `partial_fit`."""
+        return self.estimators_[0].mean_sample_weight_
 
     # ---- Validation and threads
 
+    def _read(
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    ) -> TrainingData:
+        """Check samples and targets; only the ensemble keeps the names of the features."""
+        known: Any = getattr(self, "likelihood_", None) if stream else None
+        estimator: Any = member_kind(self)
+        if is_classifier(estimator):
+            return read_labels(self, given, known, stream=stream, classes=classes)
+        noise_prior = estimator.noise_shape, estimator.noise_rate
+        return read_values(self, given, known, noise_prior, estimator.noise_tail)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        of_member = get_tags(
-            self.estimator if isinstance(self.estimator, Member) else PBPRegressor()
-        )
+        valid = isinstance(self.estimator, Member)
+        of_member = get_tags(self.estimator if valid else PBPRegressor())
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
             setattr(tags, name, getattr(of_member, name))
         tags.input_tags.allow_nan = of_member.input_tags.allow_nan
@@ -334,3 +378,94 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
         """Call it with every member, in threads: the engine releases the GIL."""
         return map_in_threads(call, members, self._n_threads(members))
+
+
+def member_kind(ensemble: Any) -> Member:
+    """Return the estimator whose clones are the members."""
+    return PBPRegressor() if ensemble.estimator is None else ensemble.estimator
+
+
+def check_ensemble(ensemble: Any) -> None:
+    """Refuse values that the parameters of an ensemble, or of its members, cannot have."""
+    if not isinstance(ensemble.estimator, Member | None):
+        raise TypeError(
+            "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
+            f"{type(ensemble.estimator).__name__}."
+        )
+    check_parameters(member_kind(ensemble))
+    check_parameters(ensemble)
+
+
+def seed_of(ensemble: Any) -> int | RandomState | None:
+    """Return what gives the seeds of the members: its `random_state`, or that of `estimator`."""
+    own: int | RandomState | None = ensemble.random_state
+    return member_kind(ensemble).random_state if own is None else own
+
+
+def new_members(ensemble: Any) -> list[Member]:
+    """Return the members of an ensemble that knows its features, not yet fitted."""
+    estimator, seeds = member_kind(ensemble), member_seeds(seed_of(ensemble), ensemble.n_members)
+    members = [clone(estimator).set_params(random_state=seed, verbose=0) for seed in seeds]
+    for member in members:
+        member.n_features_in_ = ensemble.n_features_in_
+    return members
+
+
+@contextmanager
+def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
+    """On an error, and on Ctrl-C, put the ensemble back; the event tells the threads."""
+    failed = Event()
+    with alone(ensemble):
+        before = vars(ensemble).copy()
+        try:
+            yield failed
+        except BaseException:
+            failed.set()
+            ensemble.__dict__ = before
+            raise
+
+
+def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
+    """Return one seed per member; those of a smaller ensemble are the first of a larger one's."""
+    own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
+    drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
+    return (own + drawn)[:n_members]
+
+
+def _fit(
+    members: list[Member],
+    data: TrainingData,
+    callback: Callback | None,
+    stop: Event,
+    n_threads: int,
+    checkpoint: str | os.PathLike[str] | None,
+) -> None:
+    """Fit all members: in threads of the kernel, or in our own with a callback or checkpoint.
+
+    Members whose shards are trained in threads are fitted one after the other. All of them end
+    once `stop` is set, and the callback is called by one at a time.
+    """
+    in_shards = (members[0].n_shards or 1) > 1
+    if not in_shards and callback is None and checkpoint is None:
+        base.fit_networks(members, data, n_threads)
+        return
+    lock = Lock()
+
+    def report(epoch: Epoch) -> bool:
+        with lock:
+            if callback is not None and not stop.is_set() and callback(epoch):
+                stop.set()
+        return stop.is_set()
+
+    def fitted(i: int) -> None:
+        path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
+        base.fit_network(members[i], data, report, path)
+
+    map_in_threads(fitted, range(len(members)), 1 if in_shards else n_threads)
+
+
+def branch(member: Member) -> Member:
+    """Copy a member so far that `partial_fit` leaves the original as it is."""
+    branch = copy(member)
+    branch.history_ = [*member.history_]  # all else it replaces
+    return branch
