@@ -12,10 +12,15 @@ in its column and in all ramps of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_scalar, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import TINY, fit_standardizer
@@ -67,7 +72,9 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
         x = present(X[:, j])
-        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(present(X[sample, j]), x)
+        drawn = x
+        if len(X) > MAX_SAMPLE:
+            drawn = np.concatenate([present(X[sample, j]), [x.min(), x.max()]])
         knots = place_knots(drawn, n_bins)
         if len(knots) > 2:  # a ramp over the whole range would be the column again
             mean, std = ramp_moments(x, knots)
@@ -147,13 +154,15 @@ def sample_rows(n: int) -> Array:
     return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
 
 
-def _with_ends(drawn: FloatArray, x: FloatArray) -> FloatArray:
-    return np.concatenate([drawn, [x.min(), x.max()]])
+def feature_ends(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest value of each feature; NaN where it has none."""
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    return low, high
 
 
 def _check_range(X: Array) -> None:
     """Refuse a column whose values are farther apart than a float can say."""
-    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    low, high = feature_ends(X)
     with np.errstate(over="ignore"):
         wide = np.flatnonzero(np.isinf(high - low))
     if len(wide):
@@ -166,8 +175,119 @@ def _check_range(X: Array) -> None:
 
 def _check_finite(raw: Array) -> None:
     if np.isinf(raw).any():
-        j = int(np.flatnonzero(np.isinf(raw).any(axis=0))[0])
+        j = np.argmax(np.isinf(raw).any(axis=0))
         raise ValueError(
             f"X contains a value in column {j} that is too large for dtype {raw.dtype} when it is "
             "standardised. Check the units of that row, or fit on data that include such values."
         )
+
+
+class PiecewiseLinearEncoder(
+    OneToOneFeatureMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Encode each column as itself and as ramps between its quantiles.
+
+    Bin b of a column, with the ends k_b and k_{b+1}, becomes the ramp
+    clip((x - k_b) / (k_{b+1} - k_b), 0, 1). Columns and ramps have zero mean and unit variance over
+    the training samples. A linear function of them is a piecewise-linear function of the column.
+    Outside of the training range ramps are constant.
+
+    Parameters
+    ----------
+    n_bins : int, default=32
+        Maximum number of ramps per column, at least 2. The knots are the training values nearest
+        to the n_bins + 1 evenly spaced quantiles, or all distinct values if there are no more.
+
+    Attributes
+    ----------
+    state_ : PiecewiseLinear
+        Knots, means and scales as plain arrays.
+    knots_ : list of ndarray
+        The knots of each column, in its units; empty if it has no ramps.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if all of them are strings.
+
+    Notes
+    -----
+    Columns with at most two distinct knots have no ramps. Values that differ by less than 1e-12 of
+    their size count as one. A column that is constant in `fit` becomes 0.
+
+    NaN is a missing value: it is ignored in `fit`, and NaN in the column and in all its ramps
+    in `transform`. Infinities are refused.
+
+    With more than 200,000 samples the knots are quantiles of 200,000 samples, drawn with a fixed
+    seed, and the ends of the range; means and scales are computed from all samples.
+
+    Examples
+    --------
+    >>> from probprop import PiecewiseLinearEncoder
+    >>> encoder = PiecewiseLinearEncoder().fit([[1.0], [1.5], [4.0]])
+    >>> encoder.transform([[1.25], [10.0]]).round(2)
+    array([[-0.7 , -0.35, -0.71],
+           [ 5.97,  0.71,  1.41]])
+    >>> encoder.get_feature_names_out()
+    array(['x0', 'x0 from 1 to 1.5', 'x0 from 1.5 to 4'], dtype=object)
+    """
+
+    def __init__(self, n_bins: int = 32) -> None:
+        self.n_bins = n_bins
+
+    def fit(self, X: ArrayLike, y: Any = None) -> PiecewiseLinearEncoder:
+        """Place the knots and measure means and scales; NaN in X is a missing value."""
+        if isinstance(self.n_bins, bool | np.bool_):
+            raise TypeError("n_bins must be an instance of int, not bool.")
+        check_scalar(self.n_bins, "n_bins", Integral, min_val=2)
+        self.state_: PiecewiseLinear = fit_piecewise(self._checked(X, reset=True), int(self.n_bins))
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the standardized columns, then the standardized ramps of each column in turn.
+
+        The dtype is float32 if X is of float32, else float64.
+        """
+        check_is_fitted(self)
+        return encode(self._checked(X, reset=False), self.state_)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
+        """Return the names of the encoded columns, such as "age" and "age from 20 to 25".
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            The names of the columns of X; None takes the names seen in `fit`, or x0, x1, ...
+        """
+        check_is_fitted(self)
+        names = super().get_feature_names_out(input_features)  # checked, one per column of X
+        ramps = [
+            f"{name} from {start} to {end}"
+            for name, knots in zip(names, map(_texts, self.knots_), strict=True)
+            for start, end in pairwise(knots)
+        ]
+        return np.array([*names, *ramps], dtype=object)
+
+    @property
+    def knots_(self) -> list[FloatArray]:
+        """The knots of each column, in its units; empty where it has no ramps."""
+        check_is_fitted(self)
+        return self.state_.knots
+
+    def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
+        allowed = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
+        checked: Array = validate_data(self, X, reset=reset, **allowed)
+        return checked
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _texts(knots: FloatArray) -> list[str]:
+    """Write numbers with as few digits, from four up, as tell them apart."""
+    of_digits = ([f"{knot:.{digits}g}" for knot in knots] for digits in range(4, 18))
+    return next(texts for texts in of_digits if len({*texts}) == len(texts))
