@@ -56,7 +56,11 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             error.filename, error.filename2 = os.fspath(path), None
         raise
     try:
-        _flush(folder)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno not in _CANNOT:
             warnings.warn(
@@ -66,15 +70,6 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
                 RuntimeWarning,
                 stacklevel=3,
             )
-
-
-def _flush(folder: str) -> None:
-    """Write the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -139,10 +134,8 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
+    except OSError as error:  # else a file system without locks
+        return not isinstance(error, BlockingIOError)
     return True
 
 

@@ -73,6 +73,9 @@ def within(low: float, high: float) -> Check:
     return lambda x: (x >= low) & (x <= high)
 
 
+_is_count = within(0, LARGEST_COUNT)
+
+
 def anything(x: Any) -> bool:
     """Accept every number, also those that are not finite."""
     return True
@@ -317,10 +320,6 @@ class _Decoder(NamedTuple):
         if not {*map(str, columns)} <= values.keys():
             raise ValueError(f"{name} has other columns")
         return [kind(*row) for row in zip(*values.values(), strict=True)]
-
-
-def _is_count(x: Any) -> Any:
-    return (x >= 0) & (x <= LARGEST_COUNT)
 
 
 def typed(node: Any, kind: type, name: str) -> Any:

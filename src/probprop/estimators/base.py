@@ -129,18 +129,6 @@ class DistributionMixin:
 class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A network trained by probabilistic backpropagation; a subclass reads its targets."""
 
-    hidden_layer_sizes: int | Sequence[int]
-    n_epochs: int
-    memory: float | None
-    prior_shape: float
-    prior_rate: float
-    standardize: bool
-    missing: Literal["error", "marginalize"]
-    dtype: Literal["float64", "float32"]
-    engine: Literal["native", "reference"]
-    random_state: int | RandomState | None
-    n_shards: int | None
-    verbose: int
     noise: Literal["constant", "input"] = "constant"
     noise_layer_sizes: int | Sequence[int] = ()
 
@@ -151,6 +139,35 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     log_evidence_: float
     n_samples_seen_: int
     mean_sample_weight_: float
+
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        *,
+        n_epochs: int = 40,
+        memory: float | None = 10.0,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float64",
+        engine: Literal["native", "reference"] = "native",
+        random_state: int | RandomState | None = None,
+        n_shards: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_epochs = n_epochs
+        self.memory = memory
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.standardize = standardize
+        self.missing = missing
+        self.dtype = dtype
+        self.engine = engine
+        self.random_state = random_state
+        self.n_shards = n_shards
+        self.verbose = verbose
 
     @abstractmethod
     def _read(
@@ -280,7 +297,8 @@ def fit_network(
     """
     callbacks = [] if callback is None else [callback]
     if model.verbose:
-        say(cost_in_words(model, *data.X.X.shape, data.likelihood.n_classes))
+        n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
+        say(cost_in_words(model, len(data.y), n_features, n_classes))
         callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
     run, history, file = _begin(model, data), list[Epoch](), None
     if checkpoint is not None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
@@ -81,35 +79,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     """
 
     likelihood_: LabelLikelihood
-
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (50,),
-        *,
-        n_epochs: int = 40,
-        memory: float | None = 10.0,
-        prior_shape: float = 6.0,
-        prior_rate: float = 6.0,
-        standardize: bool = True,
-        missing: Literal["error", "marginalize"] = "error",
-        dtype: Literal["float64", "float32"] = "float64",
-        engine: Literal["native", "reference"] = "native",
-        random_state: int | RandomState | None = None,
-        n_shards: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.memory = memory
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.standardize = standardize
-        self.missing = missing
-        self.dtype = dtype
-        self.engine = engine
-        self.random_state = random_state
-        self.n_shards = n_shards
-        self.verbose = verbose
 
     # ---- Training
 

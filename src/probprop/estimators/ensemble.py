@@ -54,6 +54,11 @@ Member = PBPRegressor | PBPClassifier
 T = TypeVar("T")
 
 
+def _of_first(name: str) -> Any:
+    """Return a property of an ensemble: this attribute of its first member, if that has one."""
+    return property(lambda ensemble: getattr(ensemble.estimators_[0], name))
+
+
 class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
@@ -315,10 +320,11 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- Fitted attributes that follow from the members
 
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets; ensembles of classifiers have no such attribute."""
-        return cast(PBPRegressor, self.estimators_[0]).n_outputs_
+    n_outputs_ = _of_first("n_outputs_")
+    classes_ = _of_first("classes_")
+    multilabel_ = _of_first("multilabel_")
+    n_samples_seen_ = _of_first("n_samples_seen_")
+    mean_sample_weight_ = _of_first("mean_sample_weight_")
 
     @property
     def noise_variance_(self) -> float | FloatArray:
@@ -329,26 +335,6 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
         members = cast(list[PBPRegressor], self.estimators_)
         mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
         return mean if mean.ndim else float(mean)
-
-    @property
-    def classes_(self) -> Array:
-        """The classes, sorted; ensembles of regressors have no such attribute."""
-        return cast(PBPClassifier, self.estimators_[0]).classes_
-
-    @property
-    def multilabel_(self) -> bool:
-        """Whether y was a matrix of labels; ensembles of regressors have no such attribute."""
-        return cast(PBPClassifier, self.estimators_[0]).multilabel_
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows given to `fit` and `partial_fit`, each counted once."""
-        return self.estimators_[0].n_samples_seen_
-
-    @property
-    def mean_sample_weight_(self) -> float:
-        """Mean of the sample weights in the first call of `fit` or `partial_fit`."""
-        return self.estimators_[0].mean_sample_weight_
 
     # ---- Validation and threads
 

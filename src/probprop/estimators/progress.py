@@ -46,23 +46,17 @@ def progress_bar(
         nonlocal drawn
         done, now = epoch.n_iter, time.monotonic()
         last = done >= n_epochs
-        if out.isatty():
-            if not last and now - drawn < _SECONDS_BETWEEN:
-                return
-        elif not last and done % tenth:
+        too_soon = now - drawn < _SECONDS_BETWEEN if out.isatty() else done % tenth
+        if too_soon and not last:
             return
         drawn = now
         left = (now - start) / done * (n_epochs - done)
         noise = f"noise std {noise_text(epoch)}, " if show_noise else ""
         line = (
-            f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} "
-            f"{_bar(_WIDTH * done // n_epochs)} "
+            f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} {_bar(_WIDTH * done // n_epochs)} "
             f"mean log Z {epoch.mean_log_Z:.4f}, {noise}{left:.1f} s left"
         )
-        if out.isatty():
-            out.write(f"\r{line}\x1b[K" + ("\n" if last else ""))
-        else:
-            out.write(line + "\n")
+        out.write(f"\r{line}\x1b[K" + "\n" * last if out.isatty() else f"{line}\n")
         out.flush()
 
     return draw
@@ -96,12 +90,11 @@ class RaceBar:
 
     def __call__(self, share: Share) -> None:
         """Show that this share is done."""
-        left = ""
+        now, left = time.monotonic(), ""
         if share == 0.0:  # what is done before any work is counted says nothing about the rest
-            self._start = time.monotonic()
+            self._start = now
         else:
-            seconds = (time.monotonic() - self._start) * (1.0 - share) / share
-            left = f", {seconds:.1f} s left"
+            left = f", {(now - self._start) * (1.0 - share) / share:.1f} s left"
         line = f"{share.stage} {_bar(int(_WIDTH * share))} {100 * share:.0f} %{left}"
         if self._out.isatty():
             self._out.write(f"\r{line}\x1b[K")
@@ -128,7 +121,6 @@ def progress(
     """
     bar = RaceBar() if verbose else None
     told = [tell for tell in (bar, callback) if tell is not None]
-
     last = Share(0.0, "")
 
     def report(share: Share) -> None:

@@ -145,23 +145,25 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         n_shards: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.memory = memory
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
+        super().__init__(
+            hidden_layer_sizes,
+            n_epochs=n_epochs,
+            memory=memory,
+            prior_shape=prior_shape,
+            prior_rate=prior_rate,
+            standardize=standardize,
+            missing=missing,
+            dtype=dtype,
+            engine=engine,
+            random_state=random_state,
+            n_shards=n_shards,
+            verbose=verbose,
+        )
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
         self.noise = noise
         self.noise_layer_sizes = noise_layer_sizes
         self.noise_tail = noise_tail
-        self.standardize = standardize
-        self.missing = missing
-        self.dtype = dtype
-        self.engine = engine
-        self.random_state = random_state
-        self.n_shards = n_shards
-        self.verbose = verbose
 
     # ---- Training
 
