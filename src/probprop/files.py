@@ -673,7 +673,5 @@ _DECLARED: dict[Any, Declared] = {
     NoiseNetwork: Declared(check=_check_noise, types={"posterior": NoiseWeights}),
     # NaN if no noise network was tried.
     Calibration: Declared(dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))),
-    ClassCalibration: Declared(
-        {"temperature": _POSITIVE, "precision": _POSITIVE, "n_rows": _POSITIVE}
-    ),
+    ClassCalibration: Declared(dict.fromkeys(("temperature", "precision", "n_rows"), _POSITIVE)),
 }

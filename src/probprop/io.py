@@ -1,15 +1,13 @@
 """One codec for model files and checkpoints: declared classes as JSON and arrays in one file.
 
-`encode` turns a tree of classes into JSON and named arrays, and `decode` turns them back. The
-fields and their types are the annotations of the classes. A `Declared` adds what annotations do not
-say: the ranges of the values, what must hold between the fields, and how the object is made. The
-input of `decode` may come from anyone: it accepts only values of the declared types and ranges.
+The fields of a class and their types are its annotations. A `Declared` adds the ranges of the
+values, what must hold between the fields, and how the object is made. The input of `decode` may
+come from anyone: it accepts only values of the declared types and ranges.
 
 A file is an uncompressed zip in the layout of ``numpy.savez``: ``header.json``, then one
-``<name>.npy`` per array; ``numpy.load`` opens it too and gives the header as bytes. Reading runs no
-code, allocates a small multiple of the file's size, and accepts only what `write_file` writes.
-Files of a `FORMAT_VERSION` stay readable: a field that is added later needs a default, which files
-without it get, and a change that an older probprop would misread takes a new version.
+``<name>.npy`` per array. Reading runs no code, allocates a small multiple of the file's size, and
+accepts only what `write_file` writes. Files of a `FORMAT_VERSION` stay readable: a field that is
+added later needs a default, and a change that an older probprop would misread takes a new version.
 """
 
 from __future__ import annotations

@@ -213,14 +213,9 @@ class PiecewiseLinearEncoder(
 
     Notes
     -----
-    Columns with at most two distinct knots have no ramps. Values that differ by less than 1e-12 of
-    their size count as one. A column that is constant in `fit` becomes 0.
-
-    NaN is a missing value: it is ignored in `fit`, and NaN in the column and in all its ramps
-    in `transform`. Infinities are refused.
-
-    With more than 200,000 samples the knots are quantiles of 200,000 samples, drawn with a fixed
-    seed, and the ends of the range; means and scales are computed from all samples.
+    Columns with at most two distinct knots have no ramps, and a column that is constant in `fit`
+    becomes 0. NaN is a missing value: it is ignored in `fit`, and NaN in the column and in all its
+    ramps in `transform`. Infinities are refused.
 
     Examples
     --------

@@ -208,10 +208,7 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _start_afresh(
-        self,
-        given: Given,
-        callback: Callback | None,
-        checkpoint: str | os.PathLike[str] | None,
+        self, given: Given, callback: Callback | None, checkpoint: str | os.PathLike[str] | None
     ) -> None:
         """Do what `fit` does, but for the warning, which names the caller's line."""
         check_parameters(self)
@@ -291,10 +288,7 @@ def fit_network(
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Train a model from the beginning and publish what the last whole epoch left.
-
-    Also on Ctrl-C: an epoch is whole or was not made.
-    """
+    """Train a model from the beginning and publish the last whole epoch, also on Ctrl-C."""
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
@@ -333,10 +327,7 @@ def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]
 
 
 def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
-    """Train models from the beginning, side by side in threads, and publish what they reached.
-
-    They differ in their seeds. On Ctrl-C all are left as they were.
-    """
+    """Train models that differ in their seeds in threads; on Ctrl-C all are left as they were."""
     runs: list[Run] = []
     for model in models:  # they have the same rows
         runs.append(_begin(model, data, runs[0] if runs else None))

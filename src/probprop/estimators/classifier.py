@@ -113,32 +113,17 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     # ---- Prediction
 
     def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Array:
-        """Predict the most probable class, or the labels more probable than not.
+        """Predict the most probable class, (n_samples,), or 0 and 1, (n_samples, n_labels).
 
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, and standard deviations of their entries or None.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Classes of `classes_`; or 0 and 1 for each label.
+        `X_std`, (n_samples, n_features) or None, has the standard deviations of the entries of X.
         """
         predicted = self.predict_distribution(X, X_std=X_std)
         return self.likelihood_.point(predicted)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or that each label is present.
+        """Predict the probability of every class, (n_samples, n_classes), or of each label.
 
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, and standard deviations of their entries or None.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels), in the order of `classes_`
+        The order is that of `classes_`. `X_std` is the same as in `predict`.
         """
         return self.predict_distribution(X, X_std=X_std).proba
 

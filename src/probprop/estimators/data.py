@@ -11,25 +11,10 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import (
-    check_columns,
-    check_input_std,
-    check_inputs,
-    check_labelled_data,
-    check_regression_data,
-    check_sample_weight,
-    check_target_std,
-)
-from probprop.inference import training
+from probprop.estimators import validation
+from probprop.inference import likelihoods, training
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import (
-    NOISE_TAILS,
-    Gaussian,
-    LabelLikelihood,
-    Likelihood,
-    check_same_classes,
-    of_labels,
-)
+from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Likelihood
 from probprop.inference.likelihoods.gaussian import count_targets
 from probprop.inference.plan import Plan
 from probprop.inference.training import Fitted, Run
@@ -87,14 +72,17 @@ def _read(
     model: Any, given: Given, X: Array, y: Array, likelihood: Callable[[Array], Any], *, first: bool
 ) -> TrainingData:
     """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
-    X_std, y_std = check_input_std(given.X_std, X), check_target_std(given.y_std, y)
-    weights = check_sample_weight(given.sample_weight, X)
+    X_std, y_std = (
+        validation.check_input_std(given.X_std, X),
+        validation.check_target_std(given.y_std, y),
+    )
+    weights = validation.check_sample_weight(given.sample_weight, X)
     inputs, mean = Inputs(X, X_std), 1.0 if first else model.mean_sample_weight_
     if weights is not None:
         if not weights.all():
             counts = np.flatnonzero(weights)
             if first:
-                check_columns(X[counts])
+                validation.check_columns(X[counts])
             inputs, y, weights = inputs[counts], y[counts], weights[counts]
             y_std = None if y_std is None else y_std[counts]
         mean = mean_weight_of(weights) if first else mean
@@ -131,7 +119,7 @@ def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Array) -> Float
     """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
     if sample_weight is None:
         return None
-    weights = check_sample_weight(sample_weight, X)
+    weights = validation.check_sample_weight(sample_weight, X)
     if weights is None or not weights.all():
         raise ValueError(
             "sample_weight must be above 0 in predictions: a sample of weight 0 has infinite "
@@ -154,10 +142,10 @@ def read_values(
     prior (shape and rate of the Gamma of the noise precision) and tail (a key of `NOISE_TAILS`).
     """
     first = known is None
-    X, y = check_regression_data(model, given.X, given.y, reset=first)
+    X, y = validation.check_regression_data(model, given.X, given.y, reset=first)
 
     def likelihood(y: Array) -> Gaussian:
-        return known or NOISE_TAILS[noise_tail](count_targets(y), *noise_prior)
+        return known or likelihoods.NOISE_TAILS[noise_tail](count_targets(y), *noise_prior)
 
     return _read(model, given, X, y, likelihood, first=first)
 
@@ -180,12 +168,12 @@ def read_labels(
             "y_std is for regressors: classes have no measurement error. Leave it out."
         )
     first = known is None
-    X, y = check_labelled_data(model, given.X, given.y, reset=first)
+    X, y = validation.check_labelled_data(model, given.X, given.y, reset=first)
 
     def likelihood(y: Array) -> LabelLikelihood:
         if known is None:
-            return of_labels(y, classes if stream else y)
-        check_same_classes(classes, known.classes)
+            return likelihoods.of_labels(y, classes if stream else y)
+        likelihoods.check_same_classes(classes, known.classes)
         return known
 
     return _read(model, given, X, y, likelihood, first=first)
@@ -193,5 +181,5 @@ def read_labels(
 
 def read_inputs(model: Any, X: ArrayLike, X_std: ArrayLike | None) -> Inputs:
     """Check rows to predict, which have the features that the model was fitted on."""
-    rows = check_inputs(model, X)
-    return Inputs(rows, check_input_std(X_std, rows))
+    rows = validation.check_inputs(model, X)
+    return Inputs(rows, validation.check_input_std(X_std, rows))

@@ -223,18 +223,8 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Array | tuple[FloatArray, FloatArray]:
         """Predict the mean of the target, or the most probable class or labels.
 
-        Parameters
-        ----------
-        X, X_std : array-like of shape (n_samples, n_features)
-            Samples, and standard deviations of their entries or None.
-        return_std : bool, default=False
-            For regressors only: also return the standard deviation of the target, with the noise
-            and with the spread of the members.
-
-        Returns
-        -------
-        mean, or classes : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        std : ndarray of the shape of the mean, only with ``return_std=True``
+        With ``return_std=True``, regressors also return the standard deviation of the target, with
+        the noise and the spread of the members. `X_std` is the same as in `PBPRegressor.predict`.
         """
         mixture = self.predict_distribution(X, X_std=X_std)
         if not return_std:
@@ -304,13 +294,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
-        """Draw `n` networks: each from the posterior of a randomly chosen member.
-
-        Returns
-        -------
-        list of SampledNetwork
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-        """
+        """Draw `n` networks, each from the posterior of a randomly chosen member."""
         check_is_fitted(self)
         check_int("n", n, 1)
         rng = check_random_state(random_state)

@@ -164,21 +164,16 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
 
 
 def _columns_of_text(X: Any) -> list[Any]:
-    """Return the names, or else the indices, of the columns whose cells include text."""
-    cells = np.asarray(X)
+    """Return the names, or else the indices, of the columns with a str that is not a number."""
+    cells, found = np.asarray(X), []
     if cells.ndim != 2 or cells.dtype.kind not in "OUS":
         return []
-    names = getattr(X, "columns", range(cells.shape[1]))
-    return [name for name, column in zip(names, cells.T, strict=True) if _has_text(column)]
-
-
-def _has_text(cells: Array) -> bool:
-    """Whether any of the cells, (n,), is a str that is not a number."""
-    try:
-        np.array([cell for cell in cells if isinstance(cell, str | bytes)], object).astype(float)
-    except ValueError:
-        return True
-    return False
+    for name, column in zip(getattr(X, "columns", range(cells.shape[1])), cells.T, strict=True):
+        try:
+            [float(cell) for cell in column if isinstance(cell, str | bytes)]
+        except ValueError:
+            found.append(name)
+    return found
 
 
 def check_columns(X: Array) -> None:
@@ -191,10 +186,7 @@ def check_columns(X: Array) -> None:
 
 
 def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
-    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1.
-
-    X is finite, except for missing entries where the estimator's tag allows them.
-    """
+    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
     check_classification_targets(y)
@@ -204,10 +196,7 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
 
 
 def check_inputs(estimator: Any, X: Any) -> Array:
-    """Return X, (n, n_features), with the features the estimator was fitted on.
-
-    X is finite, except for missing entries where the estimator's tag allows them.
-    """
+    """Return X, (n, n_features), with the features the estimator was fitted on."""
     checked: Array = X if _is_plain(estimator, X) else _validated(estimator, X, reset=False)
     return checked
 
