@@ -23,11 +23,8 @@ from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic
 
-SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
-"""What the table of the demonstration shows, as `metrics.summary` names it."""
-
-TARGET = "body_mass_g"
-"""What is predicted of a penguin, in grams."""
+SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")  # of the table, from `metrics.summary`
+TARGET = "body_mass_g"  # of a penguin
 
 
 class Result(NamedTuple):

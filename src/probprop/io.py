@@ -30,10 +30,8 @@ from probprop._types import Array, FloatArray
 from probprop._version import __version__
 
 FORMAT_VERSION = 1
-MODEL, CHECKPOINT = "probprop", "probprop checkpoint"
-"""The two forms of files."""
-LARGEST_COUNT = 2**53
-"""More samples, or epochs, than any model has seen: counts are exact as floats."""
+MODEL, CHECKPOINT = "probprop", "probprop checkpoint"  # the two forms of files
+LARGEST_COUNT = 2**53  # more samples, or epochs, than any model has seen; exact as a float
 
 _HEADER = "header.json"
 _NAME_AT = 30  # where a zip file has the name of its first member

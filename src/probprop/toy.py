@@ -6,8 +6,6 @@ from numpy.random import RandomState
 
 from probprop._types import FloatArray
 
-_NOISE_STD = 3.0
-
 
 def toy_cubic(
     n: int = 20, random_state: int | RandomState | None = None
@@ -18,4 +16,4 @@ def toy_cubic(
     """
     rng = random_state if isinstance(random_state, RandomState) else RandomState(random_state)
     x = rng.uniform(-4.0, 4.0, n)
-    return x[:, None], x**3 + rng.normal(0.0, _NOISE_STD, n)
+    return x[:, None], x**3 + rng.normal(0.0, 3.0, n)

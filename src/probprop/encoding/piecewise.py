@@ -25,9 +25,7 @@ from sklearn.utils.validation import check_is_fitted, check_scalar, validate_dat
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import TINY, fit_standardizer
 
-MAX_SAMPLE = 200_000
-"""With more rows than this, knots are quantiles of so many rows, drawn with a fixed seed."""
-
+MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
 
@@ -132,7 +130,12 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
         block = X[rows].astype(np.float64)
         with np.errstate(over="ignore"):  # refused below
             raw = ((block - state.mean) / state.scale).astype(X.dtype, copy=False)
-        _check_finite(raw)
+        if (far := np.isinf(raw).any(axis=0)).any():
+            raise ValueError(
+                f"X contains a value in column {np.argmax(far)} that is too large for dtype "
+                f"{raw.dtype} when it is standardised. Check the units of that row, or fit on data "
+                "that include such values."
+            )
         out[rows, :n_raw] = raw
         # Within its ends, x - start keeps every digit, and no ratio overflows.
         ramps = np.clip(block[:, state.column], state.start, state.end)
@@ -170,15 +173,6 @@ def _check_range(X: Array) -> None:
         raise ValueError(
             f"Column {j} of X has values from {low[j]:.3g} to {high[j]:.3g}, whose difference is "
             "too large for dtype float64. Divide the column by a constant first."
-        )
-
-
-def _check_finite(raw: Array) -> None:
-    if np.isinf(raw).any():
-        j = np.argmax(np.isinf(raw).any(axis=0))
-        raise ValueError(
-            f"X contains a value in column {j} that is too large for dtype {raw.dtype} when it is "
-            "standardised. Check the units of that row, or fit on data that include such values."
         )
 
 
@@ -248,13 +242,7 @@ class PiecewiseLinearEncoder(
         return encode(self._checked(X, reset=False), self.state_)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
-        """Return the names of the encoded columns, such as "age" and "age from 20 to 25".
-
-        Parameters
-        ----------
-        input_features : array-like of str, default=None
-            The names of the columns of X; None takes the names seen in `fit`, or x0, x1, ...
-        """
+        """Return names such as "age" and "age from 20 to 25", given the names of X or None."""
         check_is_fitted(self)
         names = super().get_feature_names_out(input_features)  # checked, one per column of X
         ramps = [

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import FloatArray
 from probprop.estimators.checkpoints import checkpoint_of, resumed, settings_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.data import Given, TrainingData, begin_from, noise_factor, read_inputs
+from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs
 from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
@@ -344,11 +344,12 @@ def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: 
 
 def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) -> Run:
     plan = plan_of(model, data.likelihood)
-    random_state = check_random_state(model.random_state)
+    rng, n = check_random_state(model.random_state), model.n_epochs
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    once = model.n_epochs == 1
-    before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
-    return begin_from(plan, before, data, random_state, model.n_epochs)
+    before = training.start(plan, data.X, data.y, rng, standardizer, once=n == 1)
+    return training.begin(
+        plan, before, data.X, data.y, rng, n_epochs=n, weights=data.weights, y_std=data.y_std
+    )
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
@@ -366,7 +367,8 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
         before = training.start(plan, data.X, data.y, random_state, once=True)
     else:
         before = state_of(model)
-    (run,) = training.train(begin_from(plan, before, data), [1])
+    begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)
+    (run,) = training.train(begun, [1])
     history = [] if first else model.history_
     history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood

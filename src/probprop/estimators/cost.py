@@ -15,8 +15,7 @@ from probprop.estimators.cv import policy
 from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
 
-WORTH_TELLING = 10.0
-"""Seconds from which on a fit is announced."""
+WORTH_TELLING = 10.0  # seconds from which on a fit is announced
 _SECONDS_OF_WORK = 3e-10  # per unit of `work_of_a_row` with many outputs, as measured on one core
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
 _PROBED = 20  # integrals

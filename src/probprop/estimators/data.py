@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
 from probprop.estimators import validation
-from probprop.inference import likelihoods, training
+from probprop.inference import likelihoods
 from probprop.inference.inputs import Inputs
 from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Likelihood
 from probprop.inference.likelihoods.gaussian import count_targets
-from probprop.inference.plan import Plan
-from probprop.inference.training import Fitted, Run
 
 _BITS = 2.0**24  # of relative sample weights
 
@@ -48,36 +45,14 @@ class TrainingData:
         return replace(self, X=self.X[rows], y=self.y[rows], weights=weights, y_std=y_std)
 
 
-def begin_from(
-    plan: Plan,
-    before: Fitted,
-    data: TrainingData,
-    random_state: RandomState | None = None,
-    n_epochs: int | None = None,
-) -> Run:
-    """Return the training that goes on from a state with these data; see `training.begin`."""
-    return training.begin(
-        plan,
-        before,
-        data.X,
-        data.y,
-        random_state,
-        n_epochs=n_epochs,
-        weights=data.weights,
-        y_std=data.y_std,
-    )
-
-
 def _read(
     model: Any, given: Given, X: Array, y: Array, likelihood: Callable[[Array], Any], *, first: bool
 ) -> TrainingData:
     """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
-    X_std, y_std = (
-        validation.check_input_std(given.X_std, X),
-        validation.check_target_std(given.y_std, y),
-    )
+    inputs = Inputs(X, validation.check_input_std(given.X_std, X))
+    y_std = validation.check_target_std(given.y_std, y)
     weights = validation.check_sample_weight(given.sample_weight, X)
-    inputs, mean = Inputs(X, X_std), 1.0 if first else model.mean_sample_weight_
+    mean = 1.0 if first else model.mean_sample_weight_
     if weights is not None:
         if not weights.all():
             counts = np.flatnonzero(weights)

@@ -208,11 +208,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
 
     @overload
     def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[False] = ...,
-        *,
-        X_std: ArrayLike | None = ...,
+        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
     ) -> Array: ...
     @overload
     def predict(
@@ -312,10 +308,7 @@ class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def noise_variance_(self) -> float | FloatArray:
-        """Mean over the members of the variance of the noise, in target units squared.
-
-        Ensembles of classifiers have no such attribute.
-        """
+        """Mean over the members of the noise variance, in target units squared; regressors only."""
         members = cast(list[PBPRegressor], self.estimators_)
         mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
         return mean if mean.ndim else float(mean)

@@ -329,10 +329,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     ) -> list[SampledNetwork]:
         """Draw `n` networks from the posterior, as Thompson sampling needs them.
 
-        Returns
-        -------
-        list of SampledNetwork
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+        Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")
