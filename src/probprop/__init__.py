@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from probprop.distributions.functions import SampledNetwork, Sensitivity
     from probprop.distributions.mixture import Mixture
     from probprop.distributions.power import BoxCox, TransformedMixture
-    from probprop.encoding.transformer import PiecewiseLinearEncoder
+    from probprop.encoding.piecewise import PiecewiseLinearEncoder
     from probprop.estimators.classifier import PBPClassifier
     from probprop.estimators.cv.calibration import Calibration, ClassCalibration
     from probprop.estimators.cv.classifier import PBPClassifierCV
@@ -50,7 +50,7 @@ _HOME = {
     "PBPEnsemble": "estimators.ensemble",
     "PBPRegressor": "estimators.regressor",
     "PBPRegressorCV": "estimators.cv.regressor",
-    "PiecewiseLinearEncoder": "encoding.transformer",
+    "PiecewiseLinearEncoder": "encoding.piecewise",
     "Posterior": "inference.posterior",
     "SampledFunction": "estimators.cv.regressor",
     "SampledNetwork": "distributions.functions",

@@ -56,7 +56,11 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             error.filename, error.filename2 = os.fspath(path), None
         raise
     try:
-        _flush(folder)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno not in _CANNOT:
             warnings.warn(
@@ -68,28 +72,13 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
             )
 
 
-def _flush(folder: str) -> None:
-    """Write the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def updating(path: _Path, waits: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Keep other processes from updating a file between reading and replacing it.
+    """Keep other processes from updating an existing file between reading and replacing it.
 
     Yields a function to call before the file is replaced: it raises ValueError where a process
-    that does not wait for others has replaced the file in the meantime.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Of a file that exists.
-    waits : callable
-        Called once where another process has to finish first.
+    that does not wait for others has replaced the file in the meantime. `waits` is called once if
+    another process has to finish first.
     """
     target = os.path.realpath(path)
     descriptor = _hold(target, waits)
@@ -145,10 +134,8 @@ def _lock(descriptor: int, *, wait: bool) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
+    except OSError as error:  # else a file system without locks
+        return not isinstance(error, BlockingIOError)
     return True
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -24,15 +23,11 @@ from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic
 
-SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")
-"""What the table of the demonstration shows, as `metrics.summary` names it."""
-
-TARGET = "body_mass_g"
-"""What is predicted of a penguin, in grams."""
+SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")  # of the table, from `metrics.summary`
+TARGET = "body_mass_g"  # of a penguin
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+class Result(NamedTuple):
     """How good a model is on rows that it has not seen."""
 
     name: str  # of the data
@@ -43,8 +38,7 @@ class Result:
     baseline: dict[str, float]  # the same for mean and standard deviation of the training rows
 
 
-@dataclass(frozen=True, eq=False)
-class Penguins:
+class Penguins(NamedTuple):
     """A model of the weight of penguins, and the rows that it was fitted and judged on."""
 
     model: TableModel
@@ -53,8 +47,7 @@ class Penguins:
     result: Result
 
 
-@dataclass(frozen=True, eq=False)
-class Toy:
+class Toy(NamedTuple):
     """A network through the 20 points of the toy problem."""
 
     model: PBPRegressor
@@ -63,24 +56,14 @@ class Toy:
     result: Result
 
 
-def read_penguins() -> pd.DataFrame:
-    """Return 344 penguins of three species: measures, island, sex and year; cells are missing.
+def fit_penguins(*, fast: bool = False) -> Penguins:
+    """Fit the weight of penguins, with `fast` by one network, and evaluate it on a tenth.
 
-    Measured by K. Gorman and the Palmer Station LTER, 2007 to 2009; the data are in the public
-    domain (CC0).
-
-    Examples
-    --------
-    >>> read_penguins().shape
-    (344, 8)
+    The 344 penguins of three species were measured by K. Gorman and the Palmer Station LTER, 2007
+    to 2009; the data are in the public domain (CC0). Some values are missing.
     """
     with resources.as_file(resources.files("probprop") / "penguins.csv") as path:
-        return read_table(path)
-
-
-def fit_penguins(*, fast: bool = False) -> Penguins:
-    """Fit the weight of penguins, with `fast` by one network, and evaluate it on a tenth."""
-    frame = read_penguins().dropna(subset=[TARGET]).reset_index(drop=True)
+        frame = read_table(path).dropna(subset=[TARGET]).reset_index(drop=True)
     # A tenth to test, as in [PBP15] section 5.1.
     order = RandomState(0).permutation(len(frame))
     train, test = (frame.iloc[np.sort(p)] for p in np.split(order, [round(0.9 * len(order))]))
@@ -124,23 +107,11 @@ def write_demo_report(path: str | os.PathLike[str], penguins: Penguins, toy: Toy
 
 
 def _overview(results: list[Result]) -> Section:
-    rows = [
-        [
-            *first,
-            *(number(scores[name]) for name in SCORES[:-1]),
-            f"{100 * scores['coverage_95']:.1f} %",
-            last,
-        ]
-        for result in results
-        for first, scores, last in (
-            (
-                [result.name, str(result.n_train), str(result.n_test)],
-                result.scores,
-                f"{1000 * result.seconds:.0f} ms",
-            ),
-            ([f"{result.name}: baseline", "–", str(result.n_test)], result.baseline, "–"),
-        )
-    ]
+    rows = []
+    for r in results:
+        seconds = f"{1000 * r.seconds:.0f} ms"
+        rows.append([r.name, str(r.n_train), str(r.n_test), *_texts(r.scores), seconds])
+        rows.append([f"{r.name}: baseline", "–", str(r.n_test), *_texts(r.baseline), "–"])
     header = ["Data", "Rows to fit", "Rows to test", "RMSE", "Log-likelihood", "CRPS"]
     header += ["Inside 95 %", "Processor time to fit"]
     return Section(
@@ -152,19 +123,18 @@ def _overview(results: list[Result]) -> Section:
     )
 
 
+def _texts(scores: dict[str, float]) -> list[str]:
+    coverage = f"{100 * scores['coverage_95']:.1f} %"
+    return [*(number(scores[name]) for name in SCORES[:-1]), coverage]
+
+
 def _toy_section(toy: Toy) -> Section:
     from matplotlib.figure import Figure
 
     x = np.linspace(-6.0, 6.0, 400)
     ax = Figure(figsize=(4.0, 3.2), layout="constrained").subplots()
-    plot.predictive_band(
-        x,
-        toy.model.predict_distribution(x[:, None]),
-        data=(toy.X[:, 0], toy.y),
-        truth=x**3,
-        target="y",
-        ax=ax,
-    )
+    predicted, data = toy.model.predict_distribution(x[:, None]), (toy.X[:, 0], toy.y)
+    plot.predictive_band(x, predicted, data=data, truth=x**3, target="y", ax=ax)
     return Section(
         "The toy problem: 20 points of y = x³ + noise",
         "The dots are all that the model saw. Where there are none, the band of 1, 2 and 3 "

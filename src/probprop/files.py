@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from inspect import signature
@@ -20,6 +21,7 @@ from sklearn import model_selection
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 
+from probprop import io
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
@@ -38,40 +40,19 @@ from probprop.estimators.cv.missing import LARGEST_FACTOR, Joint
 from probprop.estimators.cv.policy import Candidate, read_budget, read_candidates
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import CandidateCurve, CVChoice
-from probprop.estimators.ensemble import PBPEnsemble
+from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kind
 from probprop.estimators.kind import first_network, members, transformation_of
-from probprop.estimators.members import check_ensemble, member_kind
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_gamma, check_int, check_parameters
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
 from probprop.inference.engine import ENGINES
-from probprop.inference.likelihoods import (
-    Gaussian,
-    Heavy,
-    LabelLikelihood,
-    Multinomial,
-    Probit,
-)
+from probprop.inference.likelihoods import Gaussian, Heavy, LabelLikelihood, Multinomial, Probit
 from probprop.inference.noise import LARGEST_LOG, LARGEST_VARIANCE
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.inference.standardize import Standardizer, check_target_scale
 from probprop.inference.training import Fitted
-from probprop.io import (
-    LARGEST_COUNT,
-    MODEL,
-    Declared,
-    Foreign,
-    Newer,
-    above,
-    anything,
-    decode,
-    encode,
-    read_file,
-    typed,
-    within,
-    write_file,
-)
+from probprop.io import MODEL, Declared, above, anything, typed, within
 
 _Path = str | os.PathLike[str]
 Network = PBPRegressor | PBPClassifier
@@ -94,9 +75,9 @@ def save(model: Any, path: _Path) -> None:
     """
     try:
         hint, declared = _known(type(model).__name__)
-        tree, arrays = encode(hint, model, declared)
+        tree, arrays = io.encode(hint, model, declared)
         _decoded(tree, arrays)  # a model that could not be loaded is not saved
-        write_file(path, MODEL, tree, arrays)
+        io.write_file(path, MODEL, tree, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
 
@@ -108,12 +89,12 @@ def load(path: _Path) -> Any:
     `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
     """
     try:
-        tree, arrays, _ = read_file(path, MODEL)
+        tree, arrays, _ = io.read_file(path, MODEL)
         return _decoded(tree, arrays)
     except (OSError, MemoryError, ImportError):
         raise
     except Exception as error:  # zipfile raises a dozen types for damaged files
-        words: dict[type, str] = {Foreign: _FOREIGN, Newer: _NEWER}
+        words: dict[type, str] = {io.Foreign: _FOREIGN, io.Newer: _NEWER}
         reason = words.get(type(error), _DAMAGED).format(str(error) or type(error).__name__)
         raise ModelFileError(f"{os.fspath(path)} {reason}") from error
 
@@ -130,7 +111,7 @@ def _known(name: Any) -> tuple[Any, dict[Any, Declared]]:
 
 def _decoded(tree: Any, arrays: dict[str, Array]) -> Any:
     hint, declared = _known(tree.get("class"))
-    model = decode(hint, tree, arrays, declared)
+    model = io.decode(hint, tree, arrays, declared)
     _check_answers(model if isinstance(model, BaseEstimator) else model.estimator)
     return model
 
@@ -185,7 +166,7 @@ def _plain(value: Any) -> Any:
             raise TypeError(f"{type(value).__name__} is another class; use pickle")
         return {"estimator": type(value).__name__, "parameters": _taken_parameters(value)}
     if isinstance(value, Candidate):
-        return {"candidate": encode(Candidate, value, _DECLARED)[0]}
+        return {"candidate": io.encode(Candidate, value, _DECLARED)[0]}
     if type(value).__name__ in _SPLITTERS:
         state = vars(value) | vars(value).get("cvargs", {})  # a repeated splitter has some there
         own = {k: _plain(state[k]) for k in signature(type(value)).parameters}
@@ -208,7 +189,7 @@ def _parameter(node: Any) -> Any:
     if node.keys() == {"tuple"}:
         return tuple(typed(node["tuple"], list, "tuple"))
     if node.keys() == {"candidate"}:
-        return decode(Candidate, node["candidate"], {}, _DECLARED)
+        return io.decode(Candidate, node["candidate"], {}, _DECLARED)
     own = typed(node.get("parameters"), dict, "parameters")
     if node.keys() == {"estimator", "parameters"} and node["estimator"] in _NETWORKS:
         return _unfitted(_NETWORKS[node["estimator"]], own)
@@ -244,7 +225,7 @@ _NUMBERS = [np.dtype(code) for code in np.typecodes["AllInteger"] + "efd"]
 _CLASS_KINDS: dict[str, type] = {t.name: float if t.kind == "f" else int for t in _NUMBERS}
 _CLASS_KINDS |= {"bool": bool, "str": str, "object": str}
 _FURTHEST = 1e13  # the standardizer has no scale below 1e-12 of the size of a column
-_COUNT = within(1, LARGEST_COUNT)
+_COUNT = within(1, io.LARGEST_COUNT)
 
 
 def _taken(make: Any, model: Any) -> dict[str, Any]:
@@ -328,14 +309,11 @@ def _labels(dtype: str, values: list[Any]) -> Array:
         raise ValueError("classes are not sorted, or not all different")
     if kind is float and not np.isfinite(values).all():
         raise ValueError("classes are not all finite")
-    try:
-        with np.errstate(over="raise"):
-            classes = np.array(values, dtype)
-    except (OverflowError, FloatingPointError) as error:
-        raise ValueError(f"classes are not all of the dtype {dtype}") from error
-    if classes.tolist() != values:
-        raise ValueError(f"classes are not all of the dtype {dtype}")
-    return classes
+    with suppress(OverflowError, FloatingPointError), np.errstate(over="raise"):
+        classes = np.array(values, dtype)
+        if classes.tolist() == values:
+            return classes
+    raise ValueError(f"classes are not all of the dtype {dtype}")
 
 
 def _check_noise_prior(likelihood: Gaussian) -> None:
@@ -391,10 +369,9 @@ def _check_members(kind: type[Network], found: list[Any]) -> None:
         own, usual = member.likelihood_, first.likelihood_
         if (type(own), own.n_outputs) != (type(usual), usual.n_outputs):
             raise ValueError("the members do not have the same outputs")
-        if kind is PBPClassifier and not (
-            member.multilabel_ == first.multilabel_
-            and member.classes_.dtype == first.classes_.dtype
-            and np.array_equal(member.classes_, first.classes_)
+        if kind is PBPClassifier and (
+            own.multilabel != usual.multilabel
+            or _taken_labels(own.classes) != _taken_labels(usual.classes)
         ):
             raise ValueError("the members do not have the same classes")
 
@@ -506,10 +483,8 @@ def _check_noise(network: NoiseNetwork) -> None:
 
 
 def _check_encoding(state: PiecewiseLinear) -> None:
-    if state.column.dtype != np.int64:
-        raise ValueError("column of the encoding is not of dtype int64")
-    known = np.arange(len(state.mean))
-    if not np.isin(state.column, known).all() or (np.diff(state.column) < 0).any():
+    known = np.isin(state.column, np.arange(len(state.mean))).all()
+    if state.column.dtype != np.int64 or not known or (np.diff(state.column) < 0).any():
         raise ValueError("the encoding has ramps of columns out of order, or of none")
     if not (state.start < state.end).all():
         raise ValueError("the encoding has a ramp that does not rise")
@@ -519,15 +494,14 @@ def _check_joint(joint: Joint) -> None:
     encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.mean)
     if (joint.column.dtype.kind, joint.discrete.dtype.kind) != ("i", "b"):
         raise ValueError("the dtypes of the joint distribution are none that a model has")
-    if (len(joint.discrete), len(joint.factor)) != (n, n + 1):
+    lengths = (len(joint.discrete), len(joint.factor))
+    if lengths != (n, n + 1) or not np.isfinite(encoding.scale).all():
         raise ValueError("the encoding of the scores does not fit the features")
     same = np.diff(joint.column) == 0
     ascend = all((np.diff(a)[same] > 0.0).all() for a in (joint.value, joint.score))
     complete = np.array_equal(np.unique(joint.column), np.arange(n))
     if not complete or not ascend or (np.diff(joint.column) < 0).any():
         raise ValueError("the quantiles of the features are none that a model has")
-    if not np.isfinite(encoding.scale).all():
-        raise ValueError("the encoding of the scores does not fit the features")
     if S is None:
         return
     if S.dtype != np.float32 or S.shape != (encoding.n_outputs,) * 2 or not (S == S.T).all():
@@ -581,12 +555,12 @@ def _check_table(model: Any) -> None:
 
 # ---- A trial: numbers may fit together and still be of no use
 
-# A weight of 1e200 is a finite number, and so is a noise of 5e-324, but no prediction follows from
-# them. Whether one does is a question to the arithmetic, so it is asked once, with a few samples.
-
 
 def _check_answers(model: Any) -> None:
-    """Refuse an estimator that predicts nothing finite, or whose training could not go on."""
+    """Refuse an estimator that predicts nothing finite, or whose training could not go on.
+
+    A weight of 1e200 is a finite number, and so is a noise of 5e-324, but no prediction follows.
+    """
     nameless = copy(model)  # the samples have no names, which would be warned of
     vars(nameless).pop("feature_names_in_", None)
     with np.errstate(all="ignore"):
@@ -618,10 +592,8 @@ def _samples(model: Any) -> Array:
     finite: Array = np.where(np.isfinite(rows), rows, mean)
     if getattr(model, "joint_", None) is None:
         return finite
-    every_second = np.arange(len(mean)) % 2 == 0
-    return np.vstack(
-        [finite, *(np.where(gone, np.nan, mean) for gone in (every_second, ~every_second))]
-    )
+    odd = np.arange(len(mean)) % 2 == 1
+    return np.vstack([finite, *(np.where(kept, mean, np.nan) for kept in (odd, ~odd))])
 
 
 def _check_refinement(network: Any) -> None:
@@ -640,14 +612,6 @@ _SQUARE = within(0.0, 1e100)  # of errors, in units of the variances that were p
 _FACTOR = within(1.0, LARGEST_FACTOR)
 _SCALE = within(float(np.finfo(np.float64).smallest_subnormal), math.inf)
 _LOG = within(-LARGEST_LOG, LARGEST_LOG)
-
-
-def _is_flag(x: Any) -> Any:
-    return (x == 0.0) | (x == 1.0)
-
-
-def _is_measured(x: float) -> bool:
-    return not math.isinf(x)  # NaN if it was not measured
 
 
 def _estimator(make: Any, **types: Any) -> Declared:
@@ -676,7 +640,7 @@ _DECLARED: dict[Any, Declared] = {
     Multinomial: Declared(types={"classes": _Labels}),
     _Labels: Declared(take=_taken_labels, make=_labels),
     Standardizer: Declared(
-        {"x_scale": _SCALE, "y_scale": _POSITIVE, "missing_variance": _is_flag},
+        {"x_scale": _SCALE, "y_scale": _POSITIVE, "missing_variance": lambda x: np.isin(x, (0, 1))},
         {"x_mean": "n", "x_scale": "n", "missing_variance": "n", "y_mean": "k", "y_scale": "k"},
         check=_check_standardizer,
     ),
@@ -707,8 +671,7 @@ _DECLARED: dict[Any, Declared] = {
     Squares: Declared({"error": _SQUARE, "between": _SQUARE, "n_rows": _POSITIVE}),
     Levels: Declared({"low": _LOG, "high": _LOG, "variance": within(0.0, LARGEST_VARIANCE)}),
     NoiseNetwork: Declared(check=_check_noise, types={"posterior": NoiseWeights}),
-    Calibration: Declared({"gain": _is_measured, "gain_error": _is_measured}),
-    ClassCalibration: Declared(
-        {"temperature": _POSITIVE, "precision": _POSITIVE, "n_rows": _POSITIVE}
-    ),
+    # NaN if no noise network was tried.
+    Calibration: Declared(dict.fromkeys(("gain", "gain_error"), lambda x: not math.isinf(x))),
+    ClassCalibration: Declared(dict.fromkeys(("temperature", "precision", "n_rows"), _POSITIVE)),
 }

@@ -1,15 +1,13 @@
 """One codec for model files and checkpoints: declared classes as JSON and arrays in one file.
 
-`encode` turns a tree of classes into JSON and named arrays, and `decode` turns them back. The
-fields and their types are the annotations of the classes. A `Declared` adds what annotations do not
-say: the ranges of the values, what must hold between the fields, and how the object is made. The
-input of `decode` may come from anyone: it accepts only values of the declared types and ranges.
+The fields of a class and their types are its annotations. A `Declared` adds the ranges of the
+values, what must hold between the fields, and how the object is made. The input of `decode` may
+come from anyone: it accepts only values of the declared types and ranges.
 
 A file is an uncompressed zip in the layout of ``numpy.savez``: ``header.json``, then one
-``<name>.npy`` per array; ``numpy.load`` opens it too and gives the header as bytes. Reading runs no
-code, allocates a small multiple of the file's size, and accepts only what `write_file` writes.
-Files of a `FORMAT_VERSION` stay readable: a field that is added later needs a default, which files
-without it get, and a change that an older probprop would misread takes a new version.
+``<name>.npy`` per array. Reading runs no code, allocates a small multiple of the file's size, and
+accepts only what `write_file` writes. Files of a `FORMAT_VERSION` stay readable: a field that is
+added later needs a default, and a change that an older probprop would misread takes a new version.
 """
 
 from __future__ import annotations
@@ -32,10 +30,8 @@ from probprop._types import Array, FloatArray
 from probprop._version import __version__
 
 FORMAT_VERSION = 1
-MODEL, CHECKPOINT = "probprop", "probprop checkpoint"
-"""The two forms of files."""
-LARGEST_COUNT = 2**53
-"""More samples, or epochs, than any model has seen: counts are exact as floats."""
+MODEL, CHECKPOINT = "probprop", "probprop checkpoint"  # the two forms of files
+LARGEST_COUNT = 2**53  # more samples, or epochs, than any model has seen; exact as a float
 
 _HEADER = "header.json"
 _NAME_AT = 30  # where a zip file has the name of its first member
@@ -71,6 +67,9 @@ def above(low: float, high: float = math.inf) -> Check:
 def within(low: float, high: float) -> Check:
     """Return the check of numbers in the closed interval [low, high]."""
     return lambda x: (x >= low) & (x <= high)
+
+
+_is_count = within(0, LARGEST_COUNT)
 
 
 def anything(x: Any) -> bool:
@@ -317,10 +316,6 @@ class _Decoder(NamedTuple):
         if not {*map(str, columns)} <= values.keys():
             raise ValueError(f"{name} has other columns")
         return [kind(*row) for row in zip(*values.values(), strict=True)]
-
-
-def _is_count(x: Any) -> Any:
-    return (x >= 0) & (x <= LARGEST_COUNT)
 
 
 def typed(node: Any, kind: type, name: str) -> Any:

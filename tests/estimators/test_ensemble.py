@@ -23,7 +23,7 @@ import probprop.inference.engine
 import uci
 from model_files import assert_same
 from probprop import PBPEnsemble, PBPRegressor
-from probprop.estimators.members import member_seeds
+from probprop.estimators.ensemble import member_seeds
 from sklearn_checks import expected_failures
 
 SMALL = PBPRegressor((5,), n_epochs=3)

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from labelled import Split, small
 from model_files import assert_same, header_of, refused
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, load
-from probprop.estimators.members import member_seeds
+from probprop.estimators.ensemble import member_seeds
 from sklearn_checks import expected_failures
 
 

@@ -42,8 +42,13 @@ from probprop.data.sources import (
 from probprop.estimators.base import Callback, plan_of, publish
 from probprop.estimators.checkpoints import generator_of, settings_of
 from probprop.estimators.cv.policy import read_budget
-from probprop.estimators.ensemble import PBPEnsemble
-from probprop.estimators.members import check_ensemble, member_kind, new_members, seed_of
+from probprop.estimators.ensemble import (
+    PBPEnsemble,
+    check_ensemble,
+    member_kind,
+    new_members,
+    seed_of,
+)
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference import training

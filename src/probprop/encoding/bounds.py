@@ -8,22 +8,11 @@ grows ever more slowly, by at most `growth`: with d its distance from the nearer
 whose slope is 1 at the end and 0.85 at half of `growth`. An isolated outlier is not part of the
 range, so training samples are bounded by the same rule as new ones.
 
-The constants were chosen on the synthetic data of ``python -m benchmarks.guide.far_values``, with
-other constants in their place: gaps of 3, 10 and 30; limits of 1/8, 1/4, 1/2 and 1 range, and 3, 6
-and 12 standard deviations; the exponents 1, 2, 3 and 4. RMSEs are in standard deviations of the
-target.
-
-- Test samples with a recording error, for a log-normal target with linear effects, had an RMSE of
-  108 with a limit of one range and exponent 1, 35 with half a range, and 13 with a quarter. A limit
-  of 1/8 had 10, but lost trends just beyond the range (0.118 against 0.083).
-- With the exponent 3 and a quarter of the range, a linear trend is followed up to 20 % beyond the
-  range as without bounds (RMSE 0.083 against 0.080); with the exponent 1 it is not (0.133). The
-  exponent 4 gains little (0.081).
-- For log-normal features with linear effects a quarter of the range is too short (RMSE 0.33), so
-  the limit is at least the distance from the 1 % or 99 % quantile to the end (0.29). With a limit
-  of one range, caps of 3, 6 and 12 standard deviations had 0.23, 0.21 and 0.20 on two of them.
-- A gap of 10 misses outliers of 12 standard deviations in Gaussian features; a gap of 3 finds
-  outliers in log-normal features. So the gap follows the tail.
+The constants were chosen on the synthetic data of ``python -m benchmarks.guide.far_values``. With
+longer limits a single recording error can destroy predictions of a log-normal target; with shorter
+ones, or a smaller exponent, trends just beyond the range are lost. Log-normal features need a limit
+of at least the distance from the 1 % or 99 % quantile to the end. The gap that isolates an outlier
+follows the tail: a fixed gap misses outliers in Gaussian features or finds some in log-normal ones.
 """
 
 from __future__ import annotations
@@ -33,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probprop._types import Array, FloatArray
-from probprop.encoding.piecewise import MAX_SAMPLE, present, sample_rows
+from probprop.encoding.piecewise import MAX_SAMPLE, feature_ends, present, sample_rows
 
 _TAIL = 0.01  # share of the values at either end among which outliers are looked for
 _NEAR = 10.0  # robust standard deviations from the median within which no value is an outlier
@@ -51,41 +40,14 @@ _WIDEST = 4.0  # times `growth` by which a range is widened at most: one range i
 
 @dataclass(frozen=True, eq=False)
 class InputBounds:
-    """The range of each feature, and by how much a value beyond it may exceed it.
+    """The range of each feature, and by how much a value beyond it may exceed it."""
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_features,)
-        The smallest and the largest training value of each feature, without isolated outliers; NaN
-        where a feature has no value.
-    growth : ndarray of shape (n_features,)
-        Limit of the distance from the range, in the units of each feature; 0 for a constant one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bounds = fit_bounds(np.array([[0.0], [2.0], [4.0]]))
-    >>> bounds.apply(np.array([[1.0], [8.0], [1e9], [-1e9], [np.nan]])).round(6).ravel()
-    array([ 1.      ,  4.994845,  5.      , -1.      ,       nan])
-    """
-
-    low: FloatArray
-    high: FloatArray
-    growth: FloatArray
+    low: FloatArray  # smallest training value without isolated outliers, (n_features,), or NaN
+    high: FloatArray  # largest
+    growth: FloatArray  # limit of the distance from the range; 0 for a constant feature
 
     def apply(self, X: Array) -> Array:
-        """Return bounded samples; X itself if all values are within the range.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_features)
-            NaN where a value is missing, which it stays.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
-            Of the dtype of X.
-        """
+        """Return bounded samples of the dtype of X; X itself if all values are in the range."""
         low, high = feature_ends(X)  # with few temporaries, as nothing is outside in most calls
         columns = np.flatnonzero(np.less(low, self.low) | np.greater(high, self.high))
         if not len(columns):
@@ -137,26 +99,8 @@ def fit_bounds(X: Array, ends: Array | None = None) -> InputBounds:
     outlier if it is among the outer 1 % of the values of its side, more than 10 s from the median,
     and more than g times as far from it as the next value inward; so is every value beyond it. g is
     3 if the next value is within 4.5 s of the median, 10 if it is beyond 15 s, and proportional to
-    its distance in between, so that heavy tails alone make no outliers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where a value is missing, else finite.
-    ends : ndarray of shape (2, n_features), default=None
-        The smallest and the largest values of all samples, where X is only some of them; NaN where
-        a feature has no value.
-
-    Returns
-    -------
-    InputBounds
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.append(np.linspace(0.0, 10.0, 101), 4e5)[:, None]
-    >>> fit_bounds(X).high
-    array([10.])
+    its distance in between, so that heavy tails alone make no outliers. If X is only a part
+    of the samples, `ends`, (2, n_features), has the smallest and the largest values of all.
     """
     columns = (present(x) for x in (X[sample_rows(len(X))] if len(X) > MAX_SAMPLE else X).T)
     if ends is None and len(X) > MAX_SAMPLE:
@@ -215,12 +159,6 @@ def _n_outliers(distance: FloatArray, scale: float) -> int:
         gap = np.clip(tail[:-1] / (_LIGHT * scale), *_GAPS)
         gaps = np.flatnonzero(tail[1:] > np.maximum(_NEAR * scale, gap * tail[:-1]))
     return len(tail) - 1 - int(gaps[0]) if len(gaps) else 0
-
-
-def feature_ends(X: Array) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and the largest value of each feature; NaN where it has none."""
-    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
-    return low, high
 
 
 def _width(low: FloatArray | float, high: FloatArray | float) -> FloatArray:

@@ -12,45 +12,35 @@ in its column and in all ramps of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_scalar, validate_data
 
 from probprop._types import Array, FloatArray
 from probprop.inference.standardize import TINY, fit_standardizer
 
-MAX_SAMPLE = 200_000
-"""With more rows than this, knots are quantiles of so many rows, drawn with a fixed seed."""
-
+MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
 _BLOCK_ENTRIES = 1 << 18  # entries of a block of encoded rows: its temporaries stay at 2 MB
 _TIED = 1e-12  # knots nearer to each other than this share of their size are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """What the training rows say about the encoding.
+    """The encoding that was fitted to the training samples."""
 
-    Parameters
-    ----------
-    mean, scale : ndarray of shape (n_features,)
-        Mean and standard deviation of each column, in its own units. The scale of a column that
-        is constant, except for rounding, or has no values is infinite: it is encoded as 0.
-    column : ndarray of int, shape (n_ramps,)
-        The column of each ramp, ascending.
-    start, end : ndarray of shape (n_ramps,)
-        The values between which each ramp rises from 0 to 1, in the units of its column.
-    ramp_mean, ramp_scale : ndarray of shape (n_ramps,)
-        Mean and standard deviation (ddof=0) of each ramp before it is standardised.
-    """
-
-    mean: FloatArray
-    scale: FloatArray
-    column: Array
-    start: FloatArray
-    end: FloatArray
-    ramp_mean: FloatArray
-    ramp_scale: FloatArray
+    mean: FloatArray  # of each column, in its units, (n_features,)
+    scale: FloatArray  # its standard deviation; infinite if it is constant: it is encoded as 0
+    column: Array  # of each ramp, ascending, of int, (n_ramps,)
+    start: FloatArray  # where each ramp begins to rise from 0, in the units of its column
+    end: FloatArray  # where it is 1
+    ramp_mean: FloatArray  # of each ramp before it is standardized
+    ramp_scale: FloatArray  # its standard deviation (ddof=0)
 
     @property
     def n_outputs(self) -> int:
@@ -71,28 +61,7 @@ class PiecewiseLinear:
 
 
 def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
-    """Place the knots of each column and measure means and scales.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        NaN where an entry is missing, else finite.
-    n_bins : int
-        Ramps of a column, at most.
-
-    Returns
-    -------
-    PiecewiseLinear
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> state = fit_piecewise(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 1.0]]), n_bins=32)
-    >>> state.knots  # two values need no ramp
-    [array([1., 2., 4.]), array([], dtype=float64)]
-    >>> state.ramp_mean
-    array([0.66666667, 0.33333333])
-    """
+    """Place the knots of each column, for at most `n_bins` ramps, and measure means and scales."""
     _check_range(X)
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
@@ -101,7 +70,9 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
         x = present(X[:, j])
-        drawn = x if len(X) <= MAX_SAMPLE else _with_ends(present(X[sample, j]), x)
+        drawn = x
+        if len(X) > MAX_SAMPLE:
+            drawn = np.concatenate([present(X[sample, j]), [x.min(), x.max()]])
         knots = place_knots(drawn, n_bins)
         if len(knots) > 2:  # a ramp over the whole range would be the column again
             mean, std = ramp_moments(x, knots)
@@ -113,10 +84,7 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
     """Return at most n_bins + 1 of the values: all distinct ones, or the nearest to quantiles.
 
-    Knots are values that occur, so no two ramps are the same on the training rows.
-
-    >>> place_knots(np.array([3.0, 1.0, 1.0, 7.0]), 32), place_knots(np.arange(101.0), 4)
-    (array([1., 3., 7.]), array([  0.,  25.,  50.,  75., 100.]))
+    Knots are values that occur, so no two ramps are the same on the training samples.
     """
     knots = np.unique(values)
     if len(knots) > n_bins + 1:
@@ -148,32 +116,10 @@ def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return the encoded rows: the standardised columns of X, then the standardised ramps.
+    """Return the standardized columns of X, then the standardized ramps, (n, n_outputs).
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, n_features)
-        Of float64 or float32; NaN where an entry is missing, else finite.
-    state : PiecewiseLinear
-    dtype : numpy.dtype, default=None
-        Of the encoded rows; None is that of X. Values are rounded to that of X first.
-
-    Returns
-    -------
-    ndarray of shape (n, state.n_outputs)
-
-    Raises
-    ------
-    ValueError
-        If a standardised value is larger than the dtype can hold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> encode(np.array([[0.0], [9.0]]), fit_piecewise(X, n_bins=2)).round(2)
-    array([[-1.22, -1.41, -0.71],
-           [ 9.8 ,  0.71,  1.41]])
+    Values are rounded to the dtype of X first, then to `dtype`. ValueError if a standardized value
+    is larger than the dtype of X can hold.
     """
     n_raw = len(state.mean)
     width = state.end - state.start
@@ -184,7 +130,12 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
         block = X[rows].astype(np.float64)
         with np.errstate(over="ignore"):  # refused below
             raw = ((block - state.mean) / state.scale).astype(X.dtype, copy=False)
-        _check_finite(raw)
+        if (far := np.isinf(raw).any(axis=0)).any():
+            raise ValueError(
+                f"X contains a value in column {np.argmax(far)} that is too large for dtype "
+                f"{raw.dtype} when it is standardised. Check the units of that row, or fit on data "
+                "that include such values."
+            )
         out[rows, :n_raw] = raw
         # Within its ends, x - start keeps every digit, and no ratio overflows.
         ramps = np.clip(block[:, state.column], state.start, state.end)
@@ -206,13 +157,15 @@ def sample_rows(n: int) -> Array:
     return np.sort(RandomState(0).choice(n, MAX_SAMPLE, replace=False) if n > MAX_SAMPLE else [])
 
 
-def _with_ends(drawn: FloatArray, x: FloatArray) -> FloatArray:
-    return np.concatenate([drawn, [x.min(), x.max()]])
+def feature_ends(X: Array) -> tuple[FloatArray, FloatArray]:
+    """Return the smallest and the largest value of each feature; NaN where it has none."""
+    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    return low, high
 
 
 def _check_range(X: Array) -> None:
     """Refuse a column whose values are farther apart than a float can say."""
-    low, high = (f.reduce(X, axis=0).astype(np.float64) for f in (np.fmin, np.fmax))
+    low, high = feature_ends(X)
     with np.errstate(over="ignore"):
         wide = np.flatnonzero(np.isinf(high - low))
     if len(wide):
@@ -223,10 +176,101 @@ def _check_range(X: Array) -> None:
         )
 
 
-def _check_finite(raw: Array) -> None:
-    if np.isinf(raw).any():
-        j = int(np.flatnonzero(np.isinf(raw).any(axis=0))[0])
-        raise ValueError(
-            f"X contains a value in column {j} that is too large for dtype {raw.dtype} when it is "
-            "standardised. Check the units of that row, or fit on data that include such values."
-        )
+class PiecewiseLinearEncoder(
+    OneToOneFeatureMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Encode each column as itself and as ramps between its quantiles.
+
+    Bin b of a column, with the ends k_b and k_{b+1}, becomes the ramp
+    clip((x - k_b) / (k_{b+1} - k_b), 0, 1). Columns and ramps have zero mean and unit variance over
+    the training samples. A linear function of them is a piecewise-linear function of the column.
+    Outside of the training range ramps are constant.
+
+    Parameters
+    ----------
+    n_bins : int, default=32
+        Maximum number of ramps per column, at least 2. The knots are the training values nearest
+        to the n_bins + 1 evenly spaced quantiles, or all distinct values if there are no more.
+
+    Attributes
+    ----------
+    state_ : PiecewiseLinear
+        Knots, means and scales as plain arrays.
+    knots_ : list of ndarray
+        The knots of each column, in its units; empty if it has no ramps.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if all of them are strings.
+
+    Notes
+    -----
+    Columns with at most two distinct knots have no ramps, and a column that is constant in `fit`
+    becomes 0. NaN is a missing value: it is ignored in `fit`, and NaN in the column and in all its
+    ramps in `transform`. Infinities are refused.
+
+    Examples
+    --------
+    >>> from probprop import PiecewiseLinearEncoder
+    >>> encoder = PiecewiseLinearEncoder().fit([[1.0], [1.5], [4.0]])
+    >>> encoder.transform([[1.25], [10.0]]).round(2)
+    array([[-0.7 , -0.35, -0.71],
+           [ 5.97,  0.71,  1.41]])
+    >>> encoder.get_feature_names_out()
+    array(['x0', 'x0 from 1 to 1.5', 'x0 from 1.5 to 4'], dtype=object)
+    """
+
+    def __init__(self, n_bins: int = 32) -> None:
+        self.n_bins = n_bins
+
+    def fit(self, X: ArrayLike, y: Any = None) -> PiecewiseLinearEncoder:
+        """Place the knots and measure means and scales; NaN in X is a missing value."""
+        if isinstance(self.n_bins, bool | np.bool_):
+            raise TypeError("n_bins must be an instance of int, not bool.")
+        check_scalar(self.n_bins, "n_bins", Integral, min_val=2)
+        self.state_: PiecewiseLinear = fit_piecewise(self._checked(X, reset=True), int(self.n_bins))
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the standardized columns, then the standardized ramps of each column in turn.
+
+        The dtype is float32 if X is of float32, else float64.
+        """
+        check_is_fitted(self)
+        return encode(self._checked(X, reset=False), self.state_)
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
+        """Return names such as "age" and "age from 20 to 25", given the names of X or None."""
+        check_is_fitted(self)
+        names = super().get_feature_names_out(input_features)  # checked, one per column of X
+        ramps = [
+            f"{name} from {start} to {end}"
+            for name, knots in zip(names, map(_texts, self.knots_), strict=True)
+            for start, end in pairwise(knots)
+        ]
+        return np.array([*names, *ramps], dtype=object)
+
+    @property
+    def knots_(self) -> list[FloatArray]:
+        """The knots of each column, in its units; empty where it has no ramps."""
+        check_is_fitted(self)
+        return self.state_.knots
+
+    def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
+        allowed = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
+        checked: Array = validate_data(self, X, reset=reset, **allowed)
+        return checked
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _texts(knots: FloatArray) -> list[str]:
+    """Write numbers with as few digits, from four up, as tell them apart."""
+    of_digits = ([f"{knot:.{digits}g}" for knot in knots] for digits in range(4, 18))
+    return next(texts for texts in of_digits if len({*texts}) == len(texts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -18,13 +19,13 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from probprop._types import FloatArray
-from probprop.estimators.alone import alone
-from probprop.estimators.checkpoints import checkpoint_file, checkpoint_of, resumed
+from probprop.estimators.checkpoints import checkpoint_of, resumed, settings_of
 from probprop.estimators.cost import cost_in_words
-from probprop.estimators.data import Given, TrainingData, begin_from, noise_factor, read_inputs
+from probprop.estimators.data import Given, TrainingData, noise_factor, read_inputs
 from probprop.estimators.progress import progress_bar, say
 from probprop.estimators.validation import check_layer_sizes, check_parameters
 from probprop.inference import training
+from probprop.inference.checkpoint import CheckpointFile, Origin, digest
 from probprop.inference.history import check_learned, warn_of_counts
 from probprop.inference.likelihoods import Likelihood
 from probprop.inference.plan import Plan
@@ -34,6 +35,51 @@ from probprop.inference.standardize import Standardizer
 from probprop.inference.training import Fitted, Run
 
 Callback = Callable[[Epoch], bool | None]
+
+_guard = threading.Lock()
+_trained_by: dict[int, int] = {}  # thread by id of the estimator; an attribute would be copied
+
+
+class alone:
+    """Refuse a second thread while one trains this estimator; the same thread may come again.
+
+    A class, because a generator takes longer to enter than a row of a stream should wait.
+    """
+
+    __slots__ = ("_estimator", "_outermost")
+
+    def __init__(self, estimator: object) -> None:
+        self._estimator = estimator
+
+    def __enter__(self) -> None:
+        key, thread = id(self._estimator), threading.get_ident()
+        with _guard:
+            self._outermost = key not in _trained_by
+            if _trained_by.setdefault(key, thread) != thread:
+                raise RuntimeError(
+                    f"Another thread is training this {type(self._estimator).__name__}, and the "
+                    "pass of one of the two would be lost: call fit and partial_fit from one "
+                    "thread at a time."
+                )
+
+    def __exit__(self, *error: object) -> None:
+        if self._outermost:
+            with _guard:
+                del _trained_by[id(self._estimator)]
+
+
+class SavedMixin:
+    """A model that can be saved to a file."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
+
+        A crash never leaves half a model. A RandomState instance comes back as None.
+        """
+        from probprop.files import save  # the one import upwards: files know all models
+
+        check_is_fitted(self)
+        save(self, path)
 
 
 class DistributionMixin:
@@ -48,13 +94,11 @@ class DistributionMixin:
         ----------
         X : array-like of shape (n_samples, n_features)
         coverage : float, default=0.95
-            Probability of a target inside the interval, between 0 and 1; half of the rest is on
-            each side.
+            Probability of a target inside the interval, between 0 and 1.
 
         Returns
         -------
-        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs)
-            Lower and upper ends, in target units.
+        ndarray of shape (n_samples, 2) or (n_samples, 2, n_outputs), in target units
         """
         check_scalar(coverage, "coverage", Real)
         return np.stack(self.predict_distribution(X).interval(coverage), axis=1)
@@ -65,13 +109,12 @@ class DistributionMixin:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        alpha : array-like of shape (n_quantiles,)
-            Probabilities of a target below the quantiles, between 0 and 1; a float is one of them.
+        alpha : float or array-like of shape (n_quantiles,)
+            Probabilities of a target below the quantiles, between 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_outputs)
-            In target units.
         """
         probabilities = np.atleast_1d(alpha)
         if probabilities.ndim > 1:
@@ -83,24 +126,9 @@ class DistributionMixin:
         return np.moveaxis(quantiles, 0, 1)
 
 
-class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """A network trained by probabilistic backpropagation, whatever its targets are.
+class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A network trained by probabilistic backpropagation; a subclass reads its targets."""
 
-    A subclass says how its targets are read; the likelihood they have does the rest.
-    """
-
-    hidden_layer_sizes: int | Sequence[int]
-    n_epochs: int
-    memory: float | None
-    prior_shape: float
-    prior_rate: float
-    standardize: bool
-    missing: Literal["error", "marginalize"]
-    dtype: Literal["float64", "float32"]
-    engine: Literal["native", "reference"]
-    random_state: int | RandomState | None
-    n_shards: int | None
-    verbose: int
     noise: Literal["constant", "input"] = "constant"
     noise_layer_sizes: int | Sequence[int] = ()
 
@@ -112,13 +140,38 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     n_samples_seen_: int
     mean_sample_weight_: float
 
+    def __init__(
+        self,
+        hidden_layer_sizes: int | Sequence[int] = (50,),
+        *,
+        n_epochs: int = 40,
+        memory: float | None = 10.0,
+        prior_shape: float = 6.0,
+        prior_rate: float = 6.0,
+        standardize: bool = True,
+        missing: Literal["error", "marginalize"] = "error",
+        dtype: Literal["float64", "float32"] = "float64",
+        engine: Literal["native", "reference"] = "native",
+        random_state: int | RandomState | None = None,
+        n_shards: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_epochs = n_epochs
+        self.memory = memory
+        self.prior_shape = prior_shape
+        self.prior_rate = prior_rate
+        self.standardize = standardize
+        self.missing = missing
+        self.dtype = dtype
+        self.engine = engine
+        self.random_state = random_state
+        self.n_shards = n_shards
+        self.verbose = verbose
+
     @abstractmethod
     def _read(
-        self,
-        given: Given,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         """Check rows and targets: in a `stream` like those before them, if there were any."""
 
@@ -139,41 +192,23 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Classes, as numbers, strings or bools; or a matrix of 0 and 1, with a column per label.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: divided by their mean,
-            `mean_sample_weight_`, they are the powers of the likelihoods. A sample of weight 0 is
-            left out, before anything else is done. Weights do not change how the features are
-            standardized.
-        callback : callable, default=None
-            Called with the `Epoch` after each pass; returning True stops the fit there.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature; or what
-            broadcasts to that shape. None: the entries are known.
-        checkpoint : str or path-like, default=None
-            A file for the state of the training, written after an epoch, at most once a second,
-            and on Ctrl-C. The same call goes on from it, to the same bits as without the break;
-            other data, other parameters or another version of probprop are refused.
+            Weights of 0 or more: divided by their mean, they are the powers of the likelihoods.
+        callback, X_std, checkpoint : default=None
+            As in `PBPRegressor.fit`.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C stops within half a second and leaves the estimator as it was after the last
-        whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std), callback, checkpoint)
         warn_of_counts(self.history_, self.posterior_)
         return self
 
     def _start_afresh(
-        self,
-        given: Given,
-        callback: Callback | None,
-        checkpoint: str | os.PathLike[str] | None,
+        self, given: Given, callback: Callback | None, checkpoint: str | os.PathLike[str] | None
     ) -> None:
         """Do what `fit` does, but for the warning, which names the caller's line."""
         check_parameters(self)
@@ -217,19 +252,6 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Posterior mean of the variance of the weights' prior."""
         return self.posterior_.prior_variance
 
-    # ---- Saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
-
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
-        """
-        from probprop.files import save  # the one import upwards: files know all models
-
-        check_is_fitted(self)
-        save(self, path)
-
     # ---- What scikit-learn asks
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -244,11 +266,12 @@ class PBPEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
     """Return the plan that the parameters of a model make, which must be valid."""
-    sizes = model.hidden_layer_sizes
+    sizes, noise_sizes = model.hidden_layer_sizes, model.noise_layer_sizes
+    constant = model.noise == "constant"
     return Plan(
         likelihood=likelihood,
         hidden=tuple(map(int, sizes if type(sizes) is tuple else check_layer_sizes(sizes))),
-        noise_hidden=_noise_hidden(model),
+        noise_hidden=None if constant else tuple(check_layer_sizes(noise_sizes)),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
         memory=model.memory,
@@ -259,33 +282,24 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
     )
 
 
-def _noise_hidden(model: PBPEstimator) -> tuple[int, ...] | None:
-    if model.noise == "constant":
-        return None
-    return tuple(check_layer_sizes(model.noise_layer_sizes, "noise_layer_sizes"))
-
-
 def fit_network(
     model: PBPEstimator,
     data: TrainingData,
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Train a model from the beginning and publish what the last whole epoch left.
-
-    Also on Ctrl-C: an epoch is whole or was not made.
-    """
+    """Train a model from the beginning and publish the last whole epoch, also on Ctrl-C."""
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         n_features, n_classes = data.X.X.shape[1], data.likelihood.n_classes
         say(cost_in_words(model, len(data.y), n_features, n_classes))
-        show_noise = data.likelihood.learns_noise
-        callbacks.append(progress_bar(model.n_epochs, show_noise=show_noise))
-    run, history = _begin(model, data), list[Epoch]()
-    file = None if checkpoint is None else checkpoint_file(checkpoint, model, run)
-    if file is not None and (found := file.read()) is not None:
-        with file.reading():
-            run, history = resumed(run, found)
+        callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
+    run, history, file = _begin(model, data), list[Epoch](), None
+    if checkpoint is not None:
+        file = CheckpointFile(checkpoint, Origin(digest(run.rows), settings_of(model)))
+        if (found := file.read()) is not None:
+            with file.reading():
+                run, history = resumed(run, found)
     try:
         for run in _epochs(model, run, one_by_one=bool(callbacks) or file is not None):  # noqa: B020
             history += run.made
@@ -313,10 +327,7 @@ def _epochs(model: PBPEstimator, run: Run, *, one_by_one: bool) -> Iterator[Run]
 
 
 def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: int) -> None:
-    """Train models from the beginning, side by side in threads, and publish what they reached.
-
-    They differ in their seeds. On Ctrl-C all are left as they were.
-    """
+    """Train models that differ in their seeds in threads; on Ctrl-C all are left as they were."""
     runs: list[Run] = []
     for model in models:  # they have the same rows
         runs.append(_begin(model, data, runs[0] if runs else None))
@@ -333,11 +344,12 @@ def fit_networks(models: Sequence[PBPEstimator], data: TrainingData, n_threads: 
 
 def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) -> Run:
     plan = plan_of(model, data.likelihood)
-    random_state = check_random_state(model.random_state)
+    rng, n = check_random_state(model.random_state), model.n_epochs
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    once = model.n_epochs == 1
-    before = training.start(plan, data.X, data.y, random_state, standardizer, once=once)
-    return begin_from(plan, before, data, random_state, model.n_epochs)
+    before = training.start(plan, data.X, data.y, rng, standardizer, once=n == 1)
+    return training.begin(
+        plan, before, data.X, data.y, rng, n_epochs=n, weights=data.weights, y_std=data.y_std
+    )
 
 
 def _publish_fit(model: PBPEstimator, data: TrainingData, run: Run, history: list[Epoch]) -> None:
@@ -355,7 +367,8 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
         before = training.start(plan, data.X, data.y, random_state, once=True)
     else:
         before = state_of(model)
-    (run,) = training.train(begin_from(plan, before, data), [1])
+    begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)
+    (run,) = training.train(begun, [1])
     history = [] if first else model.history_
     history += run.made  # in place: a stream may make millions of calls
     model.likelihood_ = data.likelihood

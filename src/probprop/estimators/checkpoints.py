@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator
 
-from probprop.inference.checkpoint import Checkpoint, CheckpointFile, Origin, checked, digest
+from probprop.inference.checkpoint import Checkpoint, checked
 from probprop.inference.posterior import Epoch
-from probprop.inference.training import Run, State
+from probprop.inference.training import Fitted, Run, State
 
 _NO_MATTER = {"verbose", "n_jobs"}  # they change no bit of the result
 
@@ -31,11 +30,8 @@ def settings_of(model: Any) -> dict[str, str]:
 def text_of(value: Any) -> str:
     """Return a setting as text: the same for equal settings, another one for others.
 
-    Objects that are not settings are their type: a generator has a state of its own.
-
-    >>> import numpy as np
-    >>> text_of(np.array([20, 10])), text_of((20, 10)), text_of(np.float64(3.0)), text_of(3)
-    ('[20, 10]', '[20, 10]', '3', '3')
+    Objects that are not settings are their type: a generator has a state of its own. Tuples and
+    arrays are lists, and whole numbers are ints.
     """
     plain = _plain(value)
     return plain if isinstance(plain, str) and not isinstance(value, str) else repr(plain)
@@ -72,11 +68,6 @@ def check_seed(random_state: Any) -> None:
         )
 
 
-def checkpoint_file(path: str | os.PathLike[str], model: Any, run: Run) -> CheckpointFile:
-    """Return the file of a fit that begins with this run."""
-    return CheckpointFile(path, Origin(digest(run.rows), settings_of(model)))
-
-
 def checkpoint_of(run: Run, history: list[Epoch]) -> Checkpoint:
     """Return where a training is, between two epochs."""
     fitted = run.fitted
@@ -94,23 +85,16 @@ def resumed(run: Run, found: Checkpoint) -> tuple[Run, list[Epoch]]:
     found = checked(found, before.posterior, before.epoch.n_iter)
     if not found.history:
         raise ValueError("it has no epochs")
-    fitted = replace(
-        run.fitted,
-        posterior=found.state.posterior,
-        epoch=found.history[-1],
-        log_evidence=found.log_evidence,
-        n_samples_seen=len(run.rows.y),
+    q, epoch = found.state.posterior, found.history[-1]
+    there = Fitted(q, before.standardizer, epoch, found.log_evidence, len(run.rows.y))
+    run = run._replace(
+        fitted=there,
+        random_state=generator_of(found),
+        velocity=found.state.velocity,
+        made=[epoch],  # it is published if there is nothing left to do
+        new=False,
     )
-    return (
-        run._replace(
-            fitted=fitted,
-            random_state=generator_of(found),
-            velocity=found.state.velocity,
-            made=found.history[-1:],  # it is published if there is nothing left to do
-            new=False,
-        ),
-        found.history,
-    )
+    return run, found.history
 
 
 def generator_of(found: Checkpoint) -> RandomState:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
@@ -22,43 +20,34 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     The network of `PBPRegressor` with another likelihood: its outputs get unit noise, and the
     label is the sign of the one output (two classes), the index of the largest (three or
-    more), or the sign of each (several labels, any number of which may be present). Nothing
-    needs tuning.
+    more), or the sign of each (several labels, any number of which may be present).
 
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(50,)
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
-        Passes over the data made by `fit`. A single one is made as `partial_fit` makes it.
+        Passes over the data made by `fit`.
     memory : float or None, default=10.0
-        The most evidence the posterior holds, in passes over the data, at least 1. With None,
-        no bound, probabilities grow over-confident with every epoch. For `partial_fit` a pass is
-        the rows seen so far.
+        Largest evidence that the posterior holds, in passes over the data, at least 1. With None,
+        no bound, probabilities become more over-confident with every epoch.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     standardize : bool, default=True
-        Whether features are brought to zero mean and unit variance. Without it the data should
-        be on that scale already.
+        Whether features are standardized to zero mean and unit variance.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
-        the mean and the variance of its feature in the training data. Without `standardize`
-        these are 0 and 1.
+        Whether NaN in X is an error or a missing value, as in `PBPRegressor`.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the weights. float32 is faster and predicts the same.
     engine : {"native", "reference"}, default="native"
-        The compiled kernel, or the same algorithm in NumPy, made to be read.
+        The compiled kernel, or the same algorithm in NumPy.
     random_state : int, RandomState instance or None, default=None
-        Draws the initial means of the weights, then the order of the points in each epoch.
+        Draws the initial means of the weights, then the order of the samples in each epoch.
     n_shards : int or None, default=None
-        Number of data shards that share each epoch of `fit`, trained in parallel threads with
-        synchronization rounds. It changes the result a little. None and 1 are sequential training.
-        Shards pay from a few hundred thousand samples on. A shard has at least 500 samples; smaller
-        data have fewer shards. The result does not depend on the number of threads. `partial_fit`
-        and predictions ignore it.
+        Number of data shards of each epoch of `fit`, as in `PBPRegressor`.
     verbose : int, default=0
-        1 shows a progress bar on the standard error. With more than 32 classes, a line before it
-        says about how much processor time a long fit takes.
+        1 shows a progress bar on the standard error, and with more than 32 classes the processor
+        time that a long fit takes.
 
     Attributes
     ----------
@@ -66,29 +55,16 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         The classes, sorted; for a matrix of labels, the indices of its columns.
     multilabel_ : bool
         Whether y was a matrix of labels.
-    posterior_ : Posterior
-        The approximate posterior. Its noise is the unit noise of the outputs, not learned.
-    standardizer_ : Standardizer
-        Means and scales of the features of the first data seen.
-    n_iter_ : int
-        Passes made: epochs of `fit` plus calls of `partial_fit`.
-    n_samples_seen_ : int
-        Rows given to `fit` and `partial_fit`, each counted once.
-    mean_sample_weight_ : float
-        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
-        weights are divided; 1 if there were none.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names.
-    prior_variance_ : float
-        Posterior mean of the variance of the weights' prior.
-    log_evidence_ : float
-        Sum over the first pass of log p(y_n | x_n, the points before): a prequential estimate
-        of the log evidence of the model. `partial_fit` adds the terms of its own rows.
+    posterior_, standardizer_ : Posterior, Standardizer
+        The approximate posterior, with unit noise that is not learned; means and scales.
+    n_iter_, n_samples_seen_ : int
+        Passes made by `fit` and `partial_fit`; samples given to them, each counted once.
+    mean_sample_weight_, prior_variance_, log_evidence_ : float
+        As in `PBPRegressor`.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features,)
+        Number of features; their names, if X had string column names.
     history_ : list of Epoch
-        One entry per pass. `mean_log_Z` is the mean log-probability each point had just before
-        it was absorbed; `noise_variance` is always 1 and `n_guarded` always 0.
+        One entry per pass. `noise_variance` is always 1 and `n_guarded` always 0.
 
     Examples
     --------
@@ -104,35 +80,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
 
     likelihood_: LabelLikelihood
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (50,),
-        *,
-        n_epochs: int = 40,
-        memory: float | None = 10.0,
-        prior_shape: float = 6.0,
-        prior_rate: float = 6.0,
-        standardize: bool = True,
-        missing: Literal["error", "marginalize"] = "error",
-        dtype: Literal["float64", "float32"] = "float64",
-        engine: Literal["native", "reference"] = "native",
-        random_state: int | RandomState | None = None,
-        n_shards: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.memory = memory
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
-        self.standardize = standardize
-        self.missing = missing
-        self.dtype = dtype
-        self.engine = engine
-        self.random_state = random_state
-        self.n_shards = n_shards
-        self.verbose = verbose
-
     # ---- Training
 
     def partial_fit(
@@ -144,22 +91,16 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         *,
         X_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with one pass over these rows, in the order given, and refine the prior.
-
-        The first call standardises by its own rows and every later call by those same means
-        and scales, so the first batch should be typical of the stream: with too few rows,
-        `fit` a larger sample first or standardise the stream yourself.
+        """Update the model by one pass over these samples, in the order given.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be. The first call needs them, unless y is a matrix of
-            labels; later calls may leave them out.
+            All classes there will be. The first call needs them, unless y is a matrix of labels.
         sample_weight, X_std : array-like, default=None
-            As in `fit`. Weights are in the units of the first call, and divided by its mean
-            weight; None is that mean weight.
+            As in `PBPRegressor.partial_fit`, which also says how features are standardized.
 
         Returns
         -------
@@ -172,62 +113,31 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     # ---- Prediction
 
     def predict(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> Array:
-        """Predict the most probable class, or the labels more probable than not.
+        """Predict the most probable class, (n_samples,), or 0 and 1, (n_samples, n_labels).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_labels)
-            Classes of `classes_`; or 0 and 1 for each label.
+        `X_std`, (n_samples, n_features) or None, has the standard deviations of the entries of X.
         """
         predicted = self.predict_distribution(X, X_std=X_std)
         return self.likelihood_.point(predicted)
 
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or that each label is present.
+        """Predict the probability of every class, (n_samples, n_classes), or of each label.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            In the order of `classes_`.
+        The order is that of `classes_`. `X_std` is the same as in `predict`.
         """
         return self.predict_distribution(X, X_std=X_std).proba
 
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the logarithms of the probabilities, also where these would underflow.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
-            In the order of `classes_`.
-        """
+        """Return the logarithms of `predict_proba`, also of probabilities that underflow."""
         return self.predict_distribution(X, X_std=X_std).log_proba
 
     def predict_distribution(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> ClassMixture:
-        """Return the predictive distribution of the label for every row.
+        """Return the predictive distribution of the label for every sample.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
 
         Returns
         -------
@@ -250,11 +160,7 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         return self.likelihood_.multilabel
 
     def _read(
-        self,
-        given: Given,
-        *,
-        stream: bool,
-        classes: ArrayLike | None = None,
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         return read_labels(self, given, known, stream=stream, classes=classes)

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
-from probprop.estimators.validation import (
-    check_columns,
-    check_input_std,
-    check_inputs,
-    check_labelled_data,
-    check_regression_data,
-    check_sample_weight,
-    check_target_std,
-)
-from probprop.inference import training
+from probprop.estimators import validation
+from probprop.inference import likelihoods
 from probprop.inference.inputs import Inputs
-from probprop.inference.likelihoods import (
-    NOISE_TAILS,
-    Gaussian,
-    LabelLikelihood,
-    Likelihood,
-    check_same_classes,
-    count_targets,
-    of_labels,
-)
-from probprop.inference.plan import Plan
-from probprop.inference.training import Fitted, Run
+from probprop.inference.likelihoods import Gaussian, LabelLikelihood, Likelihood, count_targets
 
 _BITS = 2.0**24  # of relative sample weights
 
@@ -48,111 +30,52 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Rows and targets that a network can be trained on.
+    """Samples and targets that a network can be trained on; indexing selects samples."""
 
-    Indexing takes rows, as that of an array does.
-
-    Parameters
-    ----------
-    X : Inputs of shape (n, n_features)
-    y : ndarray of shape (n,) or (n, K)
-        As the likelihood encodes them.
-    likelihood : Likelihood
-    weights : ndarray of shape (n,), default=None
-        Above 0, in units of `mean_weight`; None: each is 1.
-    y_std : ndarray of the shape of y, default=None
-        Known errors of the targets, in their units; None: there are none.
-    mean_weight : float, default=1.0
-        Mean sample weight in the first call of `fit` or `partial_fit`.
-    """
-
-    X: Inputs
-    y: Array
+    X: Inputs  # (n, n_features)
+    y: Array  # (n,) or (n, K), as the likelihood encodes them
     likelihood: Likelihood
-    weights: FloatArray | None = None
-    y_std: FloatArray | None = None
-    mean_weight: float = 1.0
+    weights: FloatArray | None = None  # (n,), above 0, in units of `mean_weight`; None: each is 1
+    y_std: FloatArray | None = None  # known errors of the targets, of the shape and units of y
+    mean_weight: float = 1.0  # in the first call of `fit` or `partial_fit`
 
     def __getitem__(self, rows: Array) -> TrainingData:
         weights, y_std = (None if a is None else a[rows] for a in (self.weights, self.y_std))
         return replace(self, X=self.X[rows], y=self.y[rows], weights=weights, y_std=y_std)
 
 
-def begin_from(
-    plan: Plan,
-    before: Fitted,
-    data: TrainingData,
-    random_state: RandomState | None = None,
-    n_epochs: int | None = None,
-) -> Run:
-    """Return the training that goes on from a state with these data; see `training.begin`."""
-    return training.begin(
-        plan,
-        before,
-        data.X,
-        data.y,
-        random_state,
-        n_epochs=n_epochs,
-        weights=data.weights,
-        y_std=data.y_std,
-    )
-
-
-class _Rows(NamedTuple):
-    """Rows that count, checked."""
-
-    X: Inputs
-    y: Array
-    weights: FloatArray | None
-    y_std: FloatArray | None
-    mean_weight: float
-
-
-def _rows_that_count(model: Any, given: Given, X: Array, y: Array, *, first: bool) -> _Rows:
-    """Check what belongs to the rows; leave those of weight 0 out, as if they were not there."""
-    X_std, y_std = check_input_std(given.X_std, X), check_target_std(given.y_std, y)
-    weights = check_sample_weight(given.sample_weight, X)
-    inputs = Inputs(X, X_std)
-    if weights is None:
-        return _Rows(inputs, y, None, y_std, 1.0 if first else model.mean_sample_weight_)
-    if not weights.all():
-        counts = np.flatnonzero(weights)
-        if first:
-            check_columns(X[counts])
-        inputs, y, weights = inputs[counts], y[counts], weights[counts]
-        y_std = None if y_std is None else y_std[counts]
-    mean = mean_weight_of(weights) if first else model.mean_sample_weight_
-    return _Rows(inputs, y, relative_weights(weights, mean), y_std, mean)
+def _read(
+    model: Any, given: Given, X: Array, y: Array, likelihood: Callable[[Array], Any], *, first: bool
+) -> TrainingData:
+    """Check what belongs to the samples and drop samples of weight 0; `likelihood` takes y."""
+    inputs = Inputs(X, validation.check_input_std(given.X_std, X))
+    y_std = validation.check_target_std(given.y_std, y)
+    weights = validation.check_sample_weight(given.sample_weight, X)
+    mean = 1.0 if first else model.mean_sample_weight_
+    if weights is not None:
+        if not weights.all():
+            counts = np.flatnonzero(weights)
+            if first:
+                validation.check_columns(X[counts])
+            inputs, y, weights = inputs[counts], y[counts], weights[counts]
+            y_std = None if y_std is None else y_std[counts]
+        mean = mean_weight_of(weights) if first else mean
+        weights = relative_weights(weights, mean)
+    known = likelihood(y)
+    return TrainingData(inputs, known.encode(y), known, weights, y_std, mean)
 
 
 def mean_weight_of(weights: FloatArray) -> float:
-    """Return the mean of sample weights, all above 0; no sum overflows.
-
-    >>> mean_weight_of(np.array([1e308, 1.7e308]))
-    1.35e+308
-    """
+    """Return the mean of sample weights, all above 0; no sum overflows."""
     largest = weights.max()
     return float(largest * (weights / largest).mean())
 
 
 def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
-    """Return sample weights in units of the mean weight, or None if each is 1.
+    """Return sample weights, (n,) and above 0, in units of the mean weight, or None if each is 1.
 
     They are rounded to 24 bits. A constant factor changes the quotients by the rounding of
     doubles, and would otherwise change the last bits of all that is learned from them.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n,)
-        Above 0.
-    mean : float
-        As `mean_weight_of` returns it.
-
-    Examples
-    --------
-    >>> weights = np.array([1.0, 2.0, 6.0])
-    >>> relative_weights(weights, 3.0).round(3), relative_weights(np.full(3, 0.1), 0.1)
-    (array([0.333, 0.667, 2.   ]), None)
     """
     with np.errstate(over="ignore", under="ignore"):  # refused below
         fraction, exponent = np.frexp(weights / mean)
@@ -167,19 +90,10 @@ def relative_weights(weights: FloatArray, mean: float) -> FloatArray | None:
 
 
 def noise_factor(model: Any, sample_weight: ArrayLike | None, X: Array) -> FloatArray | None:
-    """Return what sample weights multiply the noise std by, (n,); None: they change nothing.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    sample_weight : array-like of shape (n,), or None
-        In the units of `fit`.
-    X : ndarray of shape (n, n_features)
-    """
+    """Return what sample weights, (n,), multiply the noise std by, (n,); None: by 1."""
     if sample_weight is None:
         return None
-    weights = check_sample_weight(sample_weight, X)
+    weights = validation.check_sample_weight(sample_weight, X)
     if weights is None or not weights.all():
         raise ValueError(
             "sample_weight must be above 0 in predictions: a sample of weight 0 has infinite "
@@ -196,27 +110,18 @@ def read_values(
     noise_prior: tuple[float, float],
     noise_tail: str = "gaussian",
 ) -> TrainingData:
-    """Check the rows and the values of a regression.
+    """Check the samples and the values of a regression.
 
-    Parameters
-    ----------
-    model : estimator
-        Remembers the features, if this is the first call.
-    given : Given
-    known : Gaussian or None
-        The likelihood of earlier calls; None in the first.
-    noise_prior : (float, float)
-        Shape and rate of the Gamma of the noise precision, for the first call.
-    noise_tail : str
-        A key of `NOISE_TAILS`, for the first call.
+    In the first call `known` is None: the model remembers its features, and the likelihood has this
+    prior (shape and rate of the Gamma of the noise precision) and tail (a key of `NOISE_TAILS`).
     """
     first = known is None
-    checked = check_regression_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(model, given, *checked, first=first)
-    if known is None:
-        known = NOISE_TAILS[noise_tail](count_targets(rows.y), *noise_prior)
-    counting = rows.weights, rows.y_std, rows.mean_weight
-    return TrainingData(rows.X, known.encode(rows.y), known, *counting)
+    X, y = validation.check_regression_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> Gaussian:
+        return known or likelihoods.NOISE_TAILS[noise_tail](count_targets(y), *noise_prior)
+
+    return _read(model, given, X, y, likelihood, first=first)
 
 
 def read_labels(
@@ -227,37 +132,28 @@ def read_labels(
     stream: bool,
     classes: ArrayLike | None,
 ) -> TrainingData:
-    """Check the rows and the labels of a classification.
+    """Check the samples and the labels of a classification.
 
-    Parameters
-    ----------
-    model : estimator
-        Remembers the features, if this is the first call.
-    given : Given
-    known : Probit, Multinomial or None
-        The likelihood of earlier calls; None in the first.
-    classes : array-like or None
-        All classes there will be. The first call of a stream needs them.
-    stream : bool
-        Whether more rows may come; otherwise the classes are those of `y`.
+    In the first call `known` is None: the model remembers its features, and in a `stream` it needs
+    all `classes` there will be. Otherwise the classes are the distinct labels of `y`.
     """
     if given.y_std is not None:
         raise ValueError(
             "y_std is for regressors: classes have no measurement error. Leave it out."
         )
     first = known is None
-    checked = check_labelled_data(model, given.X, given.y, reset=first)
-    rows = _rows_that_count(model, given, *checked, first=first)
-    if known is None:
-        known = of_labels(rows.y, classes if stream else rows.y)
-    else:
-        check_same_classes(classes, known.classes)
-    return TrainingData(
-        rows.X, known.encode(rows.y), known, rows.weights, mean_weight=rows.mean_weight
-    )
+    X, y = validation.check_labelled_data(model, given.X, given.y, reset=first)
+
+    def likelihood(y: Array) -> LabelLikelihood:
+        if known is None:
+            return likelihoods.of_labels(y, classes if stream else y)
+        likelihoods.check_same_classes(classes, known.classes)
+        return known
+
+    return _read(model, given, X, y, likelihood, first=first)
 
 
 def read_inputs(model: Any, X: ArrayLike, X_std: ArrayLike | None) -> Inputs:
     """Check rows to predict, which have the features that the model was fitted on."""
-    rows = check_inputs(model, X)
-    return Inputs(rows, check_input_std(X_std, rows))
+    rows = validation.check_inputs(model, X)
+    return Inputs(rows, validation.check_input_std(X_std, rows))

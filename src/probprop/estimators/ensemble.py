@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from numbers import Integral
+from threading import Event, Lock
 from typing import Any, Literal, Self, TypeVar, cast, overload
 
+import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -13,6 +18,7 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
+    clone,
     is_classifier,
     is_regressor,
 )
@@ -24,73 +30,70 @@ from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.functions import SampledNetwork
 from probprop.distributions.mixture import Mixture
-from probprop.estimators.base import Callback, DistributionMixin, go_on_with_network, plan_of
+from probprop.estimators import base
+from probprop.estimators.base import Callback, DistributionMixin, SavedMixin, alone
 from probprop.estimators.checkpoints import check_seed
-from probprop.estimators.data import Given, noise_factor, read_inputs
-from probprop.estimators.members import (
-    FromMembers,
-    Member,
-    as_it_was_on_failure,
-    branch,
-    check_ensemble,
-    fit_members,
-    new_members,
-    read_data,
-    seed_of,
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.data import (
+    Given,
+    TrainingData,
+    noise_factor,
+    read_inputs,
+    read_labels,
+    read_values,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.estimators.validation import check_int
+from probprop.estimators.validation import check_int, check_parameters
 from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import Likelihood
+from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import predictive, with_noise
 from probprop.inference.shards import map_in_threads
 
+Member = PBPRegressor | PBPClassifier
 T = TypeVar("T")
 
 
-class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
+def _of_first(name: str) -> Any:
+    """Return a property of an ensemble: this attribute of its first member, if that has one."""
+    return property(lambda ensemble: getattr(ensemble.estimators_[0], name))
+
+
+class PBPEnsemble(SavedMixin, BaseEstimator):  # type: ignore[misc]
     """An ensemble of PBP regressors, or classifiers, that differ only in their seeds.
 
-    Another seed starts from other weights and takes the points in another order, and ends in
-    another, equally good network. The predictive of the ensemble is the equal mixture of those
-    of its members: where they disagree it is wider. It takes `n_members` times the work of
-    one fit, which threads share. To scikit-learn it is what `estimator` is.
+    The seed determines the initial weights and the order of the samples. The predictive is the
+    equal mixture of the predictives of the members: it is wider where they disagree. To
+    scikit-learn the ensemble is what `estimator` is.
 
     Parameters
     ----------
     estimator : PBPRegressor or PBPClassifier, default=None
-        The model whose clones are the members; None is ``PBPRegressor()``. Their progress bars
-        are off.
+        The model whose clones are the members, without progress bars; None is ``PBPRegressor()``.
     n_members : int, default=5
+        Number of members, at least 1.
     n_jobs : int, default=None
-        Threads to fit and predict with; None is 1 outside of a ``joblib.parallel_config``, -1
-        all processors. It does not change the results.
+        Number of threads; None is 1 outside of a ``joblib.parallel_config``, -1 all processors.
+        The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Gives the seeds of the members; None takes the `random_state` of `estimator`. An int is
-        the seed of the first member, so that an ensemble of one is the single model; the seeds
-        of the others are drawn from ``RandomState(seed)``. Otherwise all seeds are drawn.
+        the seed of the first member, so that an ensemble of one is the single model; the other
+        seeds are drawn from ``RandomState(seed)``. Otherwise all seeds are drawn.
 
     Attributes
     ----------
     estimators_ : list of PBPRegressor or PBPClassifier
         The members. The seed of each is its `random_state`.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names. The members take arrays.
-    n_samples_seen_ : int
-        Rows given to `fit` and `partial_fit`, each counted once.
-    mean_sample_weight_ : float
-        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
-        weights are divided; 1 if there were none.
+    n_features_in_, feature_names_in_, n_samples_seen_, mean_sample_weight_
+        As in `PBPRegressor`.
     n_outputs_ : int
-        Number of targets; of regressors only.
+        Number of targets; regressors only.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
-        Mean over the members of the noise variance, in target units squared; of regressors only.
+        Mean over the members of the noise variance, in target units squared; regressors only.
     classes_ : ndarray of shape (n_classes,)
-        As of `PBPClassifier`; of classifiers only.
+        As in `PBPClassifier`; classifiers only.
     multilabel_ : bool
-        Whether y was a matrix of labels; of classifiers only.
+        Whether y was a matrix of labels; classifiers only.
 
     Examples
     --------
@@ -103,15 +106,9 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     ((42,), True)
     >>> [member.random_state for member in model.estimators_]
     [0, 209652396, 398764591]
-
-    >>> from sklearn.datasets import load_wine
-    >>> from probprop import PBPClassifier
-    >>> X, y = load_wine(return_X_y=True)
-    >>> model = PBPEnsemble(PBPClassifier((10,), n_epochs=10), n_members=3, random_state=0)
-    >>> model.fit(X, y).predict_proba(X[:5]).shape
-    (5, 3)
     """
 
+    estimators_: list[Member]
     likelihood_: Likelihood
     n_features_in_: int
 
@@ -143,36 +140,30 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Start afresh and fit every member.
 
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
+
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
-            labels
+        X, y, sample_weight, X_std, y_std : array-like
+            As in `fit` of the members; `y_std` is for regressors.
         callback : callable, default=None
             Called with the `Epoch` after each pass of each member, one call at a time;
-            returning True stops every member after the pass it is making.
-        sample_weight, X_std, y_std : array-like, default=None
-            As in `fit` of the members; `y_std` is for regressors.
+            returning True stops every member after its current pass.
         checkpoint : str or path-like, default=None
-            As in `fit` of the members, in a file for each: its number is appended. The seed of
+            As in `fit` of the members, with a file for each: its number is appended. The seed of
             the ensemble has to be an int.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         check_ensemble(self)
         if checkpoint is not None:
             check_seed(seed_of(self))
         with as_it_was_on_failure(self) as failed:
-            data = read_data(self, Given(X, y, sample_weight, X_std, y_std), stream=False)
+            data = self._read(Given(X, y, sample_weight, X_std, y_std), stream=False)
             members = new_members(self)
-            n_threads = self._n_threads(members)
-            fit_members(members, data, callback, failed, n_threads, checkpoint)
+            _fit(members, data, callback, failed, self._n_threads(members), checkpoint)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [epoch for member in self.estimators_ for epoch in member.history_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)
@@ -188,35 +179,26 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         X_std: ArrayLike | None = None,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with one pass over these rows in every member, in the order given.
+        """Update every member by one pass over these samples, in the order given.
 
-        As `partial_fit` of the members; after a `fit` it goes on with the members there are.
+        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_outputs) for several targets or
-            labels
-        classes : array-like of shape (n_classes,), default=None
-            All classes there will be, for classifiers: see `PBPClassifier.partial_fit`.
-        sample_weight, X_std, y_std : array-like, default=None
-            As in `fit` of the members; `y_std` is for regressors.
+        X, y, classes, sample_weight, X_std, y_std : array-like
+            As in `partial_fit` of the members; `classes` for classifiers, `y_std` for regressors.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Ctrl-C, or an error in a member, leaves the ensemble as it was before the call.
         """
         check_ensemble(self)
         with as_it_was_on_failure(self):
             given = Given(X, y, sample_weight, X_std, y_std)
-            data = read_data(self, given, stream=True, classes=classes)
+            data = self._read(given, stream=True, classes=classes)
             first = not hasattr(self, "estimators_")
             members = new_members(self) if first else [branch(m) for m in self.estimators_]
-            self._each(lambda member: go_on_with_network(member, data), members)
+            self._each(lambda member: base.go_on_with_network(member, data), members)
             self.estimators_, self.likelihood_ = members, data.likelihood
         epochs = [member.history_[-1] for member in self.estimators_]
         warn_of_counts(epochs, self.estimators_[0].posterior_)
@@ -226,11 +208,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
 
     @overload
     def predict(
-        self,
-        X: ArrayLike,
-        return_std: Literal[False] = ...,
-        *,
-        X_std: ArrayLike | None = ...,
+        self, X: ArrayLike, return_std: Literal[False] = ..., *, X_std: ArrayLike | None = ...
     ) -> Array: ...
     @overload
     def predict(
@@ -241,21 +219,8 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     ) -> Array | tuple[FloatArray, FloatArray]:
         """Predict the mean of the target, or the most probable class or labels.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Of regressors only.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,)
-            In target units. Of classifiers what `PBPClassifier.predict` returns.
-        std : ndarray of shape (n_samples,)
-            Standard deviation of the target, in target units, with the noise and with the
-            spread of the members; only with ``return_std=True``.
+        With ``return_std=True``, regressors also return the standard deviation of the target, with
+        the noise and the spread of the members. `X_std` is the same as in `PBPRegressor.predict`.
         """
         mixture = self.predict_distribution(X, X_std=X_std)
         if not return_std:
@@ -266,19 +231,12 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
 
     @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the probability of every class, or of each label to be there.
-
-        The mean over the members; parameters and shape are those of `PBPClassifier.predict_proba`.
-        """
+        """Predict the probability of every class, or label: the mean over the members."""
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).proba
 
     @available_if(is_classifier)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike, *, X_std: ArrayLike | None = None) -> FloatArray:
-        """Predict the logarithms of the probabilities, exact where those are too small.
-
-        Of the mean over the members; parameters and shape are those of
-        `PBPClassifier.predict_log_proba`.
-        """
+        """Return the logarithms of `predict_proba`, also of probabilities that underflow."""
         return cast(ClassMixture, self.predict_distribution(X, X_std=X_std)).log_proba
 
     def predict_distribution(
@@ -288,23 +246,19 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         X_std: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Mixture | ClassMixture:
-        """Return the predictive distribution of the target, or label, for every row.
+        """Return the predictive distribution of the target, or label, for every sample.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
         sample_weight : array-like of shape (n_samples,), default=None
             As in `PBPRegressor.predict_distribution`; regressors only.
 
         Returns
         -------
-        Mixture
-            With one component per member, the Gaussian of [PBP15] Eq. (12), or with a `tail` for
-            members with ``noise_tail="heavy"``.
-        ClassMixture
-            The same of classifiers, with the entropy and its two parts.
+        Mixture, or ClassMixture for classifiers
+            With one component per member.
         """
         check_is_fitted(self)
         if sample_weight is not None and is_classifier(self):
@@ -316,7 +270,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         factor = noise_factor(self, sample_weight, inputs.X)
 
         def predicted_by(member: Member) -> Any:
-            plan = plan_of(member, self.likelihood_)
+            plan = base.plan_of(member, self.likelihood_)
             own = predictive(plan, member.posterior_, member.standardizer_, inputs)
             return with_noise(own, factor)
 
@@ -328,18 +282,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     predict_quantiles = available_if(is_regressor)(DistributionMixin.predict_quantiles)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R squared of the means, or the accuracy of the classes, as scikit-learn does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), or (n_samples, n_labels) for labels
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
+        """Return R squared of the means, or the accuracy of the classes, as scikit-learn does."""
         mixin = ClassifierMixin if is_classifier(self) else RegressorMixin
         return float(mixin.score(self, X, y, sample_weight))
 
@@ -347,18 +290,7 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
-        """Draw networks from the ensemble: a member at random, then a network from its posterior.
-
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        list of SampledNetwork
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
-        """
+        """Draw `n` networks, each from the posterior of a randomly chosen member."""
         check_is_fitted(self)
         check_int("n", n, 1)
         rng = check_random_state(random_state)
@@ -366,26 +298,38 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
         members = cast(list[PBPRegressor], self.estimators_)
         return [members[i].sample_functions(1, rng)[0] for i in drawn]
 
-    # ---- Saving
+    # ---- Fitted attributes that follow from the members
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted ensemble to one file, without pickle; `probprop.load` reads it.
+    n_outputs_ = _of_first("n_outputs_")
+    classes_ = _of_first("classes_")
+    multilabel_ = _of_first("multilabel_")
+    n_samples_seen_ = _of_first("n_samples_seen_")
+    mean_sample_weight_ = _of_first("mean_sample_weight_")
 
-        The file is written beside `path` and renamed, so that a crash never leaves half a
-        model. A `random_state` that is a RandomState instance comes back as None.
-        """
-        from probprop.files import save  # the one import upwards: files know all models
-
-        check_is_fitted(self)
-        save(self, path)
+    @property
+    def noise_variance_(self) -> float | FloatArray:
+        """Mean over the members of the noise variance, in target units squared; regressors only."""
+        members = cast(list[PBPRegressor], self.estimators_)
+        mean: FloatArray = np.array([member.noise_variance_ for member in members]).mean(axis=0)
+        return mean if mean.ndim else float(mean)
 
     # ---- Validation and threads
 
+    def _read(
+        self, given: Given, *, stream: bool, classes: ArrayLike | None = None
+    ) -> TrainingData:
+        """Check samples and targets; only the ensemble keeps the names of the features."""
+        known: Any = getattr(self, "likelihood_", None) if stream else None
+        estimator: Any = member_kind(self)
+        if is_classifier(estimator):
+            return read_labels(self, given, known, stream=stream, classes=classes)
+        noise_prior = estimator.noise_shape, estimator.noise_rate
+        return read_values(self, given, known, noise_prior, estimator.noise_tail)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        of_member = get_tags(
-            self.estimator if isinstance(self.estimator, Member) else PBPRegressor()
-        )
+        valid = isinstance(self.estimator, Member)
+        of_member = get_tags(self.estimator if valid else PBPRegressor())
         for name in ("estimator_type", "classifier_tags", "regressor_tags", "target_tags"):
             setattr(tags, name, getattr(of_member, name))
         tags.input_tags.allow_nan = of_member.input_tags.allow_nan
@@ -397,3 +341,94 @@ class PBPEnsemble(FromMembers, BaseEstimator):  # type: ignore[misc]
     def _each(self, call: Callable[[Member], T], members: list[Member]) -> list[T]:
         """Call it with every member, in threads: the engine releases the GIL."""
         return map_in_threads(call, members, self._n_threads(members))
+
+
+def member_kind(ensemble: Any) -> Member:
+    """Return the estimator whose clones are the members."""
+    return PBPRegressor() if ensemble.estimator is None else ensemble.estimator
+
+
+def check_ensemble(ensemble: Any) -> None:
+    """Refuse values that the parameters of an ensemble, or of its members, cannot have."""
+    if not isinstance(ensemble.estimator, Member | None):
+        raise TypeError(
+            "estimator must be an instance of PBPRegressor or PBPClassifier, or None, not "
+            f"{type(ensemble.estimator).__name__}."
+        )
+    check_parameters(member_kind(ensemble))
+    check_parameters(ensemble)
+
+
+def seed_of(ensemble: Any) -> int | RandomState | None:
+    """Return what gives the seeds of the members: its `random_state`, or that of `estimator`."""
+    own: int | RandomState | None = ensemble.random_state
+    return member_kind(ensemble).random_state if own is None else own
+
+
+def new_members(ensemble: Any) -> list[Member]:
+    """Return the members of an ensemble that knows its features, not yet fitted."""
+    estimator, seeds = member_kind(ensemble), member_seeds(seed_of(ensemble), ensemble.n_members)
+    members = [clone(estimator).set_params(random_state=seed, verbose=0) for seed in seeds]
+    for member in members:
+        member.n_features_in_ = ensemble.n_features_in_
+    return members
+
+
+@contextmanager
+def as_it_was_on_failure(ensemble: Any) -> Iterator[Event]:
+    """On an error, and on Ctrl-C, put the ensemble back; the event tells the threads."""
+    failed = Event()
+    with alone(ensemble):
+        before = vars(ensemble).copy()
+        try:
+            yield failed
+        except BaseException:
+            failed.set()
+            ensemble.__dict__ = before
+            raise
+
+
+def member_seeds(seed: int | RandomState | None, n_members: int) -> list[int]:
+    """Return one seed per member; those of a smaller ensemble are the first of a larger one's."""
+    own: list[int] = [int(seed)] if isinstance(seed, Integral) else []
+    drawn: list[int] = check_random_state(seed).randint(2**31 - 1, size=n_members).tolist()
+    return (own + drawn)[:n_members]
+
+
+def _fit(
+    members: list[Member],
+    data: TrainingData,
+    callback: Callback | None,
+    stop: Event,
+    n_threads: int,
+    checkpoint: str | os.PathLike[str] | None,
+) -> None:
+    """Fit all members: in threads of the kernel, or in our own with a callback or checkpoint.
+
+    Members whose shards are trained in threads are fitted one after the other. All of them end
+    once `stop` is set, and the callback is called by one at a time.
+    """
+    in_shards = (members[0].n_shards or 1) > 1
+    if not in_shards and callback is None and checkpoint is None:
+        base.fit_networks(members, data, n_threads)
+        return
+    lock = Lock()
+
+    def report(epoch: Epoch) -> bool:
+        with lock:
+            if callback is not None and not stop.is_set() and callback(epoch):
+                stop.set()
+        return stop.is_set()
+
+    def fitted(i: int) -> None:
+        path = None if checkpoint is None else f"{os.fspath(checkpoint)}.{i}"
+        base.fit_network(members[i], data, report, path)
+
+    map_in_threads(fitted, range(len(members)), 1 if in_shards else n_threads)
+
+
+def branch(member: Member) -> Member:
+    """Copy a member so far that `partial_fit` leaves the original as it is."""
+    branch = copy(member)
+    branch.history_ = [*member.history_]  # all else it replaces
+    return branch

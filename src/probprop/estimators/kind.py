@@ -1,8 +1,4 @@
-"""What kind of model it is: of numbers or of classes, one network or several.
-
-Code that shows, scores or saves any of the estimators asks here, or scikit-learn's
-`is_classifier`, instead of comparing types.
-"""
+"""The kind of a fitted model: regressor or classifier, one network or several."""
 
 from __future__ import annotations
 

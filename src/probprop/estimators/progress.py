@@ -25,13 +25,7 @@ def _bar(filled: int) -> str:
 
 
 def noise_text(epoch: Epoch) -> str:
-    """Return the standard deviation of the noise, for up to three targets.
-
-    Examples
-    --------
-    >>> noise_text(Epoch(1, 9, -1.0, (4.0, 0.25), 1.0, 0, 0, 0, 0))
-    '2, 0.5'
-    """
+    """Return the standard deviation of the noise, for up to three targets: '2, 0.5'."""
     shown = ", ".join(f"{std:.4g}" for std in epoch.noise_std[:3])
     return shown + (", ..." if len(epoch.noise_std) > 3 else "")
 
@@ -42,14 +36,6 @@ def progress_bar(
     """Return a callback that draws epoch, mean log Z, noise and the time left.
 
     On a terminal one line is redrawn; elsewhere a line is printed at every tenth.
-
-    Parameters
-    ----------
-    n_epochs : int
-        Epochs to come.
-    stream : file-like, default sys.stderr
-    show_noise : bool, default=True
-        Off for a classifier, whose noise is not learned.
     """
     out = sys.stderr if stream is None else stream
     start = time.monotonic()
@@ -60,23 +46,17 @@ def progress_bar(
         nonlocal drawn
         done, now = epoch.n_iter, time.monotonic()
         last = done >= n_epochs
-        if out.isatty():
-            if not last and now - drawn < _SECONDS_BETWEEN:
-                return
-        elif not last and done % tenth:
+        too_soon = now - drawn < _SECONDS_BETWEEN if out.isatty() else done % tenth
+        if too_soon and not last:
             return
         drawn = now
         left = (now - start) / done * (n_epochs - done)
         noise = f"noise std {noise_text(epoch)}, " if show_noise else ""
         line = (
-            f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} "
-            f"{_bar(_WIDTH * done // n_epochs)} "
+            f"epoch {done:>{len(str(n_epochs))}}/{n_epochs} {_bar(_WIDTH * done // n_epochs)} "
             f"mean log Z {epoch.mean_log_Z:.4f}, {noise}{left:.1f} s left"
         )
-        if out.isatty():
-            out.write(f"\r{line}\x1b[K" + ("\n" if last else ""))
-        else:
-            out.write(line + "\n")
+        out.write(f"\r{line}\x1b[K" + "\n" * last if out.isatty() else f"{line}\n")
         out.flush()
 
     return draw
@@ -86,12 +66,7 @@ def progress_bar(
 
 
 class Share(float):
-    """How much of the work is done, 0 to 1, and what is being done.
-
-    >>> share = Share(0.25, "training")
-    >>> share, share.stage
-    (0.25, 'training')
-    """
+    """Share of the work that is done, 0 to 1, with the name of the current stage."""
 
     stage: str
 
@@ -106,11 +81,7 @@ class Share(float):
 
 
 class RaceBar:
-    """Draw the share done and the time left; on a terminal one line, elsewhere one per tenth.
-
-    >>> RaceBar(sys.stdout)(Share(1.0, "calibrating"))
-    calibrating [########################] 100 %, 0.0 s left
-    """
+    """Draw the share done and the time left; on a terminal one line, elsewhere one per tenth."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._out = sys.stderr if stream is None else stream
@@ -119,12 +90,11 @@ class RaceBar:
 
     def __call__(self, share: Share) -> None:
         """Show that this share is done."""
-        left = ""
+        now, left = time.monotonic(), ""
         if share == 0.0:  # what is done before any work is counted says nothing about the rest
-            self._start = time.monotonic()
+            self._start = now
         else:
-            seconds = (time.monotonic() - self._start) * (1.0 - share) / share
-            left = f", {seconds:.1f} s left"
+            left = f", {(now - self._start) * (1.0 - share) / share:.1f} s left"
         line = f"{share.stage} {_bar(int(_WIDTH * share))} {100 * share:.0f} %{left}"
         if self._out.isatty():
             self._out.write(f"\r{line}\x1b[K")
@@ -151,7 +121,6 @@ def progress(
     """
     bar = RaceBar() if verbose else None
     told = [tell for tell in (bar, callback) if tell is not None]
-
     last = Share(0.0, "")
 
     def report(share: Share) -> None:

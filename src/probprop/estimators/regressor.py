@@ -27,14 +27,13 @@ from probprop.inference.prediction import sensitivity_at
 class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network regression by probabilistic backpropagation [PBP15].
 
-    The weights of a ReLU network have a factorised Gaussian posterior; the precisions of the
-    noise and of the weights' prior have Gamma posteriors. All of it is learned by passes over
-    the data, one point at a time, without a learning rate or any other knob that needs tuning.
+    The weights of a ReLU network have a factorized Gaussian posterior; the precisions of the
+    noise and of the weights' prior have Gamma posteriors. All are learned by passes over the
+    data, one sample at a time, without a learning rate.
 
-    The likelihood of each point is absorbed again in every epoch, so the posterior narrows with
-    the number of epochs: 40 is the protocol of [PBP15]; many more usually lower the error and
-    make the error bars too small. `memory` bounds the evidence held. `PBPRegressorCV` chooses both,
-    and more, on held-out rows.
+    The likelihood of each sample is absorbed again in every epoch, so the posterior narrows with
+    the number of epochs. `memory` bounds the evidence held. `PBPRegressorCV` selects both, and
+    more, by cross-validation.
 
     Parameters
     ----------
@@ -44,79 +43,65 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
         as `partial_fit` makes it.
     memory : float or None, default=None
-        The most evidence the posterior holds, in passes over the data, at least 1: some is
-        given back as more is absorbed. Early, bad fits are forgotten, and the posterior does
-        not narrow with every epoch. None, [PBP15], has no bound. For `partial_fit` a pass is the
-        rows seen so far.
+        Largest evidence that the posterior holds, in passes over the data, at least 1; None,
+        [PBP15], has no bound. For `partial_fit` a pass is the samples seen so far.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     noise_shape, noise_rate : float, default=6.0
-        Gamma prior of the precision of the noise, in units of the standardised target.
-        The shape must exceed 1.
+        Gamma prior of the precision of the noise, in units of the standardized target. The shape
+        must exceed 1.
     noise : {"constant", "input"}, default="constant"
-        Whether the noise is the same everywhere, [PBP15], or depends on the inputs. With "input"
-        a second, small network learns the logarithm of its variance from the residuals of the
-        first, whose predictions of the mean stay exactly the same.
+        Whether the noise is homoscedastic, [PBP15], or heteroscedastic. With "input", a second
+        network learns the logarithm of its variance from the residuals of the first.
     noise_layer_sizes : int or sequence of int, default=(20,)
         Units in each hidden layer of the network of the noise.
     noise_tail : {"gaussian", "heavy"}, default="gaussian"
-        The noise of [PBP15], or noise with heavier tails, whose weight is learned: its variance
-        is log-normal around a common level. Wild targets then move neither the fit nor the level
-        by much; without them the fit costs more time and predicts much the same.
+        The noise of [PBP15], or heavy-tailed noise, robust to outliers: its variance is
+        log-normal around a common level, with a learned width.
     standardize : bool, default=True
-        Whether features and target are brought to zero mean and unit variance. Without it the
+        Whether features and target are standardized to zero mean and unit variance. If not, the
         data should be on that scale already.
     missing : {"error", "marginalize"}, default="error"
-        How to take NaN in X: as an error, or as a missing entry, which stands for a Gaussian with
-        the mean and the variance of its feature in the training data. Without `standardize`
-        these are 0 and 1.
+        Whether NaN in X is an error or a missing value, replaced by a Gaussian with the mean and
+        the variance of its feature in the training data (0 and 1 without `standardize`).
     dtype : {"float64", "float32"}, default="float64"
         Precision of the weights. float32 is about twice as fast and predicts the same.
     engine : {"native", "reference"}, default="native"
-        The compiled kernel, or the same algorithm in NumPy, made to be read.
+        The compiled kernel, or the same algorithm in NumPy.
     random_state : int, RandomState instance or None, default=None
-        Draws the initial means of the weights, then the order of the points in each epoch.
+        Draws the initial means of the weights, then the order of the samples in each epoch.
     n_shards : int or None, default=None
-        Number of data shards that share each epoch of `fit`, trained in parallel threads with
-        synchronization rounds. It changes the result a little. None and 1 are sequential training,
-        the algorithm of [PBP15]. Shards pay from a few hundred thousand samples on. A shard has at
-        least 500 samples; smaller data have fewer shards. The result does not depend on the number
-        of threads. `partial_fit` and predictions ignore it.
+        Number of data shards of at least 500 samples that share each epoch of `fit`, trained in
+        parallel threads with synchronization rounds. None and 1 are sequential training. The
+        result depends a little on it, but not on the number of threads.
     verbose : int, default=0
         1 shows a progress bar on the standard error.
 
     Attributes
     ----------
     posterior_ : Posterior
-        The approximate posterior, in standardised units.
+        The approximate posterior, in standardized units.
     standardizer_ : Standardizer
         Means and scales of the first data seen.
     n_iter_ : int
         Passes made: epochs of `fit` plus calls of `partial_fit`.
     n_samples_seen_ : int
-        Rows given to `fit` and `partial_fit`, each counted once.
+        Number of samples given to `fit` and `partial_fit`, each counted once.
     mean_sample_weight_ : float
-        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`, by which all
-        weights are divided; 1 if there were none.
-    n_features_in_ : int
-        Number of features.
+        Mean of the sample weights above 0 in the first call of `fit` or `partial_fit`; or 1.
+    n_features_in_, n_outputs_ : int
+        Number of features, and of targets.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had string column names.
-    n_outputs_ : int
-        Number of targets.
+        Names of the features, if X had string column names.
     noise_variance_ : float, or ndarray of shape (n_outputs,)
-        Posterior mean of the variance of the noise, in target units squared; with several
-        targets, one for each. With heavy tails, the mean over the log-normal too. Where the noise
-        depends on the inputs, the level it varies around:
-        ``predict_distribution(X).aleatoric_std**2`` has the variance of each row. With sample
-        weights, at their mean.
+        Posterior mean of the noise variance at the mean sample weight, in target units squared.
+        Heteroscedastic noise varies around it: see ``predict_distribution(X).aleatoric_std``.
     prior_variance_ : float
         Posterior mean of the variance of the weights' prior.
     log_evidence_ : float
-        Sum over the first pass of log p(y_n | x_n, the points before), in target units: a
-        prequential estimate of the log evidence of the model. It depends on the order of
-        the points and inherits the approximations of the pass; compare it between models
-        fitted on the same rows. `partial_fit` adds the terms of its own rows.
+        Sum over the first pass of log p(y_n | x_n, the samples before), in target units: a
+        prequential estimate of the log evidence, which depends on the order of the samples.
+        `partial_fit` adds the terms of its own samples.
     history_ : list of Epoch
         One entry per pass: mean log Z, noise and prior variance, and the counts of undone
         updates, guarded noise updates and skipped refinements.
@@ -160,23 +145,25 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         n_shards: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.memory = memory
-        self.prior_shape = prior_shape
-        self.prior_rate = prior_rate
+        super().__init__(
+            hidden_layer_sizes,
+            n_epochs=n_epochs,
+            memory=memory,
+            prior_shape=prior_shape,
+            prior_rate=prior_rate,
+            standardize=standardize,
+            missing=missing,
+            dtype=dtype,
+            engine=engine,
+            random_state=random_state,
+            n_shards=n_shards,
+            verbose=verbose,
+        )
         self.noise_shape = noise_shape
         self.noise_rate = noise_rate
         self.noise = noise
         self.noise_layer_sizes = noise_layer_sizes
         self.noise_tail = noise_tail
-        self.standardize = standardize
-        self.missing = missing
-        self.dtype = dtype
-        self.engine = engine
-        self.random_state = random_state
-        self.n_shards = n_shards
-        self.verbose = verbose
 
     # ---- Training
 
@@ -193,41 +180,31 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     ) -> Self:
         """Start afresh and make `n_epochs` passes over the data.
 
+        Ctrl-C leaves the estimator as it was after the last whole epoch, or before the call.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Several targets share the hidden layers, and each has its own noise.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of 0 or more, of which only the ratios matter: they are divided by their
-            mean, `mean_sample_weight_`, and `noise_variance_` is the noise variance at the mean
-            weight. A sample of twice the weight has half the noise variance, as the mean of twice
-            as many measurements has. A sample of weight 0 is left out, before anything else is
-            done. Weights do not change how the data are standardized.
+            Weights of 0 or more, divided by their mean. A sample of twice the weight has half the
+            noise variance; a sample of weight 0 is left out. Standardization ignores weights.
         callback : callable, default=None
             Called with the `Epoch` after each pass; returning True stops the fit there.
         X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature; or what
-            broadcasts to that shape. None: the entries are known.
+            Standard deviations of the entries of X, or what broadcasts to that shape.
         y_std : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Known standard deviations of the errors of y, in target units. Their squares add to
             the noise variance, which is learned without them.
         checkpoint : str or path-like, default=None
             A file for the state of the training, written after an epoch, at most once a second,
-            and on Ctrl-C. The same call goes on from it, to the same bits as without the break;
-            other data, other parameters or another version of probprop are refused.
+            and on Ctrl-C. The same call continues from it to the same bits; other data, other
+            parameters or another version of probprop are refused.
 
         Returns
         -------
         self
-
-        Notes
-        -----
-        Predictions have the noise of a new sample of mean weight without a known error;
-        `predict_distribution` takes other weights.
-
-        Ctrl-C stops within half a second and leaves the estimator as it was after the last
-        whole epoch; when there was none, as it was before the call.
         """
         self._start_afresh(Given(X, y, sample_weight, X_std, y_std), callback, checkpoint)
         warn_of_counts(self.history_, self.posterior_)
@@ -242,19 +219,17 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         X_std: ArrayLike | None = None,
         y_std: ArrayLike | None = None,
     ) -> Self:
-        """Go on with one pass over these rows, in the order given, and refine the prior.
+        """Update the model by one pass over these samples, in the order given.
 
-        The first call standardises by its own rows and every later call by those same means
-        and scales, so the first batch should be typical of the stream: with too few rows,
-        `fit` a larger sample first or standardise the stream yourself.
+        The first call determines the means and scales by which all calls standardize, so the first
+        batch should be typical of the stream.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight, X_std, y_std : array-like, default=None
-            As in `fit`. Weights are in the units of the first call, and divided by its mean
-            weight; None is that mean weight.
+            As in `fit`. Weights are divided by the mean weight in the first call.
 
         Returns
         -------
@@ -277,22 +252,17 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, X_std: ArrayLike | None = None
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """Predict the mean of the target and, if asked, its standard deviation.
+        """Predict the mean of the target and, if asked, its standard deviation, noise included.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
         return_std : bool, default=False
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
 
         Returns
         -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            In target units.
-        std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Standard deviation of the target, noise included, in target units; only with
-            ``return_std=True``.
+        mean, std : ndarray of shape (n_samples,) or (n_samples, n_outputs), in target units
         """
         predictive = self.predict_distribution(X, X_std=X_std)
         return (predictive.mean, predictive.std) if return_std else predictive.mean
@@ -305,26 +275,23 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         X_std: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Mixture:
-        """Return the predictive distribution of the target for every row, [PBP15] Eq. (12).
+        """Return the predictive distribution of the target for every sample, [PBP15] Eq. (12).
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X, X_std : array-like of shape (n_samples, n_features)
+            Samples, and standard deviations of their entries or None.
         student_t : bool, default=False
             Use the exact convolution with the Student-t noise, by quadrature, instead of the
-            Gaussian with the same mean and variance. Only for noise that is constant and Gaussian.
-        X_std : array-like of shape (n_samples, n_features), default=None
-            Standard deviations of the entries of X, in the units of each feature.
+            Gaussian with the same moments; only for noise that is constant and Gaussian.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights above 0, in the units of `fit`: a sample of weight w has the noise variance of
-            weight 1 divided by w. None is the mean weight in `fit`. Weights do not change the
-            epistemic uncertainty.
+            Weights above 0, in the units of `fit`, by which the noise variance is divided; None is
+            the mean weight in `fit`. The epistemic uncertainty does not depend on them.
 
         Returns
         -------
         Mixture
-            With one member. Its noise has a `tail` if its variance is uncertain: with
-            ``noise="input"`` or ``noise_tail="heavy"``.
+            With one member; with a `tail` for ``noise="input"`` or ``noise_tail="heavy"``.
         """
         predicted: Mixture = self._predictive(X, X_std, sample_weight)
         if not student_t:
@@ -340,7 +307,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         )
 
     def predict_gradient(self, X: ArrayLike) -> Sensitivity:
-        """Return mean and standard deviation for every row, with gradients in the features.
+        """Return mean and standard deviation for every sample, with gradients in the features.
 
         Parameters
         ----------
@@ -360,17 +327,9 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     def sample_functions(
         self, n: int = 1, random_state: int | RandomState | None = None
     ) -> list[SampledNetwork]:
-        """Draw networks from the posterior, as Thompson sampling needs them.
+        """Draw `n` networks from the posterior, as Thompson sampling needs them.
 
-        Parameters
-        ----------
-        n : int, default=1
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        list of SampledNetwork
-            Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
+        Each is a deterministic function: ``f(X)`` has shape (n_samples,), in target units.
         """
         check_is_fitted(self)
         self._check_one_target("sample_functions")

@@ -42,44 +42,36 @@ def check_input_std(X_std: Any, X: Array) -> FloatArray | None:
     """Return the standard deviations of the entries of X, (n, n_features), or None."""
     if X_std is None:
         return None
-    std = np.asarray(X_std, np.float64)
-    try:
-        std = np.broadcast_to(std, X.shape)
-    except ValueError:
-        raise ValueError(
-            f"X_std must have the shape of X, {X.shape}, or one that broadcasts to it, such as "
-            f"({X.shape[1]},). Got {std.shape} instead."
-        ) from None
+    std = _broadcast("X", np.asarray(X_std, np.float64), X, X.shape[1], np.shape(X_std))
     known = std if np.isfinite(X).all() else np.where(np.isnan(X), 0.0, std)
-    bad = known[~((known >= 0.0) & (known < np.inf))]
-    if bad.size:
-        raise ValueError(
-            "X_std must be an array with values in the range [0.0, inf), in the units of each "
-            f"feature. Got {float(bad[0])} instead."
-        )
-    return known
+    return _checked_std("X_std", known, "each feature")
 
 
 def check_target_std(y_std: Any, y: Array) -> FloatArray | None:
     """Return the known errors of the targets, of the shape of y, or None."""
     if y_std is None:
         return None
-    std = np.asarray(y_std, np.float64)
-    n = len(y)
+    std, n = np.asarray(y_std, np.float64), len(y)
     if std.shape in ((n,), (n, 1)):  # one per row, for all targets
         std = std.reshape(n, *[1] * (y.ndim - 1))
+    return _checked_std("y_std", _broadcast("y", std, y, n, np.shape(y_std)), "the target")
+
+
+def _broadcast(name: str, std: FloatArray, a: Array, example: int, given: object) -> FloatArray:
     try:
-        std = np.broadcast_to(std, y.shape)
+        return np.broadcast_to(std, a.shape)
     except ValueError:
         raise ValueError(
-            f"y_std must have the shape of y, {y.shape}, or one that broadcasts to it, such as "
-            f"({n},). Got {np.shape(y_std)} instead."
+            f"{name}_std must have the shape of {name}, {a.shape}, or one that broadcasts to it, "
+            f"such as ({example},). Got {given} instead."
         ) from None
-    bad = std[~((std >= 0.0) & (std < np.inf))]
-    if bad.size:
+
+
+def _checked_std(name: str, std: FloatArray, owner: str) -> FloatArray:
+    if (bad := std[~((std >= 0.0) & (std < np.inf))]).size:
         raise ValueError(
-            "y_std must be an array with values in the range [0.0, inf), in the units of the "
-            f"target. Got {float(bad[0])} instead."
+            f"{name} must be an array with values in the range [0.0, inf), in the units of {owner}."
+            f" Got {float(bad[0])} instead."
         )
     return std
 
@@ -172,21 +164,16 @@ def _validated(estimator: Any, X: Any, *y: Any, reset: bool, **checks: Any) -> A
 
 
 def _columns_of_text(X: Any) -> list[Any]:
-    """Return the names, or else the indices, of the columns whose cells include text."""
-    cells = np.asarray(X)
+    """Return the names, or else the indices, of the columns with a str that is not a number."""
+    cells, found = np.asarray(X), []
     if cells.ndim != 2 or cells.dtype.kind not in "OUS":
         return []
-    names = getattr(X, "columns", range(cells.shape[1]))
-    return [name for name, column in zip(names, cells.T, strict=True) if _has_text(column)]
-
-
-def _has_text(cells: Array) -> bool:
-    """Whether any of the cells, (n,), is a str that is not a number."""
-    try:
-        np.array([cell for cell in cells if isinstance(cell, str | bytes)], object).astype(float)
-    except ValueError:
-        return True
-    return False
+    for name, column in zip(getattr(X, "columns", range(cells.shape[1])), cells.T, strict=True):
+        try:
+            [float(cell) for cell in column if isinstance(cell, str | bytes)]
+        except ValueError:
+            found.append(name)
+    return found
 
 
 def check_columns(X: Array) -> None:
@@ -199,10 +186,7 @@ def check_columns(X: Array) -> None:
 
 
 def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
-    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1.
-
-    X is finite, except for missing entries where the estimator's tag allows them.
-    """
+    """Return X, (n, n_features), and labels: classes, (n,), or a matrix of 0 and 1."""
     X, y = _validated(estimator, X, y, multi_output=True, reset=reset)
     y = y.toarray() if issparse(y) else y
     check_classification_targets(y)
@@ -212,10 +196,7 @@ def check_labelled_data(estimator: Any, X: Any, y: Any, *, reset: bool) -> tuple
 
 
 def check_inputs(estimator: Any, X: Any) -> Array:
-    """Return X, (n, n_features), with the features the estimator was fitted on.
-
-    X is finite, except for missing entries where the estimator's tag allows them.
-    """
+    """Return X, (n, n_features), with the features the estimator was fitted on."""
     checked: Array = X if _is_plain(estimator, X) else _validated(estimator, X, reset=False)
     return checked
 
@@ -280,8 +261,7 @@ def check_layer_sizes(sizes: Any, name: str = "hidden_layer_sizes") -> list[int]
     return [int(size) for size in sizes]
 
 
-def check_n_epochs(value: Any) -> None:
-    """Raise unless the value is a number of epochs."""
+def _check_n_epochs(value: Any) -> None:
     _refuse_auto("n_epochs", value)
     check_int("n_epochs", value, 1)
 
@@ -303,23 +283,16 @@ def _refuse_auto(name: str, value: Any) -> None:
         )
 
 
-def check_n_jobs(value: Any) -> None:
-    """Raise unless the value is a number of threads or None."""
+def _check_n_jobs(value: Any) -> None:
     if value is not None:
         check_scalar(value, "n_jobs", Integral)
         if value == 0:
             raise ValueError("n_jobs == 0, must be None or another int.")
 
 
-def check_n_shards(value: Any) -> None:
-    """Raise unless the value is a number of shards or None."""
-    if value is not None:
-        check_int("n_shards", value, 1)
-
-
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
-    "n_epochs": check_n_epochs,
+    "n_epochs": _check_n_epochs,
     "memory": check_memory,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
@@ -334,8 +307,8 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "engine": lambda value: check_option("engine", value, list(ENGINES)),
     "verbose": lambda value: check_scalar(value, "verbose", Integral, min_val=0),
     "n_members": lambda value: check_int("n_members", value, 1),
-    "n_jobs": check_n_jobs,
-    "n_shards": check_n_shards,
+    "n_jobs": _check_n_jobs,
+    "n_shards": lambda value: check_int("n_shards", 1 if value is None else value, 1),
 }
 
 

@@ -48,7 +48,7 @@ from probprop.estimators.cv.search import (
     outputs_of,
 )
 from probprop.estimators.data import Given, TrainingData
-from probprop.estimators.members import Member, as_it_was_on_failure, branch
+from probprop.estimators.ensemble import Member, as_it_was_on_failure, branch
 from probprop.estimators.progress import Share, progress, say
 from probprop.estimators.validation import check_inputs, check_parameters
 from probprop.inference.history import warn_of_counts

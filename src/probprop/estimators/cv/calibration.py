@@ -42,8 +42,7 @@ from probprop.distributions.base import Moments, short_repr
 from probprop.distributions.classes import ClassMixture
 from probprop.distributions.mixture import Mixture
 from probprop.distributions.power import BoxCox, TransformedMixture, box_cox_of
-from probprop.encoding.bounds import feature_ends
-from probprop.encoding.piecewise import PiecewiseLinear
+from probprop.encoding.piecewise import PiecewiseLinear, feature_ends
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.folds import Encodings, HeldOut, encoded
 from probprop.estimators.cv.missing import Completed
