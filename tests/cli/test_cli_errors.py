@@ -313,7 +313,7 @@ def test_a_folder_that_is_not_flushed_is_a_note(
 
 
 def test_ctrl_c_is_one_line(folder: Path, capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PBPRegressor, "fit", interrupted)
