@@ -1,16 +1,16 @@
 """Which rows of a pool to measure next: one function per strategy. A batch is chosen greedily.
 
-**Variance reduction**, the default. A Gaussian process stands in for the model, with
+**Variance reduction**, the default. A Gaussian process stands in for the model, with ::
 
     k(x, x') = exp(-(|x - x'|^2 / 2D + (f(x) - f(x'))^2 / 2V) / 2),
 
 where the D features that vary have unit variance and V is the variance of the predictions f, both
 over the rows told and the pool. Features that the model does not use still count, because with few
-rows it may be wrong about them. Once the rows O are known, with noise of variance s,
+rows it may be wrong about them. Once the rows O are known, with noise of variance s, ::
 
     c(x, x') = k(x, x') - k(x, O) (k(O, O) + s I)^-1 k(O, x'),
 
-and a measurement at x takes from the variance of all rows r of the pool together
+and a measurement at x takes from the variance of all rows r of the pool together ::
 
     sum_r c(r, x)^2 / (c(x, x) + s).
 
