@@ -73,10 +73,8 @@ if TYPE_CHECKING:
     from probprop.table.encoding import Columns
     from probprop.table.target import Counting
 
-MOST_TEST = 100_000
-"""Rows held out above the memory limit: more would judge the model no better."""
-MOST_TEST_ON_CLUSTER = 20_000
-"""Rows held out on a cluster, which all go to this process."""
+_MOST_TEST = 100_000  # rows held out above the memory limit: more would judge no better
+_MOST_TEST_ON_CLUSTER = 20_000  # rows held out on a cluster, which all go to this process
 
 FIT_EXAMPLES = """\b
 Examples:
@@ -234,6 +232,7 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
     """
+    # Each field of the request but `options` is the parameter of the same name.
     given = {k: v for k, v in locals().items() if k in Request.__dataclass_fields__}
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
     request = Request(options=options, **given)
@@ -337,12 +336,8 @@ def _check_options(request: Request) -> None:
 def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
     """Read a table, or its first rows where it is above the memory limit or for a cluster."""
     paths = input_paths(request.data)
-    outputs = {
-        "-o": request.output,
-        "--report": request.report,
-        "--checkpoint": request.checkpoint,
-    }
-    check_destinations(outputs, {"DATA": paths})
+    written = {"-o": request.output, "--report": request.report}
+    check_destinations(written | {"--checkpoint": request.checkpoint}, {"DATA": paths})
     check_replaces_model(request.output)
     limit = limit_of(request.memory_limit)
     needed = needed_beyond(paths, limit) if request.dask is None else None
@@ -359,6 +354,10 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             "--test-fraction 0 holds out none",
             param_hint="--report",
         )
+    if paths == ["-"] and request.dask is not None:
+        raise typer.BadParameter(
+            "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
+        )
     with ExitStack() as stack:
         client = None
         if needed is not None:
@@ -369,11 +368,6 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
                 f"{in_words(limit)}: it is read block by block"
             )
         elif request.dask is not None:
-            if paths == ["-"]:
-                raise typer.BadParameter(
-                    "--dask reads files, which all workers can read, not standard input",
-                    param_hint="DATA",
-                )
             client = stack.enter_context(connected(terminal, request.dask))
         from probprop.data.tables import first_rows
 
@@ -554,7 +548,7 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
     estimator = plan.recipe.first(again=False)
-    most = MOST_TEST if client is None else MOST_TEST_ON_CLUSTER
+    most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
     test = Kept(request.test_fraction, most)
     columns = (plan.targets, plan.features, plan.drop, counting.weight, counting.error)
     source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
