@@ -23,7 +23,7 @@ from probprop import (
     PBPRegressor,
     PBPRegressorCV,
 )
-from probprop.cli import application, large
+from probprop.cli import application, training
 from probprop.data import scratch, shards
 from probprop.data.scratch import LEAST
 from probprop.estimators.cv import policy
@@ -152,7 +152,7 @@ class Command:
         if place == "command, `--dask`":
             self.options += f" --dask {client.scheduler.address}"
         elif place == "command, `--memory-limit`":
-            monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
+            monkeypatch.setattr(training, "needed_beyond", lambda paths, limit: 12 * 10**9)
             monkeypatch.setattr(shards, "COPIES", 10**9)
         self.on_disk = "memory-limit" in place
 

@@ -17,7 +17,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.cli.holding_out import hold_out
+from probprop.cli.training import hold_out
 from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
 from probprop.metrics.baseline import class_baseline

@@ -15,7 +15,7 @@ pytest.importorskip("typer", reason="the command needs the extra cli")
 import probprop
 from cli_tables import call, homes
 from probprop import PBPClassifier, PBPEnsemble, PBPRegressor, metrics
-from probprop.cli.holding_out import hold_out
+from probprop.cli.training import hold_out
 from probprop.table import TableError, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from numpy.random import RandomState
 
 import probprop
 from cli_tables import call, homes, write_homes
-from probprop.cli import in_chunks, large
+from probprop.cli import in_chunks, training
 from probprop.data import scratch, shards
 from probprop.estimators.cv import policy
 from probprop.inference.posterior import flat
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every table be larger than memory, in chunks of a few rows and small piles."""
-    monkeypatch.setattr(large, "needed_beyond", lambda paths, limit: 12 * 10**9)
+    monkeypatch.setattr(training, "needed_beyond", lambda paths, limit: 12 * 10**9)
     monkeypatch.setattr(shards, "COPIES", 10**9)
     monkeypatch.setattr(scratch, "PILE_BYTES", 4000)
     monkeypatch.setattr(read, "_CHUNK_ROWS", 90)

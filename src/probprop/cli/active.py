@@ -30,15 +30,7 @@ from probprop.cli.output import (
     same_file,
     table_writer,
 )
-from probprop.cli.recipes import (
-    Choosing,
-    NetworkOptions,
-    OneNetwork,
-    Recipe,
-    budget_of,
-    check_no_budget,
-    takes_one_network,
-)
+from probprop.cli.recipes import NetworkOptions, budget_of, check_no_budget, recipe_of
 from probprop.cli.scores import show
 from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
 from probprop.table.names import DEFAULT_SEED
@@ -130,7 +122,8 @@ def active(
     """
     check_range("--ask", ask, 1, math.inf)
     check_range("--seed", seed, 0, 2**32 - 1)
-    options, seconds = NetworkOptions(hidden, epochs), budget_of(budget)
+    options = NetworkOptions(hidden, epochs)
+    budget_of(budget)
     options.check()
     check_no_budget(options.given, fast=fast, budget=budget)
     if pool == "-":
@@ -181,9 +174,16 @@ def active(
         )
     # Of a single row none can be held out.
     reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
-    recipe: Recipe = Choosing(seconds, of_classes=False, seed=seed, missing=missing)
-    if takes_one_network(terminal, reasons, fast=fast, budget=budget):
-        recipe = OneNetwork(options, of_classes=False, seed=seed, missing=missing)
+    recipe = recipe_of(
+        terminal,
+        options,
+        reasons,
+        fast=fast,
+        budget=budget,
+        of_classes=False,
+        seed=seed,
+        missing=missing,
+    )
     learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=seed)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
     predicted = learner.estimator_.predict_distribution(X[~measured])

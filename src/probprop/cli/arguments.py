@@ -174,3 +174,37 @@ def _split(text: str, known: set[str]) -> list[str]:
         names.append(name)
         parts = parts[n:]
     return names
+
+
+# ---- The files of a table, and the memory that it takes
+
+
+def input_paths(data: Sequence[str]) -> list[str]:
+    """Return the files of what was given: paths, folders and patterns."""
+    if [*data] == ["-"]:
+        return ["-"]
+    from probprop.table.read import paths_of
+
+    paths = paths_of(data)
+    if "-" in paths:
+        raise typer.BadParameter("- stands alone: standard input is one table", param_hint="DATA")
+    return paths
+
+
+def limit_of(text: str | None) -> int:
+    """Return the limit in bytes, in the words of a usage error where it is none."""
+    from probprop.data.scratch import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--memory-limit") from error
+
+
+def needed_beyond(paths: Sequence[str], limit: int) -> int | None:
+    """Return what a fit in memory would take where that is more than the limit, else None."""
+    from probprop.data.scratch import RESERVED
+    from probprop.table.read import memory_needed
+
+    needed = RESERVED + memory_needed(paths)
+    return needed if needed > limit else None

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probprop.cli.arguments import DataFiles, MemoryLimit, Model, Report
+from probprop.cli.arguments import (
+    DataFiles,
+    MemoryLimit,
+    Model,
+    Report,
+    input_paths,
+    limit_of,
+    needed_beyond,
+)
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.in_chunks import judge_chunks, known_chunks
-from probprop.cli.large import input_paths, limit_of, needed_beyond
 from probprop.cli.output import check_destinations, load_table_model, save_model
 from probprop.cli.reporting import plan_report
 from probprop.cli.scores import as_json as in_json

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probprop.cli.arguments import Dask, DataFiles, Model
+from probprop.cli.arguments import Dask, DataFiles, Model, input_paths
 from probprop.cli.cluster import predict_on_cluster
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.large import input_paths
 from probprop.cli.output import (
     check_destinations,
     check_table_extension,

@@ -253,10 +253,18 @@ def check_no_seconds(checkpoint: str | None, budget: str | float) -> None:
         )
 
 
-def takes_one_network(
-    terminal: Terminal, reasons: Sequence[str], *, fast: bool, budget: str | None
-) -> bool:
-    """Whether one network is fitted: with --fast, or for reasons, which are then told.
+def recipe_of(
+    terminal: Terminal,
+    options: NetworkOptions,
+    reasons: Sequence[str],
+    *,
+    fast: bool,
+    budget: str | None,
+    of_classes: bool,
+    seed: int,
+    missing: str,
+) -> Recipe:
+    """Return one network with --fast, or for reasons, which are then told; else a comparison.
 
     `reasons` are what one network alone can do, such as options, as the user knows it. A `budget`
     that was given is refused with one network.
@@ -267,4 +275,6 @@ def takes_one_network(
         terminal.note(
             f"with {listed} one network is fitted, as with --fast, and no settings are compared"
         )
-    return fast or bool(reasons)
+    if fast or reasons:
+        return OneNetwork(options, of_classes, seed, missing)
+    return Choosing(budget_of(budget), of_classes, seed, missing)

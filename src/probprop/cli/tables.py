@@ -15,10 +15,6 @@ from probprop.table.names import listed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.table import TableModel
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from probprop._types import FloatArray
     from probprop.table import TableModel
 

@@ -1,14 +1,19 @@
-"""`probprop fit`: from a table to a model file."""
+"""`probprop fit`: from a table to a model file.
+
+A table in memory, above the memory limit or on a cluster goes through the same stages: it is
+opened, checked, fitted, saved, judged and reported on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from probprop.cli import large
 from probprop.cli.arguments import (
     Budget,
     Checkpoint,
@@ -26,22 +31,23 @@ from probprop.cli.arguments import (
     Static,
     check_range,
     column_names,
+    input_paths,
+    limit_of,
+    needed_beyond,
 )
+from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.holding_out import hold_out
 from probprop.cli.output import check_destinations, check_replaces_model, save_fitted
 from probprop.cli.recipes import (
-    Choosing,
     NetworkOptions,
     NoiseOption,
     OneNetwork,
     Precision,
-    Recipe,
     TailOption,
     budget_of,
     check_no_budget,
     check_no_seconds,
-    takes_one_network,
+    recipe_of,
 )
 from probprop.cli.reporting import check_page_options, plan_report
 from probprop.cli.scores import judge, show_scores
@@ -49,8 +55,11 @@ from probprop.cli.tables import (
     Na,
     na_texts,
     nameless,
+    note_file,
     note_gaps,
+    note_left_out,
     note_table,
+    note_weightless,
     usable_columns,
     with_targets,
 )
@@ -59,8 +68,13 @@ from probprop.table.names import DEFAULT_SEED
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from probprop._types import Array
     from probprop.table import TableModel
-    from probprop.table.target import Task
+    from probprop.table.encoding import Columns
+    from probprop.table.target import Counting
+
+_MOST_TEST = 100_000  # rows held out above the memory limit: more would judge no better
+_MOST_TEST_ON_CLUSTER = 20_000  # rows held out on a cluster, which all go to this process
 
 FIT_EXAMPLES = """\b
 Examples:
@@ -218,154 +232,415 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
     """
-    check_page_options(report, static=static, no_rows=no_rows)
+    # Each field of the request but `options` is the parameter of the same name.
+    given = {k: v for k, v in locals().items() if k in Request.__dataclass_fields__}
     options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
-    options.check()
-    reasons = [*options.given, *(["--error"] if error else [])]
-    check_no_budget(reasons, fast=fast, budget=budget)
-    seconds = budget_of(budget)
-    check_no_seconds(checkpoint, seconds)
-    check_range("--seed", seed, 0, 2**32 - 1)
-    if not 0.0 <= test_fraction < 1.0:
+    request = Request(options=options, **given)
+    _check_options(request)
+    terminal = terminal_of(context)
+    with _open(terminal, request) as table:
+        plan = _check(terminal, request, table)
+        fitted = (_fit if table.whole else _fit_blocks)(terminal, request, table, plan)
+        model = fitted.model
+        if fitted.again is None:  # on disk before anything that may fail is done with it
+            save_fitted(terminal, model, output)
+        _judge(terminal, request, plan, fitted)
+        if fitted.again is not None:
+            model = fitted.again()
+            save_fitted(terminal, model, output)
+        _report(terminal, request, fitted, model)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `probprop fit` was asked for, as it was given."""
+
+    data: list[str]
+    target: list[str]
+    features: list[str] | None
+    drop: list[str] | None
+    weight: str | None
+    error: list[str] | None
+    task: TaskOption
+    missing: MissingOption
+    na: str | None
+    options: NetworkOptions
+    fast: bool
+    budget: str | None
+    seed: int
+    test_fraction: float
+    no_refit: bool
+    output: str
+    report: str | None
+    static: bool
+    no_rows: bool
+    checkpoint: str | None
+    memory_limit: str | None
+    dask: str | None
+
+    @property
+    def reasons(self) -> list[str]:
+        """The options that only one network takes."""
+        return [*self.options.given, *(["--error"] if self.error else [])]
+
+
+class Table(NamedTuple):
+    """A table that was opened."""
+
+    paths: list[str]
+    frame: DataFrame  # all rows, or the first ones
+    whole: bool  # whether these are all rows
+    limit: int  # of the memory, in bytes
+    client: Any = None  # of a cluster
+
+
+class Plan(NamedTuple):
+    """What is fitted, and to which rows and columns."""
+
+    frame: DataFrame  # the rows that count, or the first rows with a target
+    targets: list[str]
+    features: list[str] | None  # None: all columns that are left
+    drop: list[str]
+    counting: Counting
+    labels: Array | None = None  # (n,), the classes of the rows if all are in memory
+    recipe: Any = None  # a `Recipe`, once the columns are checked
+
+
+class Fitted(NamedTuple):
+    """A model, and the rows to judge it on."""
+
+    model: TableModel
+    n: int  # training rows
+    train: DataFrame | None  # None: they are not in memory
+    test: DataFrame | None  # None: no rows were held out
+    again: Callable[[], TableModel] | None  # fits the model that is kept on all rows
+
+
+def _check_options(request: Request) -> None:
+    """Refuse options that no fit has, or that exclude each other, before anything is read."""
+    check_page_options(request.report, static=request.static, no_rows=request.no_rows)
+    request.options.check()
+    check_no_budget(request.reasons, fast=request.fast, budget=request.budget)
+    check_no_seconds(request.checkpoint, budget_of(request.budget))
+    check_range("--seed", request.seed, 0, 2**32 - 1)
+    if not 0.0 <= request.test_fraction < 1.0:
         raise typer.BadParameter(
-            f"{test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
+            f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
         )
-    outputs = {"-o": output, "--report": report, "--checkpoint": checkpoint}
-    paths = large.input_paths(data)
-    check_destinations(outputs, {"DATA": paths})
-    check_replaces_model(output)
-    limit = large.limit_of(memory_limit)
-    needed = None if dask is not None else large.needed_beyond(paths, limit)
-    if dask is not None or needed is not None:
-        asked = large.Asked(
-            paths,
-            target,
-            features,
-            drop,
-            weight,
-            error,
-            task.value,
-            missing.value,
-            na,
-            options,
-            fast,
-            budget,
-            seed,
-            test_fraction,
-            output,
-            report,
-            static,
-            no_rows,
-            checkpoint,
-        )
-        if dask is not None:
-            large.fit_on_cluster(terminal_of(context), asked, dask)
-        elif needed is not None:
-            large.fit_above_limit(terminal_of(context), asked, limit, needed)
+
+
+# ---- Open
+
+
+@contextmanager
+def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
+    """Read a table, or its first rows where it is above the memory limit or for a cluster."""
+    paths = input_paths(request.data)
+    written = {"-o": request.output, "--report": request.report}
+    check_destinations(written | {"--checkpoint": request.checkpoint}, {"DATA": paths})
+    check_replaces_model(request.output)
+    limit = limit_of(request.memory_limit)
+    needed = needed_beyond(paths, limit) if request.dask is None else None
+    if request.dask is None and needed is None:
+        from probprop.table.read import read_tables
+
+        with terminal.working(f"reading {', '.join(request.data)}"):
+            frame = read_tables(paths, na=na_texts(request.na))
+        yield Table(paths, frame, True, limit)
         return
+    if request.report is not None and request.test_fraction == 0.0:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask it is about rows held out, and "
+            "--test-fraction 0 holds out none",
+            param_hint="--report",
+        )
+    if paths == ["-"] and request.dask is not None:
+        raise typer.BadParameter(
+            "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
+        )
+    with ExitStack() as stack:
+        client = None
+        if needed is not None:
+            from probprop.data.scratch import in_words
+
+            terminal.say(
+                f"the table would take about {in_words(needed)}, more than the memory limit of "
+                f"{in_words(limit)}: it is read block by block"
+            )
+        elif request.dask is not None:
+            client = stack.enter_context(connected(terminal, request.dask))
+        from probprop.data.tables import first_rows
+
+        yield Table(paths, first_rows(paths[0], na_texts(request.na)), False, limit, client)
+
+
+# ---- Check
+
+
+def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
+    """Return what is fitted to which columns, and say what was found out about them."""
+    from probprop.table.target import Counting, decide_task, labels_of
+
+    if not table.whole:
+        note_file(terminal, table.frame)
+    columns = [str(name) for name in table.frame.columns]
+    wanted = column_names(request.features or [], columns) or None
+    drop = column_names(request.drop or [], columns) + nameless(table.frame, wanted, terminal)
+    targets = list(dict.fromkeys(column_names(request.target, columns)))
+    counting = Counting(request.weight, tuple(column_names(request.error or [], columns)))
+    plan = Plan(table.frame, targets, wanted, drop, counting)
+    plan = (_look_at_all if table.whole else _look_at_first)(terminal, request, plan)
+    of_classes = request.task is TaskOption.classification
+    if request.task is TaskOption.auto:
+        decided, words = decide_task(plan.frame, targets)
+        of_classes = decided == "classification"
+        where = "" if table.whole else " (the first rows)"
+        # Nobody needs to be told that numbers which cannot be classes are numbers.
+        if (len(targets) == 1 or where) and (of_classes or "--task" in words):
+            terminal.say(f"{targets[0]!r} holds {words}{where}")
+    labels = labels_of(plan.frame, targets[0]) if of_classes and table.whole else None
+    if of_classes:
+        request.options.check_classes(targets[0])
+    recipe = recipe_of(
+        terminal,
+        request.options,
+        [*request.reasons, *(["several targets"] if len(targets) > 1 else [])],
+        fast=request.fast,
+        budget=request.budget,
+        of_classes=of_classes,
+        seed=request.seed,
+        missing=request.missing.value,
+    )
+    return plan._replace(labels=labels, recipe=recipe)
+
+
+def _look_at_all(terminal: Terminal, request: Request, plan: Plan) -> Plan:
+    """Return the rows that count and the features that say something."""
+    from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
+    from probprop.table.names import choose_features
+    from probprop.table.target import check_one_target
+
+    read, targets, wanted, drop, counting, *_ = plan
+    known = with_targets(read, targets)
+    counting.check(known, targets, [*(wanted or ()), *drop])
+    chosen = choose_features(known, targets, wanted, [*drop, *counting.names])
+    note_table(terminal, read, known, targets)
+    frame = counting.rows(known)
+    note_weightless(terminal, len(known) - len(frame))
+    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    # Before rows are held out, so that the message counts them all.
+    if request.missing is MissingOption.marginalize:
+        note_gaps(terminal, frame, chosen)
+    else:
+        check_no_missing(frame[chosen], FILL_OR_MARGINALIZE)
+    if request.task is TaskOption.classification:
+        check_one_target(targets)
+    return plan._replace(frame=frame, features=chosen)
+
+
+def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
+    """Return the first rows with a target, if any has one, and leave out texts that name rows."""
+    from probprop.table.columns import check_no_missing, names_rows
+    from probprop.table.names import select
+
+    first, targets, wanted, drop, counting, *_ = plan
+    if wanted is None:
+        taken = {*targets, *drop, *counting.names}
+        found = [str(k) for k in first if str(k) not in taken and names_rows(first[k])]
+        if found:
+            names = ", ".join(repr(name) for name in found)
+            terminal.note(f"texts that name the rows, and left out: {names}")
+        drop = [*drop, *found]
+    there: Any = first[[name for name in targets if name in first]].notna().all(axis=1)
+    known = first[there] if there.any() else first
+    if request.task is TaskOption.auto:
+        for target in targets:  # files may be sorted by it
+            if target in known and known[target].nunique() == 1:
+                raise ValueError(
+                    f"{target!r} is {known[target].iloc[0]} in all of the first "
+                    f"{plural(len(known), 'row')}, so that nobody can tell a number from a class: "
+                    "give --task regression or --task classification"
+                )
+        check_no_missing(select(known, targets))
+    return plan._replace(frame=known, drop=drop)
+
+
+# ---- Fit
+
+
+def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
+    """Fit a table in memory, with a share of its rows held out."""
     import numpy as np
 
     from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
-    from probprop.table.columns import FILL_OR_MARGINALIZE, check_no_missing
-    from probprop.table.names import choose_features
-    from probprop.table.read import read_tables
-    from probprop.table.target import Counting, labels_of
 
-    terminal = terminal_of(context)
-    texts = na_texts(na)
-    with terminal.working(f"reading {', '.join(data)}"):
-        frame = read_tables(paths, na=texts)
-    columns = [str(name) for name in frame.columns]
-    wanted = column_names(features, columns) if features else None
-    unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
-    targets = list(dict.fromkeys(column_names(target, columns)))
-    read, frame = frame, with_targets(frame, targets)
-    counting = Counting(weight, tuple(column_names(error or [], columns)))
-    counting.check(frame, targets, [*(wanted or ()), *unwanted])
-    chosen = choose_features(frame, targets, wanted, [*unwanted, *counting.names])
-    note_table(terminal, read, frame, targets)
-    frame, n_rows = counting.rows(frame), len(frame)
-    if len(frame) < n_rows:
-        terminal.say(f"{plural(n_rows - len(frame), 'row')} of weight 0 left out")
-    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
-    # Before rows are held out, so that the message counts them all.
-    if missing is MissingOption.marginalize:
-        note_gaps(terminal, frame, chosen)
-    else:
-        check_no_missing(frame[chosen], FILL_OR_MARGINALIZE)
-    decided = _task(frame, targets, task, terminal)
-    labels = labels_of(frame, targets[0]) if decided == "classification" else None
-    if labels is not None:
-        options.check_classes(targets[0])
-    reasons += ["several targets"] if len(targets) > 1 else []
-    of_classes = labels is not None
-    recipe: Recipe = Choosing(seconds, of_classes, seed, missing.value)
-    if takes_one_network(terminal, reasons, fast=fast, budget=budget):
-        recipe = OneNetwork(options, of_classes, seed, missing.value)
+    frame, recipe, kept = plan.frame, plan.recipe, request.checkpoint
+    labels, features = plan.labels, plan.features or []
 
-    def fitted(
-        rows: DataFrame, text: str, estimator: Any, kept: str | None = checkpoint
-    ) -> TableModel:
+    def fitted(rows: DataFrame, text: str, estimator: Any, checkpoint: str | None) -> TableModel:
         if labels is not None:
             n_classes = len(np.unique(labels))
-            if cost := cost_in_words(estimator, len(rows), len(chosen), n_classes):
+            if cost := cost_in_words(estimator, len(rows), len(features), n_classes):
                 terminal.note(cost)
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,
-                targets,
-                features=chosen,
+                plan.targets,
+                features=features,
                 estimator=estimator,
                 callback=callback,
-                weight=counting.weight,
-                error=counting.error,
-                na=texts,
-                checkpoint=kept,
+                weight=plan.counting.weight,
+                error=plan.counting.error,
+                na=na_texts(request.na),
+                checkpoint=checkpoint,
             )
 
-    train, test = hold_out(frame, test_fraction, seed, labels, chosen)
-    refit = len(test) > 0 and not no_refit and recipe.refits(len(train))
+    train, test = hold_out(frame, request.test_fraction, request.seed, labels, features)
+    refit = len(test) > 0 and not request.no_refit and recipe.refits(len(train))
     # Of the two fits the one whose model is kept has the path that was given.
-    judged = f"{checkpoint}.judged" if refit and checkpoint is not None else checkpoint
-    first = model = fitted(train, "fitting", recipe.first(again=refit), judged)
-    if not refit:  # the model is on disk before anything that may fail is done with it
-        save_fitted(terminal, model, output)
-    for line in recipe.choice(model.estimator).splitlines():
-        terminal.say(line)
-    if len(test):
-        terminal.say(
-            f"fitted on {plural(len(train), 'row')}; on the {plural(len(test), 'row')} held out:"
+    judged = f"{kept}.judged" if refit and kept is not None else kept
+    model = fitted(train, "fitting", recipe.first(again=refit), judged)
+
+    def again() -> TableModel:
+        return fitted(frame, "fitting again on all", recipe.again(model.estimator), kept)
+
+    rows = (train, test if len(test) else None)
+    return Fitted(model, len(train), *rows, again if refit else None)
+
+
+def hold_out(
+    frame: DataFrame, fraction: float, seed: int, labels: Array | None, features: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Hold out a share of the rows.
+
+    The training rows keep at least one row of every class, and one with a value of every feature:
+    the model cannot learn a class or a feature that it does not see.
+    """
+    import numpy as np
+
+    n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
+    if n_test >= len(frame):
+        raise ValueError(
+            f"the table has {plural(len(frame), 'row')}, too few to hold out a share of "
+            f"{fraction:g}: give more rows or --test-fraction 0"
         )
-        if not terminal.quiet:
-            show_scores(terminal, model, judge(model, test))
-        if not refit and not no_refit:
-            terminal.say(
-                "not fitted again on all: what so many rows teach, a few more do not change"
-            )
-    if refit:
-        model = fitted(frame, "fitting again on all", recipe.again(first.estimator))
-        save_fitted(terminal, model, output)
-    if report is not None:
-        rows, held_out = (test, True) if len(test) else (train, False)
-        options_of_page: Any = {"live": not static, "no_rows": no_rows, "train": train}
-        with terminal.working("writing the report"):
-            planned = plan_report(first, rows, held_out=held_out, **options_of_page)
-            planned.write(report, model)  # the page predicts as `predict` will
-        terminal.say(f"wrote {report}")
+    order = np.random.RandomState(seed).permutation(len(frame))
+    if labels is not None and n_test:
+        _, last = np.unique(labels[order][::-1], return_index=True)
+        last = len(order) - 1 - last  # the last row of each class, in this order
+        order = np.concatenate([np.delete(order, last), order[last]])
+        n_test = min(n_test, len(order) - len(last))
+    test, train = order[:n_test], order[n_test:]
+    there = frame[list(features)].notna().to_numpy()
+    unseen = there[test].any(axis=0) & ~there[train].any(axis=0)
+    if unseen.any():
+        kept = np.unique(there[test][:, unseen].argmax(axis=0))  # the first row with a value
+        test, train = np.delete(test, kept), np.append(train, test[kept])
+    # In the order of the file, so that the fit depends on the seed in one way only.
+    return frame.iloc[np.sort(train)], frame.iloc[np.sort(test)]
 
 
-def _task(frame: DataFrame, targets: Sequence[str], task: TaskOption, terminal: Terminal) -> Task:
-    """Return the task asked for, or what the target looks like, and say so."""
-    from probprop.table.target import check_one_target, decide_task
+def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
+    """Fit a table on disk or on a cluster; rows are held out where they are read."""
+    from probprop.data.fitting import columnwise, rows_here, source_of, table_model, train
+    from probprop.data.shards import DiskRows, Kept
 
-    if task is TaskOption.regression:
-        return "regression"
-    if task is TaskOption.classification:
-        check_one_target(targets)
-        return "classification"
-    decided, words = decide_task(frame, targets)
-    # Nobody needs to be told that numbers which cannot be classes are numbers.
-    if len(targets) == 1 and (decided == "classification" or "--task" in words):
-        terminal.say(f"{targets[0]!r} holds {words}")
-    return decided
+    client, counting, kept = table.client, plan.counting, request.checkpoint
+    estimator = plan.recipe.first(again=False)
+    most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
+    test = Kept(request.test_fraction, most)
+    columns = (plan.targets, plan.features, plan.drop, counting.weight, counting.error)
+    source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
+    with ExitStack() as stack:
+        if client is None:
+            with terminal.rows("reading", _twice(table.paths)) as advance:
+                reading = rows_here(replace(source, advance=advance), estimator, table.limit, test)
+                rows: Any = stack.enter_context(reading)
+        else:
+            from probprop.data.cluster import load_shards
+
+            with terminal.working("reading"):
+                rows = load_shards(client, source, None, request.seed, test)
+        if request.task is TaskOption.auto:
+            _check_first_rows_were_right(rows.schema.columns, plan.targets)
+        note_left_out(terminal, rows.schema.n_without_target, plan.targets)
+        text = f"fitting {_in_words(rows)}"
+        terminal.say(text)
+        if isinstance(rows, DiskRows) and isinstance(plan.recipe, OneNetwork):  # epochs are long
+            with terminal.share(text) as progress:
+                fitted = train(rows, estimator, None, kept, progress=progress)
+        else:
+            with plan.recipe.progress(terminal, text) as callback:
+                fitted = train(rows, estimator, None, kept, callback)
+        model = table_model(fitted, rows)
+        return Fitted(model, fitted.n_samples_seen_, None, rows.held_out, None)
+
+
+def _in_words(rows: Any) -> str:
+    """Say how many rows there are, and where."""
+    from probprop.data.scratch import in_words
+    from probprop.data.shards import DiskRows, MemoryRows, n_rows
+
+    if isinstance(rows, MemoryRows):
+        return plural(len(rows.loaded.y), "row")
+    if isinstance(rows, DiskRows):
+        size = in_words(rows.scratch.shape.n_bytes)
+        return f"{plural(rows.scratch.n, 'row')}, of which {size} are on disk"
+    return f"{plural(n_rows(rows.summaries), 'row')} in {plural(len(rows.shards), 'shard')}"
+
+
+def _check_first_rows_were_right(columns: Columns | None, targets: Sequence[str]) -> None:
+    """Refuse two whole numbers in the first rows, taken for classes, that are many in all rows."""
+    if columns is None or columns.classes is None or columns.target_kind != "number":
+        return
+    if (n := len(columns.classes)) > 2:
+        raise ValueError(
+            f"{targets[0]!r} holds two different whole numbers in the first rows, but {n:,} in all "
+            "of them: give --task regression or --task classification"
+        )
+
+
+def _twice(paths: Sequence[str]) -> int | None:
+    from probprop.table.read import plan_chunks
+
+    rows = [plan_chunks(path)[0] for path in paths]
+    return None if None in rows else 2 * sum(n for n in rows if n is not None)
+
+
+# ---- Judge and report
+
+
+def _judge(terminal: Terminal, request: Request, plan: Plan, fitted: Fitted) -> None:
+    """Say what was chosen, and how good it is on the rows held out."""
+    for line in plan.recipe.choice(fitted.model.estimator).splitlines():
+        terminal.say(line)
+    in_memory = fitted.train is not None
+    if fitted.test is None:
+        if not in_memory:
+            terminal.say("no rows were held out to judge it")
+        return
+    n_test = plural(len(fitted.test), "row")
+    terminal.say(f"fitted on {plural(fitted.n, 'row')}; on the {n_test} held out:")
+    if not terminal.quiet:
+        show_scores(terminal, fitted.model, judge(fitted.model, fitted.test))
+    if in_memory and fitted.again is None and not request.no_refit:
+        terminal.say("not fitted again on all: what so many rows teach, a few more do not change")
+
+
+def _report(terminal: Terminal, request: Request, fitted: Fitted, model: TableModel) -> None:
+    """Write a report on the model that was judged, whose page predicts as the kept one will."""
+    rows = fitted.train if fitted.test is None else fitted.test
+    if request.report is None or rows is None:
+        return
+    with terminal.working("writing the report"):
+        planned = plan_report(
+            fitted.model,
+            rows,
+            held_out=fitted.test is not None,
+            live=not request.static,
+            no_rows=request.no_rows,
+            train=fitted.train,
+        )
+        planned.write(request.report, model)
+    terminal.say(f"wrote {request.report}")
