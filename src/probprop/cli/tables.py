@@ -10,7 +10,7 @@ import typer
 
 from probprop.cli.arguments import column_names
 from probprop.cli.console import Terminal, plural
-from probprop.table.names import listed
+from probprop.table.names import is_reserved, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -155,12 +155,16 @@ def _left(
 
 
 def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal) -> list[str]:
-    """Return the columns without a name, often the number of the row, and say that they go."""
-    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
-    if wanted is not None or not names:
+    """Return the columns without a name, and those that `active` wrote, and say that they go."""
+    if wanted is not None:
         return []
-    terminal.note(f"{plural(len(names), 'column')} without a name left out")
-    return names
+    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
+    ours = [str(k) for k in frame.columns if is_reserved(str(k))]
+    if names:
+        terminal.note(f"{plural(len(names), 'column')} without a name left out")
+    if ours:
+        terminal.note(f"columns that `probprop active` wrote are not features: {listed(ours)}")
+    return [*names, *ours]
 
 
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
