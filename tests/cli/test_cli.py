@@ -369,6 +369,21 @@ def test_without_a_command_the_help_is_shown(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().out == f"probprop {probprop.__version__}\n"
 
 
+def test_quiet_commands_print_their_results(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fit = f"fit --fast --epochs 2 --target price {folder}/homes.csv -o {tmp_path}/m.pbp"
+    lines = [fit, f"evaluate {folder}/homes.pbp {folder}/sold.csv", f"info {folder}/homes.pbp"]
+    for line in lines:
+        capfd.readouterr()
+        assert run(line.split()) == 0
+        spoken = capfd.readouterr()
+        assert run([*line.split(), "-q"]) == 0
+        quiet = capfd.readouterr()
+        assert quiet.err == ""
+        assert quiet.out == spoken.out != ""
+
+
 def test_quiet_goes_anywhere_and_silences_all_but_results(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -184,8 +184,7 @@ def _fit(terminal: Terminal, asked: Asked, limit: int | None, client: Any) -> No
         return
     n = fitted.n_samples_seen_
     terminal.say(f"fitted on {plural(n, 'row')}; on the {plural(len(held_out), 'row')} held out:")
-    if not terminal.quiet:
-        show_scores(terminal, model, judge(model, held_out))
+    show_scores(terminal, model, judge(model, held_out))
     if asked.report is not None:
         options = {"live": not asked.static, "no_rows": asked.no_rows}
         with terminal.working("writing the report"):

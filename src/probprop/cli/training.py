@@ -337,8 +337,7 @@ def fit(
         terminal.say(
             f"fitted on {plural(len(train), 'row')}; on the {plural(len(test), 'row')} held out:"
         )
-        if not terminal.quiet:
-            show_scores(terminal, model, judge(model, test))
+        show_scores(terminal, model, judge(model, test))
         if not refit and not no_refit:
             terminal.say(
                 "not fitted again on all: what so many rows teach, a few more do not change"
