@@ -197,12 +197,12 @@ def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
 # ---- Predictions as columns of a table: their names, their values and their digits
 
 
-def added_columns(model: TableModel) -> list[str]:
+def added_columns(model: TableModel, quantiles: Sequence[float] = ()) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
         from probprop.distributions.base import frame_columns
 
-        return frame_columns(model.targets)
+        return frame_columns(model.targets, quantiles)
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
@@ -229,7 +229,9 @@ def chosen_columns(asked: list[str] | None, there: Sequence[str]) -> list[str]:
     return names
 
 
-def predictions(frame: DataFrame, model: TableModel, coverage: float) -> DataFrame:
+def predictions(
+    frame: DataFrame, model: TableModel, coverage: float, quantiles: Sequence[float] = ()
+) -> DataFrame:
     """Return the predictions of rows, in the columns of `added_columns`."""
     import pandas as pd
 
@@ -239,7 +241,7 @@ def predictions(frame: DataFrame, model: TableModel, coverage: float) -> DataFra
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = predicted.to_frame(model.targets, coverage=coverage)
+        added = predicted.to_frame(model.targets, coverage=coverage, quantiles=quantiles)
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))
