@@ -369,6 +369,24 @@ def test_without_a_command_the_help_is_shown(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().out == f"probprop {probprop.__version__}\n"
 
 
+def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = folder / "homes.pbp"
+    assert run(["info", str(path)]) == 0
+    printed = [re.split(r" {2,}", line, maxsplit=1) for line in capfd.readouterr().out.splitlines()]
+    assert run(["info", str(path), "--json", "-q"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    words = {name.lower().replace(" ", "_"): value for name, value in printed}
+    assert {*words} | {"targets"} == {*found}
+    assert {k: v for k, v in words.items() if k not in ("features", "file_size")}.items() <= {
+        k: v for k, v in found.items() if isinstance(v, str)
+    }.items()
+    assert found["file_size"] == path.stat().st_size
+    assert found["targets"] == ["price"]
+    cities = ["Lima, north", "Oslo", "Rome"]
+    assert found["features"][0] == {"name": "city", "kind": "text", "categories": cities}
+    assert found["features"][1] == {"name": "rooms", "kind": "number", "categories": None}
+
+
 def test_predict_adds_the_quantiles_asked_for(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
