@@ -369,6 +369,73 @@ def test_without_a_command_the_help_is_shown(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().out == f"probprop {probprop.__version__}\n"
 
 
+def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = folder / "homes.pbp"
+    assert run(["info", str(path)]) == 0
+    printed = [re.split(r" {2,}", line, maxsplit=1) for line in capfd.readouterr().out.splitlines()]
+    assert run(["info", str(path), "--json", "-q"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    words = {name.lower().replace(" ", "_"): value for name, value in printed}
+    assert {*words} | {"targets"} == {*found}
+    assert {k: v for k, v in words.items() if k not in ("features", "file_size")}.items() <= {
+        k: v for k, v in found.items() if isinstance(v, str)
+    }.items()
+    assert found["file_size"] == path.stat().st_size
+    assert found["targets"] == ["price"]
+    cities = ["Lima, north", "Oslo", "Rome"]
+    assert found["features"][0] == {"name": "city", "kind": "text", "categories": cities}
+    assert found["features"][1] == {"name": "rooms", "kind": "number", "categories": None}
+
+
+def test_predict_adds_the_quantiles_asked_for(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, output = folder / "homes.pbp", tmp_path / "out.parquet"
+    line = f"predict {model} {folder}/new.csv -o {output} --coverage 0.8 --quantiles"
+    assert run([*line.split(), "0.1,0.5, 0.9"]) == 0
+    found = pd.read_parquet(output)
+    added = ["quantile_0.1", "quantile_0.5", "quantile_0.9"]
+    assert list(found)[-9:] == [*ADDED, *added]
+    np.testing.assert_allclose(found["quantile_0.1"], found["lower"], rtol=1e-9)
+    np.testing.assert_allclose(found["quantile_0.9"], found["upper"], rtol=1e-9)
+    expected = table_model(model).predict_distribution(pd.read_csv(folder / "new.csv"))
+    np.testing.assert_allclose(found["quantile_0.5"], expected.ppf(0.5), rtol=1e-12)
+    for wrong in ("0,0.5", "1", "nan", "some", ""):
+        capfd.readouterr()
+        assert run([*line.split(), wrong]) == 2
+        assert "is not a list of numbers between 0 and 1" in capfd.readouterr().err
+
+
+def test_quantiles_of_several_targets_and_of_classes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    homes(60).to_csv("homes.csv", index=False)
+    options = "--drop id --fast --epochs 1 --test-fraction 0"
+    assert run(f"fit homes.csv --target price,area {options} -o two.pbp".split()) == 0
+    assert run(["predict", "two.pbp", "homes.csv", "--quantiles", "0.25", "-o", "two.csv"]) == 0
+    assert {"price_quantile_0.25", "area_quantile_0.25"} < {*pd.read_csv("two.csv")}
+    assert run(f"fit homes.csv --target city {options} -o city.pbp".split()) == 0
+    capfd.readouterr()
+    assert run(["predict", "city.pbp", "homes.csv", "--quantiles", "0.25"]) == 2
+    assert "predicts classes, which have no quantiles" in capfd.readouterr().err
+
+
+def test_quiet_commands_print_their_results(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fit = f"fit --fast --epochs 2 --target price {folder}/homes.csv -o {tmp_path}/m.pbp"
+    lines = [fit, f"evaluate {folder}/homes.pbp {folder}/sold.csv", f"info {folder}/homes.pbp"]
+    for line in lines:
+        capfd.readouterr()
+        assert run(line.split()) == 0
+        spoken = capfd.readouterr()
+        assert run([*line.split(), "-q"]) == 0
+        quiet = capfd.readouterr()
+        assert quiet.err == ""
+        assert quiet.out == spoken.out != ""
+
+
 def test_quiet_goes_anywhere_and_silences_all_but_results(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

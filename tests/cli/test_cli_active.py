@@ -137,6 +137,21 @@ def test_other_formats_have_the_same_rows() -> None:
             np.testing.assert_allclose(there, expected[name], rtol=1e-5)
 
 
+def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None:
+    write_pool()
+    assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
+    line = "--target price --drop id --epochs 2 --fast"
+    capfd.readouterr()
+    assert call(f"fit pool.asked.csv {line} -o marked.pbp") == 0
+    note = "note: columns that `probprop active` wrote are not features: 'probprop_ask', "
+    assert note in capfd.readouterr().err
+    assert call(f"fit pool.csv {line} -o plain.pbp") == 0
+    assert Path("marked.pbp").read_bytes() == Path("plain.pbp").read_bytes()
+    named = "'probprop_mean', as `probprop active` writes it, which can be neither a feature nor"
+    fails(capfd, 1, f"fit pool.asked.csv --features area,probprop_mean {line} -o m.pbp", named)
+    fails(capfd, 1, "fit pool.asked.csv -q --fast --target probprop_mean -o m.pbp", named)
+
+
 def test_weeks_on_one_growing_file() -> None:
     """Measure what is asked for, add rows, run again: no row is ever asked for twice."""
     truth = homes(90)

@@ -13,6 +13,7 @@ import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_allclose, assert_array_equal
 
+import probprop
 from probprop import PBPRegressor
 from probprop.table import (
     TableError,
@@ -367,3 +368,18 @@ def test_a_target_with_a_few_cells_that_are_no_numbers() -> None:
         TableError, match="Column 'y' must hold finite numbers, but has 'o' in row 2"
     ):
         fit(with_cell("y", 2, "o"))
+
+
+def test_columns_that_active_wrote_are_not_features() -> None:
+    table = pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20.0) ** 2})
+    marked = table.assign(probprop_mean=table["y"], probprop_std=1.0)
+    with pytest.warns(UserWarning, match="not used as features: 'probprop_mean', 'probprop_std'"):
+        model = fit_table_model(marked, "y")
+    assert model.features == ["x"]
+    assert (model.predict(table) == fit_table_model(table, "y").predict(table)).all()
+    with pytest.raises(TableError, match="rename it to use it"):
+        fit_table_model(marked, "y", features=["x", "probprop_mean"])
+    estimator = PBPRegressor(5, n_epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match="not used as features"):
+        fitted = probprop.fit(estimator, marked, target="y")
+    assert fitted.n_features_in_ == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,7 @@ def predict_on_cluster(
     data: str,
     output: str | None,
     coverage: float,
+    quantiles: Sequence[float],
     columns: list[str] | None,
 ) -> None:
     """Predict the rows of Parquet files and write them in their order."""
@@ -65,9 +66,10 @@ def predict_on_cluster(
         from probprop.data.fitting import columnwise, source_of
 
         source = source_of(model.estimator, data, columnwise(model.targets))
-        added, written, n_done = added_columns(model), None, 0
+        added, written, n_done = added_columns(model, quantiles), None, 0
         with terminal.rows("predicting", None) as advance, table_writer(output) as write:
-            for frame, predicted in _predicted_pieces(client, source, model, coverage):
+            pieces = _predicted_pieces(client, source, model, coverage, quantiles)
+            for frame, predicted in pieces:
                 if written is None:
                     check_not_there(data, added, frame.columns)
                     written = chosen_columns(columns, [*map(str, frame.columns), *added])
@@ -80,7 +82,7 @@ def predict_on_cluster(
 
 
 def _predicted_pieces(
-    client: Any, source: Source, model: TableModel, coverage: float
+    client: Any, source: Source, model: TableModel, coverage: float, quantiles: Sequence[float]
 ) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yield the rows of each piece and their predictions, in order, a few pieces ahead."""
     from probprop.data.cluster import itself, n_threads
@@ -89,15 +91,17 @@ def _predicted_pieces(
     sent = client.submit(itself, model, pure=False)
     waiting: deque[Any] = deque()
     for piece in source.tasks(n_threads(client)):
-        waiting.append(client.submit(_predicted, piece, sent, coverage, pure=False))
+        waiting.append(client.submit(_predicted, piece, sent, coverage, quantiles, pure=False))
         if len(waiting) >= ahead:
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
 
 
-def _predicted(piece: Piece, model: TableModel, coverage: float) -> tuple[DataFrame, DataFrame]:
+def _predicted(
+    piece: Piece, model: TableModel, coverage: float, quantiles: Sequence[float]
+) -> tuple[DataFrame, DataFrame]:
     """Predict the rows of one piece of a file, on a worker."""
     frame = piece.rows.read(model.na)
     frame.attrs["source"] = piece.label
-    return frame, predictions(frame, model, coverage)
+    return frame, predictions(frame, model, coverage, quantiles)

@@ -38,8 +38,9 @@ Examples:
   probprop evaluate houses.pbp 'sold/*.parquet'
 """
 INFO_EXAMPLES = """\b
-Example:
+Examples:
   probprop info houses.pbp
+  probprop info houses.pbp --json
 """
 
 
@@ -89,43 +90,66 @@ def evaluate(
         of_targets = zip(table_model.targets, judged, strict=True)
         each = {target: in_json(one) for target, one in of_targets}
         of_all = {"targets": each} if len(each) > 1 else each[table_model.targets[0]]
-        text = json.dumps({"rows": n_rows, **of_all}, indent=2, allow_nan=False)
-        for line in text.splitlines():
-            terminal.result(line)
+        _print_json(terminal, {"rows": n_rows, **of_all})
     else:
         terminal.say(f"{model} on {plural(n_rows, 'row')} of {' '.join(data)}:")
         show_scores(terminal, table_model, judged)
 
 
-def info(context: typer.Context, model: Model) -> None:
-    """Show what a model is and what it was fitted on."""
+def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
+    for line in json.dumps(value, indent=2, allow_nan=False).splitlines():
+        terminal.result(line)
+
+
+def info(
+    context: typer.Context,
+    model: Model,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+) -> None:
+    """Show what a model is and what it was fitted on.
+
+    With --json each fact is a value under its name, in lower case with underscores. features,
+    targets and classes are lists, and file_size is a number of bytes.
+    """
     from probprop.files import load
     from probprop.io import MODEL, read_file
     from probprop.report import model_facts
     from probprop.table import TableModel
 
     loaded: Any = load(model)
+    values: dict[str, Any] = {}  # facts that have more than words in JSON
     version = read_file(model, MODEL).version
     if isinstance(loaded, TableModel):
         facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
         features = ", ".join(_feature(loaded, name) for name in loaded.features)
         given = {"Weights": loaded.counting.weight, "Errors": ", ".join(loaded.counting.error)}
         counting = [(fact, name) for fact, name in given.items() if name]
+        described = [
+            {"name": name, "kind": kind, "categories": loaded.categories.get(name)}
+            for name, kind in loaded.kinds.items()
+        ]
+        values = {"targets": loaded.targets, "features": described}
+        if loaded.classes is not None:
+            values["classes"] = loaded.classes.tolist()
     else:
         counting = []
         facts = model_facts(loaded, [], "the target")
         names = getattr(loaded, "feature_names_in_", ())
+        values = {"features": [str(name) for name in names]}
         features = ", ".join(str(name) for name in names) or "without names"
     rows = [(name, value) for name, value in facts if name not in _REPLACED]
-    terminal_of(context).facts(
-        [
-            *rows,
-            ("Features", features),
-            *counting,
-            ("Written by", f"probprop {version}"),
-            ("File size", f"{os.path.getsize(model):,} bytes"),
-        ]
-    )
+    n_bytes = os.path.getsize(model)
+    rows += [
+        ("Features", features),
+        *counting,
+        ("Written by", f"probprop {version}"),
+        ("File size", f"{n_bytes:,} bytes"),
+    ]
+    if as_json:
+        words = {name.lower().replace(" ", "_"): value for name, value in rows}
+        _print_json(terminal_of(context), words | values | {"file_size": n_bytes})
+    else:
+        terminal_of(context).facts(rows)
 
 
 def _feature(model: TableModel, name: str) -> str:

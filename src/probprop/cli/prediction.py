@@ -38,6 +38,7 @@ Examples:
   probprop predict houses.pbp new.parquet --coverage 0.8 -o predicted.parquet
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
+_OF_NUMBERS = {"--coverage": "interval", "--quantiles": "quantiles"}
 _OUTPUT = "CSV, TSV or Parquet file."
 
 
@@ -55,6 +56,10 @@ def predict(
             metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
         ),
     ] = None,
+    quantiles: Annotated[
+        str | None,
+        typer.Option(metavar="Q,Q,...", help="Quantiles to add, each between 0 and 1."),
+    ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,6 +73,7 @@ def predict(
     The table is kept and gets the columns mean, std (of the target: model and noise together),
     epistemic_std (what more data could remove), aleatoric_std (the noise), and lower and upper, the
     ends of the interval that holds the target with the probability --coverage.
+    --quantiles 0.1,0.9 adds the columns quantile_0.1 and quantile_0.9.
     Each of several targets has its own: TARGET_mean, TARGET_std and so on.
     A model of classes adds predicted_class, the most probable class, and p_CLASS, the
     probability of each CLASS.
@@ -81,6 +87,7 @@ def predict(
     """
     if coverage is not None and not 0.0 < coverage < 1.0:
         raise typer.BadParameter(f"{coverage} is not between 0 and 1", param_hint="--coverage")
+    levels = _levels(quantiles)
     output = None if output == "-" else output
     check_table_extension(output)
     paths = input_paths(data)
@@ -92,10 +99,11 @@ def predict(
 
     terminal = terminal_of(context)
     table_model = load_table_model(model)
-    if coverage is not None and table_model.classes is not None:
-        raise typer.BadParameter(
-            f"{model} predicts classes, which have no interval", param_hint="--coverage"
-        )
+    for option, given in (("--coverage", coverage), ("--quantiles", quantiles)):
+        if given is not None and table_model.classes is not None:
+            raise typer.BadParameter(
+                f"{model} predicts classes, which have no {_OF_NUMBERS[option]}", param_hint=option
+            )
     if dask is not None:
         if len(data) > 1:
             raise typer.BadParameter("--dask takes one path or quoted pattern", param_hint="DATA")
@@ -106,13 +114,14 @@ def predict(
             data[0],
             output,
             0.95 if coverage is None else coverage,
+            levels,
             columns,
         )
         return
     n_rows = [plan_chunks(path)[0] for path in paths]
     chunks = _chunks(paths)
     first = next(chunks)
-    added = added_columns(table_model)
+    added = added_columns(table_model, levels)
     check_not_there(paths[0], added, first.columns)
     written = chosen_columns(columns, [*map(str, first.columns), *added])
     note_file(terminal, first)
@@ -131,7 +140,8 @@ def predict(
         for cells in chain([first], chunks):
             own_sign = cells.attrs["decimal"]
             frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
-            predicted = predictions(frame, table_model, 0.95 if coverage is None else coverage)
+            share = 0.95 if coverage is None else coverage
+            predicted = predictions(frame, table_model, share, levels)
             if holds_types(output):
                 write(pd.concat([frame, predicted], axis=1)[written])
             else:
@@ -152,6 +162,20 @@ def predict(
         if table_model.classes is not None:
             what = f"probabilities of {len(table_model.classes):,} classes"
         terminal.say(f"wrote {output}: {plural(n_done, 'row')}, {what}")
+
+
+def _levels(text: str | None) -> list[float]:
+    """Return the probabilities of ``--quantiles``, each once."""
+    try:
+        levels = [] if text is None else [float(part) for part in text.split(",")]
+    except ValueError:
+        levels = [0.0]
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise typer.BadParameter(
+            f"{text!r} is not a list of numbers between 0 and 1, such as 0.1,0.9",
+            param_hint="--quantiles",
+        )
+    return list(dict.fromkeys(levels))
 
 
 def _chunks(paths: Sequence[str]) -> Iterator[DataFrame]:

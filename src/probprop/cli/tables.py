@@ -10,7 +10,7 @@ import typer
 
 from probprop.cli.arguments import column_names
 from probprop.cli.console import Terminal, plural
-from probprop.table.names import listed
+from probprop.table.names import is_reserved, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -151,12 +151,16 @@ def _left(
 
 
 def nameless(frame: DataFrame, wanted: Sequence[str] | None, terminal: Terminal) -> list[str]:
-    """Return the columns without a name, often the number of the row, and say that they go."""
-    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
-    if wanted is not None or not names:
+    """Return the columns without a name, and those that `active` wrote, and say that they go."""
+    if wanted is not None:
         return []
-    terminal.note(f"{plural(len(names), 'column')} without a name left out")
-    return names
+    names = [str(k) for k in frame.columns if str(k).startswith("Unnamed: ")]
+    ours = [str(k) for k in frame.columns if is_reserved(str(k))]
+    if names:
+        terminal.note(f"{plural(len(names), 'column')} without a name left out")
+    if ours:
+        terminal.note(f"columns that `probprop active` wrote are not features: {listed(ours)}")
+    return [*names, *ours]
 
 
 def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> int:
@@ -189,12 +193,12 @@ def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
 # ---- Predictions as columns of a table: their names, their values and their digits
 
 
-def added_columns(model: TableModel) -> list[str]:
+def added_columns(model: TableModel, quantiles: Sequence[float] = ()) -> list[str]:
     """Return the names of the columns that predictions add."""
     if model.classes is None:
         from probprop.distributions.base import frame_columns
 
-        return frame_columns(model.targets)
+        return frame_columns(model.targets, quantiles)
     return ["predicted_class", *(f"p_{name}" for name in model.classes)]
 
 
@@ -221,7 +225,9 @@ def chosen_columns(asked: list[str] | None, there: Sequence[str]) -> list[str]:
     return names
 
 
-def predictions(frame: DataFrame, model: TableModel, coverage: float) -> DataFrame:
+def predictions(
+    frame: DataFrame, model: TableModel, coverage: float, quantiles: Sequence[float] = ()
+) -> DataFrame:
     """Return the predictions of rows, in the columns of `added_columns`."""
     import pandas as pd
 
@@ -231,7 +237,7 @@ def predictions(frame: DataFrame, model: TableModel, coverage: float) -> DataFra
         warnings.simplefilter("ignore", UnknownCategoryWarning)
         predicted: Any = model.predict_distribution(frame)
     if model.classes is None:
-        added = predicted.to_frame(model.targets, coverage=coverage)
+        added = predicted.to_frame(model.targets, coverage=coverage, quantiles=quantiles)
     else:
         values = [predicted.most_probable(model.classes), *predicted.proba.T]
         added = pd.DataFrame(dict(zip(added_columns(model), values, strict=True)))

@@ -622,8 +622,7 @@ def _judge(terminal: Terminal, request: Request, plan: Plan, fitted: Fitted) -> 
         return
     n_test = plural(len(fitted.test), "row")
     terminal.say(f"fitted on {plural(fitted.n, 'row')}; on the {n_test} held out:")
-    if not terminal.quiet:
-        show_scores(terminal, fitted.model, judge(fitted.model, fitted.test))
+    show_scores(terminal, fitted.model, judge(fitted.model, fitted.test))
     if in_memory and fitted.again is None and not request.no_refit:
         terminal.say("not fitted again on all: what so many rows teach, a few more do not change")
 

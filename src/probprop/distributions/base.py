@@ -132,11 +132,18 @@ class TargetDistribution(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
-    def to_frame(self, names: Sequence[str] | None = None, *, coverage: float = 0.95) -> DataFrame:
+    def to_frame(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        coverage: float = 0.95,
+        quantiles: Sequence[float] = (),
+    ) -> DataFrame:
         """Return a pandas DataFrame with one row per sample.
 
         It has the columns mean, std, epistemic_std, aleatoric_std, lower and upper, in target
-        units; `coverage` is the probability between the last two. Several targets have their own:
+        units; `coverage` is the probability between the last two. Each of `quantiles`, strictly
+        between 0 and 1, adds a column such as quantile_0.1. Several targets have their own:
         TARGET_mean, TARGET_std and so on. None as `names` counts the targets from 0.
 
         Examples
@@ -156,15 +163,19 @@ class TargetDistribution(ABC):
         values = [
             column
             for one in each
-            for column in (*(getattr(one, k) for k in FRAME_COLUMNS[:4]), *one.interval(coverage))
+            for column in (
+                *(getattr(one, k) for k in FRAME_COLUMNS[:4]),
+                *one.interval(coverage),
+                *(one.ppf(q) for q in quantiles),
+            )
         ]
-        return pd.DataFrame(dict(zip(frame_columns(names), values, strict=True)))
+        return pd.DataFrame(dict(zip(frame_columns(names, quantiles), values, strict=True)))
 
 
-def frame_columns(names: Sequence[str]) -> list[str]:
+def frame_columns(names: Sequence[str], quantiles: Sequence[float] = ()) -> list[str]:
     """Return the columns of `TargetDistribution.to_frame` of these targets."""
-    several = len(names) > 1
-    return [f"{name}_{k}" if several else k for name in names for k in FRAME_COLUMNS]
+    each = [*FRAME_COLUMNS, *(f"quantile_{float(q)}" for q in quantiles)]
+    return [f"{name}_{k}" if len(names) > 1 else k for name in names for k in each]
 
 
 # ---- Averages over the members of a mixture

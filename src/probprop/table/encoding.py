@@ -24,7 +24,7 @@ from probprop.table.columns import (
     numbers,
     texts,
 )
-from probprop.table.names import TableError, check_present, choose_features, select
+from probprop.table.names import TableError, check_present, choose_features, is_reserved, select
 from probprop.table.target import labels_of, targets_of
 
 _ORDER: tuple[Kind, ...] = ("number", "boolean", "date", "text")
@@ -254,7 +254,9 @@ def agreed(surveys: Sequence[Survey], wanted: Wanted) -> Columns:
     every = dict.fromkeys(name for each in surveys for name in each.names)
     for each in surveys:
         used = every if wanted.features is None else [*wanted.features, *wanted.targets]
-        check_present(each.label, (k for k in used if k not in wanted.drop), each.names)
+        check_present(
+            each.label, (k for k in used if k not in wanted.drop and not is_reserved(k)), each.names
+        )
     kinds: dict[str, Kind] = {}
     for name in [*first.chosen, *(wanted.targets if wanted.classes else ())]:
         held = {each.label: each.kinds[name] for each in surveys if name in each.kinds}

@@ -5,6 +5,7 @@ Nothing here needs pandas to be imported.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 0
 """Taken by `fit_table_model` and by ``probprop fit`` where no seed is given."""
+
+RESERVED = "probprop_"
+"""The columns that ``probprop active`` writes begin with this; no model learns them."""
 
 FORMATS = "give a CSV, TSV, Parquet, JSON lines or Excel file"
 
@@ -95,22 +99,43 @@ def select(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return frame[list(names)]
 
 
+def is_reserved(name: object) -> bool:
+    """Whether a column is one that ``probprop active`` writes, by its name."""
+    return isinstance(name, str) and name.startswith(RESERVED)
+
+
 def choose_features(
     frame: pd.DataFrame,
     targets: Sequence[str],
     features: Sequence[str] | None,
     drop: Collection[str],
 ) -> list[str]:
-    """Return the columns to use, in the order of the table."""
+    """Return the columns to use, in the order of the table.
+
+    Reserved columns are left out, with a warning unless they are dropped, and refused if named.
+    """
     wanted = [*targets, *(features or ()), *drop]
     check_present(source_of(frame), dict.fromkeys(wanted), list(frame))
+    if named := [name for name in (*targets, *(features or ())) if is_reserved(name)]:
+        raise TableError(
+            f"{source_of(frame)} has a column {named[0]!r}, as `probprop active` writes it, which "
+            "can be neither a feature nor a target: rename it to use it."
+        )
     if taken := [name for name in targets if name in drop or name in (features or ())]:
         raise TableError(
             f"The target {taken[0]!r} can be neither a feature nor dropped: choose one."
         )
     if not targets or len({*targets}) < len(targets):
         raise TableError(f"The targets must be different columns. Got {listed(targets) or 'none'}.")
-    among, without = {*(frame if features is None else features)}, {*targets, *drop}
+    reserved = [k for k in dict.fromkeys(frame) if is_reserved(k)]
+    if features is None and (left_out := [k for k in reserved if k not in drop]):
+        warnings.warn(
+            f"Columns that `probprop active` wrote are not used as features: {listed(left_out)}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    among = {*(frame if features is None else features)}
+    without = {*targets, *drop, *reserved}
     chosen = [k for k in dict.fromkeys(frame) if k in among and k not in without]
     if not chosen:
         raise TableError(
