@@ -178,6 +178,7 @@ def test_several_files_are_one_table(capfd: Captured) -> None:
     for given in ("part-*.csv", "part-1.csv part-2.csv"):
         assert call(f"{FIT.replace('homes.csv', given)} -q -o many.pbp") == 0
         assert Path("one.pbp").read_bytes() == Path("many.pbp").read_bytes()
+    capfd.readouterr()  # the scores of the fits
     assert call("evaluate one.pbp sold.csv --json") == 0
     expected = json.loads(capfd.readouterr().out)
     assert call("evaluate one.pbp sold-*.csv --json") == 0
