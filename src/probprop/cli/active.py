@@ -162,7 +162,7 @@ def active(
     n_new = len(rows_not_told(X[~measured], X[measured]))
     if n_new == 0:
         raise ValueError(
-            f"{pool} has no row to measure whose features differ from those of every measured row: "
+            f"{pool} has no row to measure that differs in its features from all measured rows: "
             "add rows that differ, or the columns in which they do"
         )
     if n_new < ask:

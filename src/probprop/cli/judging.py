@@ -179,8 +179,8 @@ def update(
     """Learn from new rows: one more pass, over these rows only.
 
     Give each row once: rows seen twice count twice. A model that was fitted with --weight or
-    --error needs those columns. Networks of a cross-validation learn all new rows but those of
-    their fold, on which the error bars are calibrated. The old model file stays until the new one
+    --error needs those columns. Networks of a cross-validation learn the new rows outside their
+    fold, and the others calibrate the error bars. The old model file stays until the new one
     is complete.
 
     A table that would take more than --memory-limit is learned block by block, each as if it were

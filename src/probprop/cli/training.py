@@ -232,10 +232,30 @@ def fit(
     Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
     table and options give the same model, unless --budget is in seconds.
     """
-    # Each field of the request but `options` is the parameter of the same name.
-    given = {k: v for k, v in locals().items() if k in Request.__dataclass_fields__}
-    options = NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype)
-    request = Request(options=options, **given)
+    request = Request(
+        data=data,
+        target=target,
+        features=features,
+        drop=drop,
+        weight=weight,
+        error=error,
+        task=task,
+        missing=missing,
+        na=na,
+        options=NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype),
+        fast=fast,
+        budget=budget,
+        seed=seed,
+        test_fraction=test_fraction,
+        no_refit=no_refit,
+        output=output,
+        report=report,
+        static=static,
+        no_rows=no_rows,
+        checkpoint=checkpoint,
+        memory_limit=memory_limit,
+        dask=dask,
+    )
     _check_options(request)
     terminal = terminal_of(context)
     with _open(terminal, request) as table:
@@ -624,7 +644,9 @@ def _judge(terminal: Terminal, request: Request, plan: Plan, fitted: Fitted) -> 
     terminal.say(f"fitted on {plural(fitted.n, 'row')}; on the {n_test} held out:")
     show_scores(terminal, fitted.model, judge(fitted.model, fitted.test))
     if in_memory and fitted.again is None and not request.no_refit:
-        terminal.say("not fitted again on all: what so many rows teach, a few more do not change")
+        terminal.say(
+            "not fitted again on all rows: with this many, the held-out ones change little"
+        )
 
 
 def _report(terminal: Terminal, request: Request, fitted: Fitted, model: TableModel) -> None:

@@ -1,7 +1,7 @@
 """Cross-validated estimators on rows in shards: the choice on a sample, the networks on all rows.
 
 The rows of every shard are assigned to folds. The candidates are compared on a sample of the rows.
-Then the network of each fold learns all rows but those of its fold; its predictions of the rows of
+Then the network of each fold learns all rows outside its fold; its predictions of the rows of
 the sample that are in its fold judge and calibrate it.
 """
 

@@ -34,7 +34,7 @@ _PROBE = 8.0  # standard deviations from the mean within which a transformation 
 _AFFINE = 1e-9  # largest deviation from an affine function, relative to the range of its values
 
 _GAUSSIAN = (
-    "The score is that of a Gaussian with the predicted mean and standard deviation: {why}. "
+    "The score uses a Gaussian with the predicted mean and standard deviation: {why}. "
     "An estimator with predict_distribution is scored by the distribution that it predicts."
 )
 
@@ -47,7 +47,7 @@ def log_likelihood_scorer(
 ) -> float:
     """Score a regressor by the mean log density of the targets, in nats per sample.
 
-    The score is exact for the predictive distribution. It is that of a Gaussian, with a warning, if
+    The score is exact for the predictive distribution. It uses a Gaussian, with a warning, if
     the estimator only has ``predict(X, return_std=True)`` or transforms the target by a function
     that is not affine. A target with density 0, such as a target of 0 or less under a Box-Cox
     transformation, makes the score -inf. (`summary` leaves it out, with a warning.)
