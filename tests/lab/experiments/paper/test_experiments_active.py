@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from probprop_lab.experiments.harness.method import Method
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
@@ -21,7 +22,6 @@ from probprop import metrics
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost
 from probprop_lab.experiments.harness import methods, protocol
-from probprop_lab.experiments.harness.method import Method
 from probprop_lab.experiments.paper import active, active_report, printed
 
 Row = dict[str, Any]
