@@ -20,18 +20,25 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_version_is_that_of_pyproject() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert probprop.__version__ == project["version"]
+    project, lab = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, ROOT / "lab")
+    )
+    assert probprop.__version__ == project["version"] == lab["version"]
+    assert lab["dependencies"] == [f"probprop[cli]=={project['version']}"]
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-@pytest.mark.parametrize("name", ["probprop._kernel", "probprop_lab.baselines._leapfrog"])
-def test_the_stub_of_a_compiled_module_is_current(name: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("src", "probprop._kernel"), ("lab/src", "probprop_lab.baselines._leapfrog")],
+)
+def test_the_stub_of_a_compiled_module_is_current(folder: str, name: str) -> None:
     module = import_module(name)
     generator = StubGen(module)
     generator.put(module)
-    path = ROOT / "src" / Path(*name.split(".")).with_suffix(".pyi")
+    path = ROOT / folder / Path(*name.split(".")).with_suffix(".pyi")
     assert generator.get() == path.read_text(), "run `make stub`"
 
 

@@ -14,10 +14,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["INSTALL_LAB", "app", "main"]
-
-INSTALL_LAB = "pip install './lab{}' in a checkout of the probprop repository"
-"""How probprop-lab is installed, with an extra such as ``[field]`` or without."""
+__all__ = ["app", "main"]
 
 _MISSING = "the command needs the package {!r}: install it with `pip install 'probprop[cli]'`"
 

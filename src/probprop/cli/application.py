@@ -12,17 +12,8 @@ from typing import Annotated
 
 import typer
 
-from probprop._version import __version__
-from probprop.cli import (
-    INSTALL_LAB,
-    active,
-    comparing,
-    judging,
-    prediction,
-    reporting,
-    showing,
-    training,
-)
+from probprop._version import INSTALL_LAB, __version__
+from probprop.cli import active, comparing, judging, prediction, reporting, showing, training
 from probprop.cli.console import Terminal, make_terminal
 
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130

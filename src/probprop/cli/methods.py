@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop.cli import INSTALL_LAB
+from probprop._version import INSTALL_LAB
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.classifier import PBPClassifier

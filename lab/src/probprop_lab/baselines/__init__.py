@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from probprop.cli import INSTALL_LAB
+from probprop._version import INSTALL_LAB
 
 if TYPE_CHECKING:
     from probprop_lab.baselines.backprop import BackpropRegressor

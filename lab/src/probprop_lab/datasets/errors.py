@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probprop.cli import INSTALL_LAB
+from probprop._version import INSTALL_LAB
 
 
 class DataError(ValueError):

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from probprop.cli import methods as own
 from probprop.cli.application import run as run_command
+from probprop.cli.comparing import lead
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection
 from probprop_lab.experiments.beyond import field
-from probprop_lab.experiments.harness import method, methods, report, standings
+from probprop_lab.experiments.harness import methods, report, standings
 
 FIELD = EXPERIMENTS["field"]
 Row = dict[str, Any]
@@ -45,7 +47,7 @@ ROWS = [
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(
-        method, "find_spec", lambda name: None if name in packages else find_spec(name)
+        own, "find_spec", lambda name: None if name in packages else find_spec(name)
     )
 
 
@@ -82,9 +84,9 @@ def test_methods_that_cannot_be_run_are_left_out_or_refused(
     assert [job.method for job in jobs] == [k for k in methods.FIELD if k not in extra]
     shown = FIELD.jobs(Selection(["yacht"], n_splits=1, show=True))
     assert [job.method for job in shown] == methods.FIELD
-    with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install 'probprop\[field\]'"):
+    with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install './lab\[field\]'"):
         methods.check(FIELD.jobs(Selection(["yacht"], methods=["NGBoost"])))
-    note = "NGBoost was not run: pip install 'probprop[field]'"
+    note = "NGBoost was not run: pip install './lab[field]'"
     assert note in FIELD.notes(FIELD.records(ROWS))
 
 
@@ -185,15 +187,15 @@ def test_the_notes_say_who_leads_and_what_was_left_out() -> None:
 
 def test_without_shared_rows_a_lead_is_tested_as_usual() -> None:
     gaps = [0.3, 0.1, -0.2, 0.4, 0.25]
-    found = standings.lead(gaps, 0.0)
+    found = lead(gaps, 0.0)
     expected = stats.ttest_1samp(gaps, 0.0)
     assert found.p == pytest.approx(expected.pvalue)
     assert found.se == pytest.approx(stats.sem(gaps))
-    assert standings.lead(gaps, 0.1).se == pytest.approx(
+    assert lead(gaps, 0.1).se == pytest.approx(
         stats.sem(gaps) * np.sqrt(1.0 + 5.0 / 9.0)  # 1/n + n_test/n_train, over 1/n
     )
-    assert standings.lead([0.5, 0.5], 0.1).p == 0.0
-    assert standings.lead([0.0, 0.0], 0.1).p == 1.0
+    assert lead([0.5, 0.5], 0.1).p == 0.0
+    assert lead([0.0, 0.0], 0.1).p == 1.0
 
 
 # ---- What is written

@@ -138,7 +138,7 @@ def test_a_job_costs_little_more_with_a_large_pool() -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probprop_lab.experiments.harness.method.find_spec", lambda name: None)
+    monkeypatch.setattr("probprop.cli.methods.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="the method HMC needs jax, numpyro: pip install"):
         methods.check([job_of("HMC-A")])
 

@@ -15,7 +15,7 @@ from sklearn import datasets
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from probprop._types import Array
-from probprop.cli import INSTALL_LAB
+from probprop._version import INSTALL_LAB
 
 N_SPLITS = 10
 TEST_SHARE = 0.1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.preprocessing import StandardScaler
 
 from cli_tables import call, homes
 from probprop import PBPRegressor, metrics
+from probprop.cli import comparing, methods
 from probprop.cli.application import run as run_command
-from probprop_lab.commands import comparing
-from probprop_lab.experiments.beyond import own_data
+from probprop.cli.comparing import Lead, Record, split, verdict
+from probprop.cli.methods import Method
 
 Captured = pytest.CaptureFixture[str]
 FAST = ["--jobs", "1", "--drop", "id", "--method", "PBP,BayesianRidge"]
@@ -45,7 +52,7 @@ def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) ->
     X, y = np.column_stack([*plain, *cities]), table["price"].to_numpy()
     scores = []
     for seed in (0, 1):
-        train, test = own_data.split(200, seed)
+        train, test = split(y, seed, stratified=False)
         assert len(test) == 20
         assert sorted([*train, *test]) == list(range(200))
         model = PBPRegressor(random_state=seed).fit(X[train], y[train])
@@ -96,7 +103,7 @@ def test_the_last_line_is_the_baseline(capfd: Captured) -> None:
     assert compare("--splits", "2", "--method", "BayesianRidge") == 0
     header, *lines = capfd.readouterr().out.splitlines()
     y = homes(200)["price"].to_numpy()
-    parts = [[y[rows] for rows in own_data.split(200, seed)] for seed in (0, 1)]
+    parts = [[y[rows] for rows in split(y, seed, stratified=False)] for seed in (0, 1)]
     *words, likelihood, rmse, crps, share, sign = lines[-1].split()
     assert words == ["baseline"]
     assert sign == "%"
@@ -139,7 +146,8 @@ def test_a_method_for_small_tables_is_left_out_and_named(
     options = ["--splits", "1", "--jobs", "1", "--drop", "id"]
     command = ["compare", "homes.csv", "--target", "price", *options]
     assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
-    assert "GP is left out: it takes at most 2,000 training rows" in capfd.readouterr().err
+    left_out = "left out: GP (at most 2,000 training rows are feasible)"
+    assert left_out in capfd.readouterr().err
     assert run_command([*command, "--method", "GP"]) == 1
     assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
 
@@ -162,7 +170,7 @@ def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
     [
         ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
         ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
-        ({}, "--target city", 1, "must hold numbers"),
+        ({}, "--target city --task regression", 1, "must hold numbers"),
         ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
         ({}, "--target price --splits 0", 2, "0 is not at least 1"),
         ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
@@ -192,7 +200,7 @@ def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.Monke
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_data, "fit_and_judge", interrupt)
+    monkeypatch.setattr(comparing, "_measure", interrupt)
     assert compare("--splits", "1", "--report", "r.html") == 130
     assert capfd.readouterr().err.endswith(
         "error: interrupted; every file is complete or as it was\n"
@@ -203,9 +211,9 @@ def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.Monke
 # ---- What it concludes
 
 
-def record(method: str, behind: float | None, p: float | None, n_splits: int = 5) -> Any:
+def record(method: str, behind: float | None, p: float | None, n_splits: int = 5) -> Record:
     se = None if behind is None else 0.1
-    return {"method": method, "n_splits": n_splits, "behind": behind, "behind_se": se, "p": p}
+    return Record(method, n_splits, {}, Lead(behind, se, p))
 
 
 def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
@@ -214,11 +222,140 @@ def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
     expected = (
         "but not significantly so against PBP, NGBoost: PBP, the next, by 0.10 ± 0.10 (p = 0.4)"
     )
-    assert own_data.verdict(close) == f"GP has the highest log-likelihood, {expected}"
-    assert "every other is significantly behind: EP" in own_data.verdict([first, close[3]])
-    assert own_data.verdict([first]).startswith("GP was run alone")
+    main = "log_likelihood"
+    assert verdict(close, main) == f"GP has the highest log-likelihood, {expected}"
+    assert "every other is significantly behind: EP" in verdict([first, close[3]], main)
+    assert verdict([first], main).startswith("GP was run alone")
+    assert verdict(close, "log_loss") == f"GP has the lowest log-loss, {expected}"
 
 
-def test_the_name_of_a_table() -> None:
-    assert comparing._name("a/houses.csv") == "houses.csv"
-    assert comparing._name("-") == "standard input"
+# ---- Classes
+
+
+def test_classes_are_compared_by_log_loss(capfd: Captured) -> None:
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 2 --report r.html"
+    assert call(f"{command} --method RandomForest,LogisticRegression") == 0
+    out, err = capfd.readouterr()
+    assert "'city' holds text: classification" in err
+    assert " has the lowest log-loss" in err
+    header, *lines = out.splitlines()
+    assert re.split(r"  +", header) == [
+        *("method", "log-loss", "behind the first", "p"),
+        *("accuracy", "Brier score", "ROC-AUC", "processor seconds"),
+    ]
+    table = homes(200)
+    names = ["rooms", "area", "fixed", "new", "price"]
+    X = np.column_stack([table[k].astype(float) for k in names])
+    y = np.unique(table["city"], return_inverse=True)[1]
+    scores = []
+    for seed in (0, 1):
+        train, test = split(y, seed, stratified=True)
+        scaler = StandardScaler().fit(X[train])
+        model = LogisticRegression().fit(scaler.transform(X[train]), y[train])
+        proba = model.predict_proba(scaler.transform(X[test]))
+        scores.append((log_loss(y[test], proba), roc_auc_score(y[test], proba, multi_class="ovr")))
+    [line] = [line for line in lines if line.startswith("LogisticRegression")]
+    found = re.split(r"  +", line)
+    loss, auc = np.mean(scores, axis=0)
+    assert float(found[1]) == pytest.approx(loss, rel=1e-3)
+    assert float(found[-2]) == pytest.approx(auc, rel=1e-3)
+    baseline = re.split(r"  +", lines[-1].strip())
+    assert baseline[0] == "baseline"
+    assert float(baseline[1]) == pytest.approx(1.1, abs=0.02)  # about log 3
+    assert "has the lowest log-loss" in Path("r.html").read_text()
+
+
+def test_stratified_splits_have_a_tenth_of_every_class() -> None:
+    y = np.random.RandomState(0).permutation(np.repeat([0, 1, 2], [300, 95, 1]))
+    tests = [split(y, seed, stratified=True)[1] for seed in range(20)]
+    for test in tests:
+        assert np.abs(np.bincount(y[test], minlength=3) - [30.0, 9.5, 0.1]).max() <= 1.0
+    assert len({test.tobytes() for test in tests}) == 20
+
+
+def test_a_class_without_training_rows_is_scored_and_not_a_failure(capfd: Captured) -> None:
+    """A class of one row is in the test rows of some split, and its probability is 0 there."""
+    table = homes(200)
+    table.loc[0, "city"] = "Nowhere"
+    table.to_csv("homes.csv", index=False)
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 12"
+    assert call(f"{command} --method LogisticRegression") == 0
+    y = np.unique(table["city"], return_inverse=True)[1]
+    unseen = [0 in split(y, seed, stratified=True)[1] for seed in range(12)]
+    assert any(unseen)  # else the test shows nothing
+    loss = float(re.split(r"  +", capfd.readouterr().out.splitlines()[1])[1])
+    assert loss > sum(unseen) / 12 * 36.0 / 21  # log(2.2e-16) in one of at most 21 rows
+
+
+def test_a_users_classifier_needs_probabilities(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 1 --method"
+    assert call(f"{command} sklearn.naive_bayes:GaussianNB") == 0
+    assert "sklearn.naive_bayes:GaussianNB" in capfd.readouterr().out
+    assert call(f"{command} sklearn.linear_model:RidgeClassifier") == 1
+    assert "RidgeClassifier has no predict_proba(X)" in capfd.readouterr().err
+
+
+# ---- With and without the laboratory
+
+
+def added(task: str) -> dict[str, Method]:
+    """Stand for the entry point of another package."""
+    made = Method("mine", lambda job: LogisticRegression())
+    return {"mine": made, "PBP": made} if task == "classification" else {}
+
+
+def test_other_packages_add_methods_and_replace_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("test", f"{__name__}:added", "probprop.methods")
+    monkeypatch.setattr(methods, "entry_points", lambda group: [point])
+    found = methods.methods_for("classification")
+    assert list(found) == [*methods.KNOWN["classification"], "mine"]
+    assert found["PBP"] is methods.KNOWN["classification"]["PBP"]
+    assert methods.methods_for("regression") == methods.KNOWN["regression"]
+
+
+WITHOUT_LAB = """
+import importlib.metadata, sys
+found = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **which: [
+    point for point in found(**which) if not point.value.startswith("probprop_lab")
+]
+sys.modules["probprop_lab"] = None  # an import fails
+from probprop.cli.application import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def without_lab(line: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_LAB, *line.split()]
+    wide = os.environ | {"COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, env=wide)
+
+
+@pytest.mark.process
+def test_compare_runs_without_the_laboratory() -> None:
+    done = without_lab("compare homes.csv --target price --drop id --splits 1 --jobs 1")
+    assert done.returncode == 0, done.stderr
+    names = {line.split()[0] for line in done.stdout.splitlines()[1:]}
+    assert names == {*methods.KNOWN["regression"], "baseline"}
+    assert "left out" not in done.stderr
+    refused = without_lab("compare homes.csv --target price --drop id --method CatBoost")
+    assert "unknown method CatBoost: choose among PBP, PBPRegressorCV," in refused.stderr
+    assert "more with pip install './lab' in a checkout" in refused.stderr
+
+
+@pytest.mark.process
+def test_commands_of_the_laboratory_say_what_to_install() -> None:
+    listed = without_lab("--help")
+    assert " compare " in listed.stdout
+    assert " reproduce " not in listed.stdout
+    says = "is a command of probprop-lab, which is not installed: pip install './lab' in a checkout"
+    for name in ("reproduce", "data"):
+        shown = without_lab(f"{name} --help")
+        assert shown.returncode == 0
+        assert f"`probprop {name}` {says}" in " ".join(shown.stdout.split())
+        refused = without_lab(f"{name} table1 --splits 3")
+        assert refused.returncode == 1
+        assert f"error: `probprop {name}` {says}" in refused.stderr
