@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -40,6 +41,32 @@ def test_the_stub_of_a_compiled_module_is_current(folder: str, name: str) -> Non
     generator.put(module)
     path = ROOT / folder / Path(*name.split(".")).with_suffix(".pyi")
     assert generator.get() == path.read_text(), "run `make stub`"
+
+
+@pytest.mark.process
+def test_the_wheels_hold_one_package_each(tmp_path: Path) -> None:
+    """Built without the compiled modules: these take minutes, and have their own line in CMake."""
+    pytest.importorskip("scikit_build_core", reason="needs the extra 'test'")
+    code = (
+        "import sys; from scikit_build_core.build import build_wheel\n"
+        "build_wheel(sys.argv[1], {'wheel.cmake': 'false', 'build-dir': sys.argv[1] + '/build'})"
+    )
+    for folder, package in ((ROOT, "probprop"), (ROOT / "lab", "probprop_lab")):
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        [wheel] = tmp_path.glob(f"{package}-*.whl")
+        files = [Path(name) for name in ZipFile(wheel).namelist()]
+        code_of = {path.parts[0] for path in files if ".dist-info" not in path.parts[0]}
+        assert code_of == {package}
+        assert not [path for path in files if path.suffix == ".so"]
+        sources = (folder / "src" / package).rglob("*.py")
+        assert {path for path in files if path.suffix == ".py"} == {
+            path.relative_to(folder / "src") for path in sources
+        }
+        built = re.findall(r"DESTINATION (\w+)", (folder / "CMakeLists.txt").read_text())
+        assert built == [package]
+    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "lab" / "LICENSE").read_bytes()
 
 
 def test_a_missing_kernel_says_what_to_do() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cli_tables import homes
 from probprop.cli import methods as own
 from probprop.cli.application import run as run_command
 from probprop.cli.comparing import lead
@@ -86,7 +87,9 @@ def test_methods_that_cannot_be_run_are_left_out_or_refused(
     assert [job.method for job in shown] == methods.FIELD
     with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install './lab\[field\]'"):
         methods.check(FIELD.jobs(Selection(["yacht"], methods=["NGBoost"])))
-    note = "NGBoost was not run: pip install './lab[field]'"
+    note = (
+        "NGBoost was not run: pip install './lab[field]' in a checkout of the probprop repository"
+    )
     assert note in FIELD.notes(FIELD.records(ROWS))
 
 
@@ -182,7 +185,22 @@ def test_the_notes_say_who_leads_and_what_was_left_out() -> None:
     assert "GP, GP ARD: run up to 2,000 training rows only, so not on kin8nm" in notes
 
 
-# ---- A lead on a user's table
+# ---- On a user's table
+
+
+def test_compare_gains_the_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert {*own.methods_for("regression")} == {*own.KNOWN["regression"], *methods.FIELD}
+    assert {*own.methods_for("classification")} - {*own.KNOWN["classification"]} == {
+        *("MLPClassifier", "CatBoost")
+    }
+    monkeypatch.chdir(tmp_path)
+    homes(100).to_csv("homes.csv", index=False)
+    options = ["--drop", "id", "--jobs", "1", "--splits", "1"]
+    asked = ["compare", "homes.csv", "--target", "price", *options, "--method", "deep ensemble"]
+    assert run_command(asked) == 0
+    assert capfd.readouterr().out.splitlines()[1].startswith("deep ensemble")
 
 
 def test_without_shared_rows_a_lead_is_tested_as_usual() -> None:
