@@ -1,5 +1,5 @@
 """The laboratory: benchmark sets, the paper's competitors, and its experiments.
 
-It stands on `probprop`, and nothing in `probprop` imports it: the command finds what it adds
-(``data``, ``compare``, ``reproduce``) by entry point.
+It is a distribution of its own, ``probprop-lab``. Nothing in `probprop` imports it: the command finds
+its sub-commands (``data``, ``reproduce``) and its methods of ``compare`` by entry points.
 """
