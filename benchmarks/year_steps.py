@@ -89,7 +89,11 @@ def single(folder: Path) -> list[Figures]:
 
 def shared(folder: Path) -> list[Figures]:
     """Fit in rounds on two threads."""
-    return [_variant(f"{_FIT}, `memory=3, n_shards=8`", {"memory": 3, "n_shards": 8}, np.float64)]
+    return [
+        _variant(
+            f"{_FIT}, `evidence_cap=3, n_shards=8`", {"evidence_cap": 3, "n_shards": 8}, np.float64
+        )
+    ]
 
 
 def shell_fit(folder: Path) -> list[Figures]:

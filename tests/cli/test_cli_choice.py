@@ -146,8 +146,8 @@ def test_active_chooses_too(capfd: Captured) -> None:
     [
         ("", PBPRegressor()),
         ("--hidden 5,4 --epochs 3", PBPRegressor((5, 4), n_epochs=3)),
-        ("--memory 2.5", PBPRegressor(memory=2.5)),
-        ("--memory none --dtype float32", PBPRegressor(dtype="float32")),
+        ("--evidence-cap 2.5", PBPRegressor(evidence_cap=2.5)),
+        ("--evidence-cap none --dtype float32", PBPRegressor(dtype="float32")),
         ("--noise input --noise-tail heavy", PBPRegressor(noise="input", noise_tail="heavy")),
         ("--ensemble 2", PBPEnsemble(PBPRegressor(), 2, n_jobs=-1)),
         ("--ensemble 1", PBPRegressor()),
@@ -162,7 +162,7 @@ def test_fast_is_the_papers_protocol(options: str, expected: Any) -> None:
     assert repr(found) == repr(expected)
 
 
-def test_fast_for_classes_has_their_own_memory() -> None:
+def test_fast_for_classes_has_their_own_evidence_cap() -> None:
     assert call("fit homes.csv --target new --drop id -o m.pbp --fast -q") == 0
     assert repr(saved()) == repr(PBPClassifier(missing="marginalize", random_state=0))
 
@@ -202,10 +202,10 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
         ("--budget 3 --hidden 5", "--budget: with --hidden one network is fitted"),
         ("--budget 3 --error rooms", "--budget: with --error one network is fitted"),
         ("--budget best --target area", "--budget: with several targets one network"),
-        ("--memory some", "--memory: 'some' is neither a number nor none"),
-        ("--memory auto", "--memory: 'auto' is neither a number nor none"),
-        ("--memory nan", "--memory: 'nan' is neither a number nor none"),
-        ("--memory 0.5", "--memory: 0.5 is not at least 1"),
+        ("--evidence-cap some", "--evidence-cap: 'some' is neither a number nor none"),
+        ("--evidence-cap auto", "--evidence-cap: 'auto' is neither a number nor none"),
+        ("--evidence-cap nan", "--evidence-cap: 'nan' is neither a number nor none"),
+        ("--evidence-cap 0.5", "--evidence-cap: 0.5 is not at least 1"),
         ("--epochs auto", "Invalid value for '--epochs'"),
         ("--epochs -2", "--epochs: -2 is not at least 1"),
     ],

@@ -96,7 +96,7 @@ def test_what_is_fitted_and_said(
     assert said in first if said else "holds" not in first
     loaded = probprop.load("m.pbp")
     assert type(loaded.estimator) is kind
-    assert loaded.estimator.memory == (10.0 if kind is PBPClassifier else None)
+    assert loaded.estimator.evidence_cap == (10.0 if kind is PBPClassifier else None)
 
 
 def test_the_time_of_many_classes_is_said_first(
@@ -111,9 +111,9 @@ def test_the_time_of_many_classes_is_said_first(
     assert "samples: the fit takes about 0 s of processor time" in said
 
 
-def test_a_memory_that_is_given_is_taken() -> None:
-    assert fit("--target species --memory none -q") == 0
-    assert probprop.load("m.pbp").estimator.memory is None
+def test_an_evidence_cap_that_is_given_is_taken() -> None:
+    assert fit("--target species --evidence-cap none -q") == 0
+    assert probprop.load("m.pbp").estimator.evidence_cap is None
 
 
 def test_the_classes_come_back_as_they_were() -> None:

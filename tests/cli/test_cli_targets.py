@@ -118,8 +118,8 @@ def test_one_target_is_as_it_was() -> None:
     assert listed.predict_distribution(loads()).mean.shape == (70,)
 
 
-@pytest.mark.parametrize("options", ["--ensemble 2", "--memory 3"])
-def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
+@pytest.mark.parametrize("options", ["--ensemble 2", "--evidence-cap 3"])
+def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
     line = f"fit --fast loads.csv --target a,cost --features b,wall --hidden 3 --epochs 2 {options}"
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")

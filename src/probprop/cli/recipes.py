@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from probprop.cli.arguments import check_range, layers, memory_of
+from probprop.cli.arguments import check_range, evidence_cap_of, layers
 from probprop.cli.console import Terminal
 
 BUDGETS = ("fast", "good", "best")
@@ -51,7 +51,7 @@ class NetworkOptions:
 
     hidden: str | None = None
     epochs: int | None = None
-    memory: str | None = None
+    evidence_cap: str | None = None
     noise: NoiseOption | None = None
     noise_tail: TailOption | None = None
     ensemble: int | None = None
@@ -70,7 +70,7 @@ class NetworkOptions:
     def check(self) -> None:
         """Refuse values that no network has, in the words of a usage error."""
         layers(self.hidden or "50")
-        memory_of(self.memory or "none")
+        evidence_cap_of(self.evidence_cap or "none")
         if self.epochs is not None:
             check_range("--epochs", self.epochs, 1, math.inf)
         if self.ensemble is not None:
@@ -125,8 +125,8 @@ class OneNetwork:
         parameters: dict[str, Any] = {
             k: v.value if isinstance(v, StrEnum) else v for k, v in values.items() if v is not None
         }
-        if options.memory is not None:
-            parameters["memory"] = memory_of(options.memory)
+        if options.evidence_cap is not None:
+            parameters["evidence_cap"] = evidence_cap_of(options.evidence_cap)
         kind: Any = PBPClassifier if self.of_classes else PBPRegressor
         sizes = layers(options.hidden or "50")
         return kind(sizes, missing=self.missing, random_state=self.seed, **parameters)

@@ -21,10 +21,10 @@ from probprop.cli.arguments import (
     DataFiles,
     Drop,
     Epochs,
+    EvidenceCap,
     Fast,
     Features,
     Hidden,
-    Memory,
     MemoryLimit,
     NoRows,
     Report,
@@ -148,7 +148,7 @@ def fit(
     budget: Budget = None,
     hidden: Hidden = None,
     epochs: Epochs = None,
-    memory: Memory = None,
+    evidence_cap: EvidenceCap = None,
     noise: Annotated[
         NoiseOption | None,
         typer.Option(
@@ -193,7 +193,7 @@ def fit(
     say how good the predictions and their uncertainty are; then the model is fitted again on all,
     unless it learned 100,000 rows or more with settings that are chosen.
 
-    Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
+    Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
     cross-validation on the other rows, and the error bars are calibrated on rows held out there.
     On all rows only the best settings are fitted. --budget says how much is compared. Ctrl-C ends
     the comparison and goes on with the best so far.
@@ -242,7 +242,7 @@ def fit(
         task=task,
         missing=missing,
         na=na,
-        options=NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype),
+        options=NetworkOptions(hidden, epochs, evidence_cap, noise, noise_tail, ensemble, dtype),
         fast=fast,
         budget=budget,
         seed=seed,
