@@ -33,7 +33,7 @@ _SETS = ("kin8nm", "power_plant", "protein")
 _EVIDENCE_CAPS = (None, 3.0)
 _N_SPLITS, _N_SEEDS, _N_EPOCHS = 5, 3, 40
 _N_PILES = 64
-COMMAND = "fit *.parquet --target y --fast --epochs 3"
+COMMAND = "fit *.parquet --target y --fast --n-epochs 3"
 _LIMITS = {"command": "", "limited": f" --memory-limit {LIMIT}"}  # of the command
 _WORDS = {"memory": "in memory", "parquet": f"from {N_FILES} Parquet files", "csv": "from one CSV"}
 

@@ -40,11 +40,11 @@ Features = Annotated[
     list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
-Hidden = Annotated[
+HiddenLayerSizes = Annotated[
     str | None,
     typer.Option(metavar="N,N,...", help="One network: units of each hidden layer.  [default: 50]"),
 ]
-Epochs = Annotated[
+NEpochs = Annotated[
     int | None,
     typer.Option(
         metavar="N",
@@ -138,7 +138,7 @@ def layers(text: str) -> tuple[int, ...]:
     if not sizes or min(sizes) < 1:
         raise typer.BadParameter(
             f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50",
-            param_hint="--hidden",
+            param_hint="--hidden-layer-sizes",
         )
     return sizes
 
