@@ -22,7 +22,7 @@ from cli_tables import call, homes
 from probprop import PBPRegressor, metrics
 from probprop.cli import comparing, methods
 from probprop.cli.application import run as run_command
-from probprop.cli.comparing import Lead, Record, split, verdict
+from probprop.cli.comparing import Lead, Record, Table, split, verdict
 from probprop.cli.methods import Method
 
 Captured = pytest.CaptureFixture[str]
@@ -52,7 +52,7 @@ def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) ->
     X, y = np.column_stack([*plain, *cities]), table["price"].to_numpy()
     scores = []
     for seed in (0, 1):
-        train, test = split(y, seed, stratified=False)
+        train, test = split(Table(X, y), seed)
         assert len(test) == 20
         assert sorted([*train, *test]) == list(range(200))
         model = PBPRegressor(random_state=seed).fit(X[train], y[train])
@@ -103,7 +103,7 @@ def test_the_last_line_is_the_baseline(capfd: Captured) -> None:
     assert compare("--splits", "2", "--method", "BayesianRidge") == 0
     header, *lines = capfd.readouterr().out.splitlines()
     y = homes(200)["price"].to_numpy()
-    parts = [[y[rows] for rows in split(y, seed, stratified=False)] for seed in (0, 1)]
+    parts = [[y[rows] for rows in split(Table(y, y), seed)] for seed in (0, 1)]
     *words, likelihood, rmse, crps, share, sign = lines[-1].split()
     assert words == ["baseline"]
     assert sign == "%"
@@ -249,7 +249,7 @@ def test_classes_are_compared_by_log_loss(capfd: Captured) -> None:
     y = np.unique(table["city"], return_inverse=True)[1]
     scores = []
     for seed in (0, 1):
-        train, test = split(y, seed, stratified=True)
+        train, test = split(Table(X, y, 3), seed)
         scaler = StandardScaler().fit(X[train])
         model = LogisticRegression().fit(scaler.transform(X[train]), y[train])
         proba = model.predict_proba(scaler.transform(X[test]))
@@ -267,7 +267,7 @@ def test_classes_are_compared_by_log_loss(capfd: Captured) -> None:
 
 def test_stratified_splits_have_a_tenth_of_every_class() -> None:
     y = np.random.RandomState(0).permutation(np.repeat([0, 1, 2], [300, 95, 1]))
-    tests = [split(y, seed, stratified=True)[1] for seed in range(20)]
+    tests = [split(Table(y, y, 3), seed)[1] for seed in range(20)]
     for test in tests:
         assert np.abs(np.bincount(y[test], minlength=3) - [30.0, 9.5, 0.1]).max() <= 1.0
     assert len({test.tobytes() for test in tests}) == 20
@@ -281,7 +281,7 @@ def test_a_class_without_training_rows_is_scored_and_not_a_failure(capfd: Captur
     command = "compare homes.csv --target city --drop id --jobs 1 --splits 12"
     assert call(f"{command} --method LogisticRegression") == 0
     y = np.unique(table["city"], return_inverse=True)[1]
-    unseen = [0 in split(y, seed, stratified=True)[1] for seed in range(12)]
+    unseen = [0 in split(Table(y, y, 4), seed)[1] for seed in range(12)]
     assert any(unseen)  # else the test shows nothing
     loss = float(re.split(r"  +", capfd.readouterr().out.splitlines()[1])[1])
     assert loss > sum(unseen) / 12 * 36.0 / 21  # log(2.2e-16) in one of at most 21 rows

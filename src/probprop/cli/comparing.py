@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from probprop.table.target import Task
 
 TEST_SHARE = 0.1
-MIN_ROWS = 20
+_MIN_ROWS = 20
 _LEVEL = 0.05  # of significance
 _REASON_LENGTH = 200  # of the reason why a method failed: its start tells most
 _SMALLEST = 2.0**-52  # of a class probability in the log-loss, as in scikit-learn
@@ -39,24 +39,8 @@ Examples:
 """
 
 
-class Job(NamedTuple):
-    """One fit of one method."""
-
-    method: str
-    split: int
-    seed: int  # of the split, and of the method's own random numbers
-
-
-class Outcome(NamedTuple):
-    """What a job gave: its scores and the seconds of its fit, or why there are none."""
-
-    job: Job
-    scores: dict[str, float]
-    reason: str = ""
-
-
-class Problem(NamedTuple):
-    """The encoded table. A class is its index."""
+class Table(NamedTuple):
+    """An encoded table. A class is its index."""
 
     X: FloatArray  # (n, d), NaN where a value is missing
     y: Array  # (n,)
@@ -64,20 +48,23 @@ class Problem(NamedTuple):
 
     @property
     def task(self) -> Task:
-        """The name of the task."""
+        """Whether the target is a number or a class."""
         return "classification" if self.n_classes else "regression"
 
     @property
-    def main(self) -> str:
-        """The score that ranks the methods."""
-        return "log_loss" if self.n_classes else "log_likelihood"
+    def shown(self) -> list[str]:
+        """The scores that are shown; the first one ranks the methods."""
+        if self.n_classes:
+            return ["log_loss", "accuracy", "brier", "roc_auc"]
+        return ["log_likelihood", "rmse", "crps", "coverage_95"]
 
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The scores that the table shows besides."""
-        return (
-            ("accuracy", "brier", "roc_auc") if self.n_classes else ("rmse", "crps", "coverage_95")
-        )
+
+class Job(NamedTuple):
+    """One fit of one method."""
+
+    method: str
+    split: int
+    seed: int  # of the split, and of the method's own random numbers
 
 
 def compare(
@@ -123,28 +110,30 @@ def compare(
     if jobs is not None:
         check_range("--jobs", jobs, 1, math.inf)
     check_destinations({"--report": report}, {"DATA": data})
-    terminal = terminal_of(context)
-    problem = _read(data, target, task, features, drop, terminal)
-    from probprop.cli.methods import methods_for
+    from probprop.cli.methods import find, methods_for
 
-    known = methods_for(problem.task)
+    terminal = terminal_of(context)
+    table = _read(data, target, task, features, drop, terminal)
+    known = methods_for(table.task)
     names = given(method) or [name for name in known if known[name].installed]
-    source = "standard input" if data == "-" else data
-    wanted = _jobs(source, problem, names, known, splits, seed)
-    terminal.say(f"{plural(len(wanted), 'fit')} on {plural(len(problem.y), 'row')}")
-    outcomes, failed = _run(problem, wanted, known, -1 if jobs is None else jobs, terminal)
-    if not outcomes:
+    chosen = {name: find(name, known) for name in names}
+    seeds = range(1000 * seed, 1000 * seed + splits)
+    wanted = _jobs(data, table, chosen, seeds)
+    terminal.say(f"{plural(len(wanted), 'fit')} on {plural(len(table.y), 'row')}")
+    rows, failed = _run(table, wanted, chosen, -1 if jobs is None else jobs, terminal)
+    if not rows:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
-    found = records(outcomes, problem.main)
-    table = _table(problem, found, sorted({job.seed for job in wanted}))
-    terminal.table(*table)
-    notes = [verdict(found, problem.main), *failed]
-    notes += _left_out(names, known, wanted, all_asked=method is None)
+    found = records(rows, table.shown[0])
+    lines = _lines(table, found, seeds)
+    terminal.table(*lines)
+    missing = {} if method else {k: v for k, v in known.items() if not v.installed}
+    large = {name: chosen[name] for name in chosen if name not in {job.method for job in wanted}}
+    notes = [verdict(found, table.shown[0]), *failed, *_left_out(large, missing)]
     for note in notes:
         terminal.say(note)
     if report is not None:
         with naming(report):
-            _write_report(report, target, table, notes, found)
+            _write_report(report, target, lines, notes, found)
         terminal.say(f"wrote {report}")
 
 
@@ -155,7 +144,7 @@ def _read(
     features: list[str] | None,
     drop: list[str] | None,
     terminal: Terminal,
-) -> Problem:
+) -> Table:
     """Read and encode a table as `fit` does, and say what was found out about it."""
     import numpy as np
 
@@ -186,114 +175,96 @@ def _read(
         )
     if of_classes:
         classes, index = np.unique(labels_of(frame, target), return_inverse=True)
-        return Problem(X, index, len(classes))
+        return Table(X, index, len(classes))
     y = target_of(frame, target)
     if y.min() == y.max():
         raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")
-    return Problem(X, y)
+    return Table(X, y)
 
 
-def _jobs(
-    source: str, problem: Problem, names: Sequence[str], known: Methods, n_splits: int, seed: int
-) -> list[Job]:
+# ---- Fits
+
+
+def _jobs(data: str, table: Table, chosen: Methods, seeds: Sequence[int]) -> list[Job]:
     """Return a job per method and split, without methods that the table is too large for."""
-    from probprop.cli.methods import check_estimator, find
+    from probprop.cli.methods import check_estimator
 
-    n = len(problem.y)
-    if n < MIN_ROWS:
+    source, n = "standard input" if data == "-" else data, len(table.y)
+    if n < _MIN_ROWS:
         raise ValueError(
-            f"{source} has {n} rows, too few to compare methods on: give at least {MIN_ROWS}"
+            f"{source} has {n} rows, too few to compare methods on: give at least {_MIN_ROWS}"
         )
-    found = {name: find(name, known) for name in names}
-    jobs = [
-        Job(name, split, 1000 * seed + split)
-        for name, method in found.items()
-        if n - round(TEST_SHARE * n) <= method.max_rows
-        for split in range(n_splits)
-    ]
-    if not jobs:
+    feasible = [m for m in chosen.values() if n - round(TEST_SHARE * n) <= m.max_rows]
+    if not feasible:
         raise ValueError(
-            f"{source} has too many rows for {', '.join(names)}: choose other methods, or leave "
+            f"{source} has too many rows for {', '.join(chosen)}: choose other methods, or leave "
             "--method out"
         )
-    for job in jobs[::n_splits]:
-        if job.method not in known:  # a user's own
-            check_estimator(found[job.method], job, problem.task)
+    jobs = [Job(m.name, split, seed) for m in feasible for split, seed in enumerate(seeds)]
+    for method, job in zip(feasible, jobs[:: len(seeds)], strict=True):
+        if ":" in method.name:  # a user's own
+            check_estimator(method, job, table.task)
     return jobs
 
 
 def _run(
-    problem: Problem, jobs: Sequence[Job], known: Methods, n_jobs: int, terminal: Terminal
-) -> tuple[list[Outcome], list[str]]:
-    """Return the outcomes of methods that ran on all splits, and why the others failed."""
-    from probprop.cli.methods import find
-    from probprop.estimators.progress import Share
-
-    costs = {job.method: find(job.method, known).cost for job in jobs}
-    total, done = sum(costs[job.method] for job in jobs), 0.0
-    outcomes: list[Outcome] = []
-    reasons: dict[str, str] = {}
-    with terminal.share("comparing") as reach:
-        for outcome in _outcomes(problem, jobs, n_jobs):
-            done += costs[outcome.job.method]
-            reach(Share(done / total, f"{outcome.job.method}, split {outcome.job.split}"))
-            outcomes.append(outcome)
-            if outcome.reason:
-                reasons.setdefault(outcome.job.method, outcome.reason)
-    failed = [f"{name} could not be run: {reason}" for name, reason in reasons.items()]
-    return [outcome for outcome in outcomes if outcome.job.method not in reasons], failed
-
-
-def _outcomes(problem: Problem, jobs: Sequence[Job], n_jobs: int) -> Iterator[Outcome]:
-    """Run jobs, `n_jobs` at a time on one core each; yield outcomes as they finish."""
+    table: Table, jobs: Sequence[Job], chosen: Methods, n_jobs: int, terminal: Terminal
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of methods that ran on all splits, and why the others failed."""
     from joblib import Parallel, delayed
 
+    from probprop.estimators.progress import Share
+
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    with warnings.catch_warnings():
+    total, done = sum(chosen[job.method].cost for job in jobs), 0.0
+    rows = []
+    with warnings.catch_warnings(), terminal.share("comparing") as reach:
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
-        yield from parallel(delayed(_attempt)(problem, job) for job in jobs)
+        for row in parallel(delayed(_attempt)(table, job) for job in jobs):
+            done += chosen[row["method"]].cost
+            reach(Share(done / total, f"{row['method']}, split {row['split']}"))
+            rows.append(row)
+    reasons = {row["method"]: row["failure"] for row in rows if "failure" in row}
+    failed = [f"{name} could not be run: {reason}" for name, reason in reasons.items()]
+    return [row for row in rows if row["method"] not in reasons], failed
 
 
-def _attempt(problem: Problem, job: Job) -> Outcome:
-    """Run a job; the failure of one method must not end the others."""
+def _attempt(table: Table, job: Job) -> dict[str, Any]:
+    """Run a job on one core; the failure of one method must not end the others."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     try:
         with threadpool_limits(1):
-            return Outcome(job, _measure(problem, job))
+            return job._asdict() | _measure(table, job)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return Outcome(job, {}, shorten(reason, _REASON_LENGTH, placeholder=" …"))
+        failure = shorten(f"{type(error).__name__}: {error}", _REASON_LENGTH, placeholder=" …")
+        return job._asdict() | {"failure": failure}
 
 
-def _measure(problem: Problem, job: Job) -> dict[str, float]:
-    """Fit on the training rows of a split and return the scores on its test rows."""
+def _measure(table: Table, job: Job) -> dict[str, float]:
+    """Fit on the training rows of a split; return the scores on its test rows, and the seconds."""
     import numpy as np
+    from sklearn.impute import SimpleImputer
 
-    from probprop.cli.methods import (
-        find,
-        fit_and_predict,
-        log_probabilities,
-        methods_for,
-        predictive,
-    )
+    from probprop.cli import methods
     from probprop.metrics import summary
 
-    y, n_classes = problem.y, problem.n_classes
-    train, test = split(y, job.seed, stratified=n_classes > 0)
-    X = filled(problem.X, train)
-    estimator = find(job.method, methods_for(problem.task)).make(job)
-    predict = log_probabilities if n_classes else predictive
-    found, seconds, _ = fit_and_predict(estimator, X[train], y[train], X[test], predict)
-    if not n_classes:
-        return {"seconds": seconds, **summary(y[test], found)}
-    log_proba = np.full((len(test), n_classes), -np.inf)  # a class may be in no training row
+    y = table.y
+    train, test = split(table, job.seed)
+    # Most of the methods take no missing values, so all of them get the same numbers.
+    X = SimpleImputer(keep_empty_features=True).fit(table.X[train]).transform(table.X)
+    estimator = methods.find(job.method, methods.methods_for(table.task)).make(job)
+    predict = methods.log_probabilities if table.n_classes else methods.predictive
+    found, seconds, _ = methods.fit_and_predict(estimator, X[train], y[train], X[test], predict)
+    if not table.n_classes:
+        return {**summary(y[test], found), "seconds": seconds}
+    log_proba = np.full((len(test), table.n_classes), -np.inf)  # a class may have no training row
     log_proba[:, estimator.classes_] = found
-    return {"seconds": seconds, **_class_scores(y[test], log_proba)}
+    return {**_class_scores(y[test], log_proba), "seconds": seconds}
 
 
 def _class_scores(y: Array, log_proba: FloatArray) -> dict[str, float]:
-    """Return the metrics of classes; a probability of 0 counts as scikit-learn's log-loss does."""
+    """Return the metrics of classes; the log-loss has scikit-learn's smallest probability."""
     import numpy as np
 
     from probprop.metrics.classes import class_scores
@@ -301,44 +272,37 @@ def _class_scores(y: Array, log_proba: FloatArray) -> dict[str, float]:
     return class_scores(y, np.maximum(log_proba, math.log(_SMALLEST)))
 
 
-def split(y: Array, seed: int, *, stratified: bool) -> tuple[Array, Array]:
-    """Return the rows to train and to test on, each in the order of the table.
-
-    A tenth of the rows is the test set; with `stratified`, a tenth of every class, to within a row.
+def split(table: Table, seed: int) -> tuple[Array, Array]:
+    """Return the rows to train and to test on: a tenth, and a tenth of every class.
 
     >>> import numpy as np
-    >>> train, test = split(np.arange(20.0), 0, stratified=False)
+    >>> train, test = split(Table(np.zeros((20, 1)), np.arange(20.0)), 0)
     >>> len(train), test
     (18, array([ 1, 18]))
-    >>> y = np.repeat([0, 1, 2], 20)
-    >>> y[split(y, 0, stratified=True)[1]]
-    array([0, 0, 1, 1, 2, 2])
     """
     import numpy as np
 
     random = np.random.RandomState(seed)
-    order = random.permutation(len(y))
-    test = order[: max(1, round(TEST_SHARE * len(y)))]
-    if stratified:
+    order = random.permutation(len(table.y))
+    test = order[: round(TEST_SHARE * len(order))]
+    if table.n_classes:
         every = round(1.0 / TEST_SHARE)
-        test = order[np.argsort(y[order], kind="stable")][random.randint(every) :: every]
+        test = order[np.argsort(table.y[order], kind="stable")][random.randint(every) :: every]
     return np.setdiff1d(order, test), np.sort(test)
 
 
-def filled(X: FloatArray, train: Array) -> FloatArray:
-    """Return X with the mean over the training rows, or 0, in place of missing values.
-
-    Most of the methods take no missing values, so all of them get the same numbers.
-
-    >>> import numpy as np
-    >>> filled(np.array([[1.0], [3.0], [np.nan], [9.0]]), train=np.array([0, 1, 2])).ravel()
-    array([1., 3., 2., 9.])
-    """
+def _baseline(table: Table, seed: int) -> dict[str, float]:
+    """Score a split without features; nothing if all training rows have the same target."""
     import numpy as np
 
-    missing = np.isnan(X)
-    n = np.maximum(1, (~missing[train]).sum(axis=0))
-    return np.where(missing, np.nansum(X[train], axis=0) / n, X)
+    from probprop.metrics.baseline import baseline_summary
+
+    train, test = (table.y[rows] for rows in split(table, seed))
+    if not table.n_classes:
+        return baseline_summary(test, float(train.mean()), float(train.std())) or {}
+    shares = np.bincount(train, minlength=table.n_classes) / len(train)
+    with np.errstate(divide="ignore"):
+        return _class_scores(test, np.tile(np.log(shares), (len(test), 1)))
 
 
 # ---- Who is ahead
@@ -386,35 +350,18 @@ class Record(NamedTuple):
     behind: Lead
 
 
-def records(outcomes: Sequence[Outcome], main: str) -> list[Record]:
+def records(rows: Sequence[dict[str, Any]], main: str) -> list[Record]:
     """Return a record per method, the best in `main` first; all ran on the same splits."""
-    by_method: dict[str, dict[int, dict[str, float]]] = {}
-    for job, scores, _ in outcomes:
-        by_method.setdefault(job.method, {})[job.split] = scores
+    import pandas as pd
+
+    frame = pd.DataFrame(rows)
     sign = 1.0 if main == "log_loss" else -1.0  # makes it a loss
-    means = {name: _means(list(found.values())) for name, found in by_method.items()}
-    ranked = sorted(means, key=lambda name: sign * means[name][main])
-    first = by_method[ranked[0]]
-    return [
-        Record(
-            name,
-            len(first),
-            means[name],
-            lead([sign * (by_method[name][k][main] - first[k][main]) for k in sorted(first)])
-            if i
-            else Lead(None, None, None),
-        )
-        for i, name in enumerate(ranked)
-    ]
-
-
-def _means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Average each score over the splits on which it is defined."""
-    import numpy as np
-
-    values = {key: np.array([each[key] for each in scores]) for key in scores[0]}
-    defined = {key: found[~np.isnan(found)] for key, found in values.items()}
-    return {k: float(found.mean()) if len(found) else math.nan for k, found in defined.items()}
+    losses = sign * frame.pivot(index="split", columns="method", values=main)
+    means = frame.groupby("method").mean(numeric_only=True)
+    first, *others = losses.mean().sort_values(kind="stable").index
+    leads = {first: Lead(None, None, None)}
+    leads |= {name: lead((losses[name] - losses[first]).tolist()) for name in others}
+    return [Record(k, len(losses), means.loc[k].to_dict(), behind) for k, behind in leads.items()]
 
 
 def with_error(mean: float | None, se: float | None) -> str:
@@ -432,12 +379,7 @@ def with_error(mean: float | None, se: float | None) -> str:
 
 
 def verdict(records: Sequence[Record], main: str) -> str:
-    """Say which method is best, and which of the others are not significantly behind.
-
-    >>> found = [Record("GP", 5, {}, Lead(None, None, None)), Record("PBP", 5, {}, lead([0.1, 0.1]))]
-    >>> verdict(found, "log_likelihood")
-    'GP has the highest log-likelihood, and every other is significantly behind: PBP, the next, by 0.1 (p = 0)'
-    """  # noqa: E501
+    """Say which method is best, and which of the others are not significantly behind."""
     first, *others = records
     leads = f"{first.method} has the {'lowest' if main == 'log_loss' else 'highest'} {LABELS[main]}"
     if not others:
@@ -455,84 +397,60 @@ def verdict(records: Sequence[Record], main: str) -> str:
 # ---- What is shown
 
 
-def _table(
-    problem: Problem, records: Sequence[Record], seeds: Sequence[int]
+def _lines(
+    table: Table, records: Sequence[Record], seeds: Sequence[int]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows: a row per method, and the baseline."""
-    header = ["method", LABELS[problem.main], "behind the first", "p"]
-    header += [*(LABELS[key] for key in problem.others), "processor seconds"]
-    rows = [
+    """Return the header, a line per method, and the line of the baseline."""
+    import pandas as pd
+
+    main, *others = table.shown
+    header = [LABELS[main], "behind the first", "p", *(LABELS[k] for k in others)]
+    baseline = pd.DataFrame([_baseline(table, seed) for seed in seeds], columns=table.shown)
+    without = Record("baseline", 0, baseline.mean().to_dict(), Lead(None, None, None))
+    lines = [
         [
-            record.method,
-            show(problem.main, record.scores[problem.main]),
-            with_error(record.behind.mean, record.behind.se),
-            "" if record.behind.p is None else f"{record.behind.p:.2g}",
-            *(show(key, record.scores[key]) for key in problem.others),
-            show("seconds", float(f"{record.scores['seconds']:.2g}")),
+            name,
+            show(main, scores[main]),
+            with_error(behind.mean, behind.se),
+            "" if behind.p is None else f"{behind.p:.2g}",
+            *(show(k, scores[k]) for k in others),
+            f"{scores['seconds']:.2g}" if "seconds" in scores else "",
         ]
-        for record in records
+        for name, _, scores, behind in (*records, without)
     ]
-    known = [each for seed in seeds if (each := _baseline(problem, seed)) is not None]
-    mean = _means(known) if known else dict.fromkeys((problem.main, *problem.others), math.nan)
-    main, *others = (show(key, mean[key]) for key in (problem.main, *problem.others))
-    return header, [*rows, ["baseline", main, "", "", *others, ""]]
+    return ["method", *header, "processor seconds"], lines
 
 
-def _baseline(problem: Problem, seed: int) -> dict[str, float] | None:
-    """Score a split without features: None if the targets of all training rows are the same."""
-    import numpy as np
-
-    from probprop.metrics.baseline import baseline_summary
-
-    train, test = (
-        problem.y[rows] for rows in split(problem.y, seed, stratified=problem.n_classes > 0)
-    )
-    if not problem.n_classes:
-        return baseline_summary(test, float(train.mean()), float(train.std()))
-    shares = np.bincount(train, minlength=problem.n_classes) / len(train)
-    with np.errstate(divide="ignore"):
-        return _class_scores(test, np.tile(np.log(shares), (len(test), 1)))
-
-
-def _left_out(
-    names: Sequence[str], known: Methods, jobs: Sequence[Job], *, all_asked: bool
-) -> list[str]:
+def _left_out(large: Methods, missing: Methods) -> list[str]:
     """Say which methods the table is too large for, and which are not installed."""
-    run = {job.method for job in jobs}
     reasons: dict[str, list[str]] = {}
-    for name in names:
-        if name not in run:
-            most = f"at most {known[name].max_rows:,.0f} training rows are feasible"
-            reasons.setdefault(most, []).append(name)
-    for name, method in known.items():
-        if all_asked and not method.installed:
-            reasons.setdefault(method.install, []).append(name)
-    return [f"left out: {', '.join(left)} ({reason})" for reason, left in reasons.items()]
+    for name, method in large.items():
+        most = f"at most {method.max_rows:,.0f} training rows are feasible"
+        reasons.setdefault(most, []).append(name)
+    for name, method in missing.items():
+        reasons.setdefault(method.install, []).append(name)
+    return [f"left out: {', '.join(names)} ({reason})" for reason, names in reasons.items()]
 
 
 def _write_report(
     path: str,
     target: str,
-    table: tuple[list[str], list[list[str]]],
+    lines: tuple[list[str], list[list[str]]],
     notes: Sequence[str],
     records: Sequence[Record],
 ) -> None:
     from probprop.report import Section, write_report
     from probprop.report.document import picture
 
-    by = table[0][1]
+    by = f"{lines[0][1]}: behind {records[0].method}, ± standard error"
 
     def draw(ax: Axes) -> None:
-        names = [record.method for record in records]
-        gaps = [record.behind.mean or 0.0 for record in records]
-        errors = [record.behind.se or 0.0 for record in records]
-        ax.errorbar(gaps, range(len(names)), xerr=errors, fmt="o")
-        ax.set_yticks(range(len(names)), names)
+        for i, record in enumerate(records):
+            ax.errorbar(record.behind.mean or 0.0, i, xerr=record.behind.se or 0.0, fmt="o")
+        ax.set_yticks(range(len(records)), [record.method for record in records])
         ax.invert_yaxis()
-        ax.grid(axis="x", color="0.92")
-        ax.set_xlabel(f"{by}: behind {records[0].method}")
+        ax.set_xlabel(by)
 
-    alt = f"How far each method is behind {records[0].method} in {by}, ± its standard error"
     words = "\n\n".join(f"{note[:1].upper()}{note[1:]}." for note in notes)
-    section = Section(f"Methods by {by}", words, table, figures=[picture(draw, alt)])
+    section = Section(f"Methods by {lines[0][1]}", words, lines, figures=[picture(draw, by)])
     write_report(path, f"Methods for predicting {target}", [section])

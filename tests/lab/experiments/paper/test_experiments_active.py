@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from probprop_lab.experiments.harness.method import Method
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 
@@ -20,6 +19,7 @@ import probprop
 import probprop_lab.datasets
 from probprop import metrics
 from probprop.cli.application import run as run_command
+from probprop.cli.methods import Method
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost
 from probprop_lab.experiments.harness import methods, protocol
 from probprop_lab.experiments.paper import active, active_report, printed
