@@ -446,7 +446,8 @@ def _write_report(
 
     def draw(ax: Axes) -> None:
         for i, record in enumerate(records):
-            ax.errorbar(record.behind.mean or 0.0, i, xerr=record.behind.se or 0.0, fmt="o")
+            behind, se, _ = record.behind
+            ax.errorbar(behind or 0.0, i, xerr=se or 0.0, fmt="o", color="C0")
         ax.set_yticks(range(len(records)), [record.method for record in records])
         ax.invert_yaxis()
         ax.set_xlabel(by)

@@ -182,8 +182,7 @@ def methods_for(task: Task) -> dict[str, Method]:
 def find(name: str, known: Methods) -> Method:
     """Return a method by its name, or one made from a user's ``module:factory``.
 
-    The module is imported from the current directory or from Python's path. The factory is called
-    with ``random_state=seed`` if it has that parameter, else without arguments. ValueError if there
+    The factory is called with ``random_state=seed`` if it has that parameter. ValueError if there
     is no such method, its packages are missing, or the factory cannot be imported.
     """
     if name in known:
@@ -265,11 +264,7 @@ class Predicted(NamedTuple):
 
 
 def processor_seconds() -> float:
-    """Return the processor time of this process: all its threads, and its children that ended.
-
-    Differences count. Where other jobs run in threads of the same process, theirs is included: a
-    worker should have one job at a time, as joblib's processes do.
-    """
+    """Return the processor time of this process: all its threads, and its children that ended."""
     children = os.times()
     return time.process_time() + children.children_user + children.children_system
 

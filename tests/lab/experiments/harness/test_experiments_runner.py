@@ -174,6 +174,15 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path: Path) -> None:
     assert path.read_text() == damaged
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_rows_of_something_else_are_refused_and_kept(tmp_path: Path, force: bool) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"case": 3, "rmse": 1.5}\n')
+    with pytest.raises(ResultsError, match=r"r\.jsonl has a row without the fields of a job"):
+        run(toy_jobs(1), path, n_jobs=1, force=force)
+    assert path.read_text() == '{"case": 3, "rmse": 1.5}\n'
+
+
 def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     with appending(path), pytest.raises(ResultsError, match="another run is writing"):

@@ -71,7 +71,8 @@ def run(
     """
     wanted = list({job.key: job for job in jobs}.values())
     failed: list[_Outcome] = []
-    check(wanted if force else unfinished(wanted, results_path))
+    left = unfinished(wanted, results_path)  # refuses a file of something else
+    check(wanted if force else left)
     forgotten = {job.key for job in wanted} if force else set()
     keep = (lambda row: Job.of_row(row).key not in forgotten) if force else None
     with appending(results_path, keep) as append:
