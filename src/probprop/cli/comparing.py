@@ -414,7 +414,7 @@ def _lines(
             with_error(behind.mean, behind.se),
             "" if behind.p is None else f"{behind.p:.2g}",
             *(show(k, scores[k]) for k in others),
-            f"{scores['seconds']:.2g}" if "seconds" in scores else "",
+            show("seconds", float(f"{scores['seconds']:.2g}")) if "seconds" in scores else "",
         ]
         for name, _, scores, behind in (*records, without)
     ]
