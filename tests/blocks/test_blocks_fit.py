@@ -64,7 +64,7 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
 def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
     """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
     plan = Plan(Gaussian(), hidden=(10,), evidence_cap=model.evidence_cap, engine="reference")
-    rows = np.column_stack([X, y])
+    rows = np.column_stack([np.arange(len(y)), X, y])
     n_piles = -(-rows.nbytes // pile_bytes)
     deal = default_rng((0, 0))
     piles: list[list[int]] = [[] for _ in range(n_piles)]
@@ -250,7 +250,7 @@ def test_every_epoch_has_every_row_once(
         for block in np.array_split(rows, len(cuts) + 1):
             in_blocks.add(block)
             in_blocks.write()
-        whole.finish()
+        whole.write()
         for epoch in (1, 2):
             parts = [whole.part(seed, epoch, k) for k in range(shape.n_parts)]
             together = np.concatenate(parts)

@@ -41,7 +41,6 @@ from probprop.cli.output import check_destinations, check_replaces_model, save_f
 from probprop.cli.recipes import (
     NetworkOptions,
     NoiseOption,
-    OneNetwork,
     Precision,
     TailOption,
     budget_of,
@@ -566,7 +565,7 @@ def hold_out(
 def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table on disk or on a cluster; rows are held out where they are read."""
     from probprop.data.fitting import columnwise, rows_here, source_of, table_model, train
-    from probprop.data.shards import DiskRows, Kept
+    from probprop.data.shards import Kept
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
     estimator = plan.recipe.first(again=False)
@@ -577,7 +576,8 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
     with ExitStack() as stack:
         if client is None:
             with terminal.rows("reading", _twice(table.paths)) as advance:
-                reading = rows_here(replace(source, advance=advance), estimator, table.limit, test)
+                counted = replace(source, pieces=_counted(source.pieces, advance))
+                reading = rows_here(counted, estimator, table.limit, test)
                 rows: Any = stack.enter_context(reading)
         else:
             from probprop.data.cluster import load_shards
@@ -589,14 +589,21 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         note_left_out(terminal, rows.schema.n_without_target, plan.targets)
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
-        if isinstance(rows, DiskRows) and isinstance(plan.recipe, OneNetwork):  # epochs are long
-            with terminal.share(text) as progress:
-                fitted = train(rows, estimator, None, kept, progress=progress)
-        else:
-            with plan.recipe.progress(terminal, text) as callback:
-                fitted = train(rows, estimator, None, kept, callback)
+        with plan.recipe.progress(terminal, text) as callback:
+            fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
         return Fitted(model, fitted.n_samples_seen_, None, rows.held_out, None)
+
+
+def _counted(pieces: Callable[..., Iterator[Any]], advance: Callable[[int], None]) -> Any:
+    """Return pieces of files whose rows are counted when the next one is asked for."""
+
+    def count(schema: Any) -> Iterator[Any]:
+        for piece in pieces(schema):
+            yield piece
+            advance(len(piece.rows))
+
+    return count
 
 
 def _in_words(rows: Any) -> str:

@@ -296,6 +296,7 @@ def fit_network(
         callbacks.append(progress_bar(model.n_epochs, show_noise=data.likelihood.learns_noise))
     run, history, file = _begin(model, data), list[Epoch](), None
     if checkpoint is not None:
+        checkpoint_of(run, history)  # refuses generators that a file cannot hold
         file = CheckpointFile(checkpoint, Origin(digest(run.rows), settings_of(model)))
         if (found := file.read()) is not None:
             with file.reading():
