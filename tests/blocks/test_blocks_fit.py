@@ -243,7 +243,8 @@ def test_parts_without_bounds_are_one_pass_bit_for_bit() -> None:
 def test_every_epoch_has_every_row_once(
     n: int, n_columns: int, n_piles: int, seed: int, cuts: list[int]
 ) -> None:
-    rows = np.arange(n * n_columns, dtype=float).reshape(n, n_columns)
+    rows = np.zeros(n, [("x", float, (n_columns,))])
+    rows["x"] = np.arange(n * n_columns).reshape(n, n_columns)
     shape = Shape(n, n_columns, n_piles)
     with scratch(shape, seed, 0) as whole, scratch(shape, seed, 0) as in_blocks:
         whole.add(rows)
@@ -254,7 +255,7 @@ def test_every_epoch_has_every_row_once(
         for epoch in (1, 2):
             parts = [whole.part(seed, epoch, k) for k in range(shape.n_parts)]
             together = np.concatenate(parts)
-            assert np.array_equal(together[np.argsort(together[:, 0])], rows)
+            assert np.array_equal(together[np.argsort(together["x"][:, 0])], rows)
             others = [in_blocks.part(seed, epoch, k) for k in range(shape.n_parts)]
             assert all(map(np.array_equal, parts, others))
 

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 
 try:
     import dask
@@ -52,7 +51,6 @@ from probprop.data.sources import (
     joined,
 )
 from probprop.data.tables import table_reader
-from probprop.distributions.base import frame_columns
 from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.kind import classes_of
 from probprop.inference.shards import HasParts, MapShards, Work, usual_rounds
@@ -349,38 +347,30 @@ def predictions(frame: pd.DataFrame, model: Any, coverage: float) -> pd.DataFram
     """Return the predictions of the rows of one partition."""
     if len(frame) == 0:
         return _meta(model)
-    estimator: Any
-    predicted: Any
-    if isinstance(model, TableModel):
-        estimator, predicted = model.estimator, model.predict_distribution(frame)
-    else:
+    rows: Any = frame
+    if not isinstance(model, TableModel):
         names = getattr(model, "feature_names_in_", None)
         rows = frame.to_numpy(np.float64) if names is None else frame[list(names)]
-        estimator, predicted = model, model.predict_distribution(rows)
-    if is_classifier(estimator):
-        made = predicted.to_frame(classes_of(estimator))
+    predicted = model.predict_distribution(rows)
+    return _columns(model, predicted, coverage).set_axis(frame.index)
+
+
+def _columns(model: Any, predicted: Any, coverage: float) -> pd.DataFrame:
+    made: pd.DataFrame
+    classes = classes_of(model.estimator if isinstance(model, TableModel) else model)
+    if classes is not None:
+        made = predicted.to_frame(classes)
+    elif isinstance(model, TableModel):
+        made = predicted.to_frame(model.targets, coverage=coverage)
     else:
-        made = predicted.to_frame(_target_names(model), coverage=coverage)
-    return made.set_axis(frame.index)
-
-
-def _target_names(model: Any) -> list[str]:
-    if isinstance(model, TableModel):
-        return model.targets
-    return [str(k) for k in range(model.n_outputs_)]
+        made = predicted.to_frame([str(k) for k in range(model.n_outputs_)], coverage=coverage)
+    return made
 
 
 def _meta(model: Any) -> pd.DataFrame:
     """Return predictions of no rows: their columns and types."""
     estimator = model.estimator if isinstance(model, TableModel) else model
-    classes = classes_of(estimator)
-    if classes is None:
-        return pd.DataFrame({k: np.zeros(0) for k in frame_columns(_target_names(model))})
-    parts = ("entropy", "entropy_model", "entropy_noise")
-    several = getattr(estimator, "multilabel_", False)
-    columns = {f"p_{name}": np.zeros(0) for name in classes}
-    if several:
-        of_each = {f"{k}_{name}": np.zeros(0) for k in parts for name in classes}
-        return pd.DataFrame(columns | of_each)
-    first = {"predicted_class": classes[:0]}
-    return pd.DataFrame(first | columns | {k: np.zeros(0) for k in parts})
+    names = getattr(estimator, "feature_names_in_", None)
+    row = pd.DataFrame(np.zeros((1, estimator.n_features_in_)), columns=names)
+    predicted = estimator.predict_distribution(row if names is not None else row.to_numpy())
+    return _columns(model, predicted, coverage=0.95).iloc[:0]

@@ -141,14 +141,11 @@ def fit(
     On a cluster a worker that dies changes nothing: others load its shards again, and the result is
     the same, bit for bit, on processors of one kind.
 
-    Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
-    to `cv` folds, an int. A sample of 20,000 rows, or all rows if there are fewer, with the folds
-    that they have, decides on the candidate; a `budget` in seconds is for this choice alone. Then
-    the network of each fold learns all rows outside its fold. After 20, 40, 80 and more epochs
-    (from 100,000 rows on fewer, which show as many rows as these epochs show of 25,000) the rows of
-    the sample are predicted by the networks that have not seen them; the networks end where less
-    than a standard error is gained. Calibration uses the same out-of-fold predictions. `oof_rows_`
-    counts the rows that are learned, in the order of the source.
+    Cross-validated estimators on rows that are not in memory take an int as `cv`. They choose on a
+    sample of 20,000 rows, or on all rows if there are fewer; a `budget` in seconds is for this
+    choice alone. Then the network of each fold learns all rows outside its fold, until the rows of
+    the sample gain less than a standard error. Calibration uses the same out-of-fold predictions.
+    `oof_rows_` counts the rows with a target and a weight above 0, in the order of the source.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.random import default_rng
 
-from probprop._types import Array, FloatArray
+from probprop._types import Array
 
 MEGABYTE = 10**6
 RESERVED = 500 * MEGABYTE
@@ -91,11 +91,11 @@ class Scratch:
         self._file, self._random = file, default_rng((seed, 0))
         n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
         self._n_together = -(-n_bytes // (_CELL * shape.n_columns))
-        self._waiting, self._n_waiting = list[FloatArray](), 0  # rows that are not written yet
+        self._waiting, self._n_waiting = list[Array](), 0  # rows that are not written yet
         self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
 
-    def add(self, rows: FloatArray) -> None:
-        """Deal rows, (n, n_columns), into piles."""
+    def add(self, rows: Array) -> None:
+        """Deal rows, (n,), records of n_columns numbers and always of the same, into piles."""
         for start in range(0, len(rows), self._n_together):
             self._waiting.append(rows[start : start + self._n_together])
             self._n_waiting += len(self._waiting[-1])
@@ -107,14 +107,14 @@ class Scratch:
         if not self._waiting:
             return
         rows = np.concatenate(self._waiting)
-        self._waiting, self._n_waiting = [], 0
+        self._waiting, self._n_waiting, self._dtype = [], 0, rows.dtype
         # A number for each row: blocks of any size draw the same.
         piles = (self._random.random(len(rows)) * self.shape.n_piles).astype(np.int32)
         order = np.argsort(piles, kind="stable")  # in a pile the rows keep their order
         begins = np.searchsorted(piles[order], np.arange(self.shape.n_piles + 1))
         self._runs.append((self._file.seek(0, os.SEEK_END), begins))
         self.n += len(rows)
-        left: Any = rows[order].data.cast("B")
+        left: Any = rows[order].view(np.uint8).data
         try:
             while len(left):
                 left = left[self._file.write(left) :]  # a full disk may take a part of it
@@ -123,15 +123,16 @@ class Scratch:
                 raise
             raise _no_room(self.shape, scratch_folder(), "") from error
 
-    def pile(self, k: int) -> FloatArray:
-        """Return the rows of a pile, in the order in which they came, (n_k, n_columns)."""
-        parts, n_columns = [], self.shape.n_columns
+    def pile(self, k: int) -> Array:
+        """Return the rows of a pile, in the order in which they came, (n_k,)."""
+        parts = []
         for start, begins in self._runs:
-            self._file.seek(start + _CELL * n_columns * int(begins[k]))
-            parts.append(np.fromfile(self._file, count=int(begins[k + 1] - begins[k]) * n_columns))
-        return np.concatenate(parts).reshape(-1, n_columns)
+            self._file.seek(start + self._dtype.itemsize * int(begins[k]))
+            n = int(begins[k + 1] - begins[k])
+            parts.append(np.fromfile(self._file, self._dtype, n))
+        return np.concatenate(parts)
 
-    def piles(self) -> Iterator[tuple[int, FloatArray]]:
+    def piles(self) -> Iterator[tuple[int, Array]]:
         """Yield the number and the rows of each pile that has rows."""
         for k in range(self.shape.n_piles):
             if len(rows := self.pile(k)):
@@ -139,14 +140,14 @@ class Scratch:
 
     def part(
         self, seed: int, n_iter: int, part: int, chosen: Callable[[int, int], Array] | None = None
-    ) -> FloatArray:
+    ) -> Array:
         """Return the rows of one part of an epoch, shuffled: every row is in one part.
 
         Of a pile, given its number and its size, only the rows that are `chosen` are taken.
         """
         order = default_rng((seed, n_iter)).permutation(self.shape.n_piles)
 
-        def taken(k: int) -> FloatArray:
+        def taken(k: int) -> Array:
             rows = self.pile(k)
             return rows if chosen is None else rows[chosen(k, len(rows))]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import RandomState
 
-from probprop._types import Array, FloatArray
+from probprop._types import Array
 from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, in_words, scratch, shape_of
 from probprop.data.sources import Loaded, Schema, Source, joined
 from probprop.distributions.power import BoxCox
@@ -343,24 +343,8 @@ class DiskRows:
     """All rows on disk: one shard, of which an epoch takes a part after the other."""
 
     schema: Schema
-    scratch: Scratch  # X, y as the likelihood encodes it, sample weights, known errors
-    like: Loaded  # no rows: their types, and what they have
+    scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
     held_out: Any = None
-
-    def loaded(self, rows: FloatArray) -> Loaded:
-        """Return rows of the file, (n, n_numbers), as they were loaded."""
-        like, n_features = self.like, self.schema.n_features
-        n_targets = 1 if like.y.ndim == 1 else like.y.shape[1]
-        ends = np.cumsum([1, n_features, n_targets, like.weights is not None])
-        number, X, y, weights, y_std = np.split(rows, ends, axis=1)
-        y = (y[:, 0] if like.y.ndim == 1 else y).astype(like.y.dtype)
-        return Loaded(
-            X,
-            y,
-            None if like.weights is None else np.ascontiguousarray(weights[:, 0]),
-            None if like.y_std is None else y_std.reshape(y.shape),
-            number[:, 0].astype(np.int64),
-        )
 
     @cached_property
     def summaries(self) -> list[Summary]:
@@ -374,7 +358,7 @@ class DiskRows:
 
     def map(self, call: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Call a function with each pile that has rows."""
-        return [call(self.loaded(rows), k, *arguments) for k, rows in self.scratch.piles()]
+        return [call(_loaded(rows), k, *arguments) for k, rows in self.scratch.piles()]
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the parts of an epoch."""
@@ -404,7 +388,7 @@ class DiskShard:
         learner = self.learner
         chosen = None if learner.folds is None else learner.learned
         found = self.rows.scratch.part(part.seed, part.n_iter, part.n_round, chosen)
-        return learner.view.rows(self.rows.loaded(found), learner.standardizer)
+        return learner.view.rows(_loaded(found), learner.standardizer)
 
 
 # ---- From a source to rows on this machine
@@ -526,13 +510,11 @@ def read_here(
             f"features: give at least {in_words(RESERVED + needed)}, or fit one network."
         )
     with scratch(shape, seed, int(budget)) as file:
-        like = Loaded(np.zeros((0, schema.n_features)), np.zeros(0))
         for part in loaded():
             if len(part.X):
-                like = replace(part, y=schema.likelihood.encode(part.y))
-                file.add(_stacked(like))
+                file.add(_records(replace(part, y=schema.likelihood.encode(part.y))))
         file.write()
-        yield DiskRows(schema, file, like[np.arange(0)], together(frames))
+        yield DiskRows(schema, file, together(frames))
 
 
 def _n_encoded(n_features: int) -> int:
@@ -541,9 +523,19 @@ def _n_encoded(n_features: int) -> int:
     return (n_features + max(bins, default=0) * n_features + 1) // 2
 
 
-def _stacked(rows: Loaded) -> FloatArray:
-    parts = [a for a in (rows.number, rows.X, rows.y, rows.weights, rows.y_std) if a is not None]
-    return np.column_stack(parts).astype(np.float64, copy=False)
+def _records(rows: Loaded) -> Array:
+    """Return rows as records, (n,), of 8 bytes for each number."""
+    fields = {name: a for name, a in vars(rows).items() if a is not None}
+    records = np.empty(len(rows.y), [(k, np.float64, a.shape[1:]) for k, a in fields.items()])
+    for name, values in fields.items():
+        records[name] = values
+    return records
+
+
+def _loaded(records: Array) -> Loaded:
+    found = Loaded(**{name: records[name] for name in records.dtype.names or ()})
+    assert found.number is not None
+    return replace(found, number=found.number.astype(np.int64))
 
 
 def together(frames: Sequence[Any]) -> Any:

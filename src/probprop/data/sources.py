@@ -31,7 +31,7 @@ from probprop.estimators.validation import (
     check_sample_weight,
     check_target_std,
 )
-from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_classes, of_labels
+from probprop.inference.likelihoods import NOISE_TAILS, Gaussian, Likelihood, of_labels
 
 if TYPE_CHECKING:
     from probprop.table.encoding import Columns
@@ -214,16 +214,6 @@ def values_likelihood(network: Any, n_targets: int) -> Likelihood:
             "give a PBPRegressor."
         )
     return Gaussian()
-
-
-def class_likelihood(classes: Array, target: str) -> Likelihood:
-    """Return the likelihood of the classes of a column of a table."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"The target {target!r} has only one class, {classes[0]!r}: give rows of another class "
-            "too."
-        )
-    return of_classes(classes, multilabel=False)
 
 
 def check_takes_errors(network: Any, what: str) -> None:

@@ -18,10 +18,10 @@ from probprop.data.sources import (
     Schema,
     Source,
     check_takes_errors,
-    class_likelihood,
     cuts,
     values_likelihood,
 )
+from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
 from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
 from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
@@ -97,7 +97,7 @@ class TableReader:
         likelihood = (
             values_likelihood(self.network, len(self.wanted.targets))
             if columns.classes is None
-            else class_likelihood(columns.classes, self.wanted.targets[0])
+            else of_labels(columns.classes, columns.classes)
         )
         names, kinds = columns.encoder.names, {*columns.encoder.kinds.values()}
         n_numbers = 1 + len(names) + len(self.wanted.targets) + len(self.counting.names)
