@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from probprop.facts import power_name
 from probprop.inference.posterior import Epoch, Posterior
 from probprop.plot.parts import (
     BLUE,
@@ -210,11 +211,6 @@ def _form_in_words(candidate: Candidate) -> str:
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {power_name(candidate.power)}"
     return f"{encoding}, {layers}{power}{_NOISE[candidate.noise]}"
-
-
-def power_name(power: float) -> str:
-    """Name a power of targets: "logarithm", "square root" or "power 0.35"."""
-    return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 
 def _memory_in_words(memory: float | None) -> str:
