@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from probprop._types import FloatArray
@@ -20,6 +21,9 @@ class Evidence(NamedTuple):
     dlogZ_dtail: FloatArray | None = None  # (K,)
 
 
+LogZ = Callable[..., Evidence]
+
+
 class PointLikelihood(Protocol):
     """What an ADF pass must know about a likelihood."""
 
@@ -35,17 +39,20 @@ class PointLikelihood(Protocol):
     def weights_divide_noise(self) -> bool:
         """Whether a point of weight w has the noise variance over w; else w is its power."""
 
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        """Evaluate log Z of one point with its derivatives.
+    @property
+    def log_Z(self) -> LogZ:
+        """Evaluate log Z of one point with its derivatives, of m, v, y, noise_variance and tail.
 
         m and v, (K,), are the moments of the outputs; y is (K,), or (1,) for the index of a class,
         or (3 K,) for residuals; `noise_variance` is (K,), or (1,) where the noise is fixed; `tail`,
         (K,), are variances of the logarithm of the noise variance, None is 0.
         """
+
+
+class Policy(NamedTuple):
+    """A likelihood as a `PointLikelihood`."""
+
+    name: str
+    learns_noise: bool
+    weights_divide_noise: bool
+    log_Z: LogZ

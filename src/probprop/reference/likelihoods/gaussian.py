@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from probprop._types import FloatArray
-from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.likelihoods.evidence import Evidence, Policy
 
 
 def log_Z_gaussian(
@@ -30,22 +29,7 @@ def log_Z_gaussian(
     )
 
 
-@dataclass(frozen=True)
-class _Gaussian:
-    name: str = "gaussian"
-    learns_noise: bool = True
-    weights_divide_noise: bool = True
-
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        return log_Z_gaussian(m, v, y, noise_variance)
-
-
-GAUSSIAN = _Gaussian()
+GAUSSIAN = Policy(
+    "gaussian", True, True, lambda m, v, y, noise, tail=None: log_Z_gaussian(m, v, y, noise)
+)
 """The Gaussian as a `PointLikelihood`."""

@@ -12,7 +12,6 @@ tail 0 the noise is Gaussian. The tail is learned once per epoch, by `learned_ta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from probprop.reference.gamma import (
     increments_of,
     is_sound_update,
 )
-from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.likelihoods.evidence import Evidence, Policy
 from probprop.reference.scale_mixture import scale_mixture
 
 LARGEST_TAIL = 4.0
@@ -99,22 +98,15 @@ def learned_tail(tail: FloatArray, d_tail: FloatArray, rate: float) -> FloatArra
     return np.clip(moved, 0.0, LARGEST_TAIL)
 
 
-@dataclass(frozen=True)
-class _Heavy:
-    name: str = "heavy"
-    learns_noise: bool = True
-    weights_divide_noise: bool = True
-
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        return log_Z_heavy(m, v, y, noise_variance, np.zeros(len(m)) if tail is None else tail)
+def _log_Z(
+    m: FloatArray,
+    v: FloatArray,
+    y: FloatArray,
+    level: FloatArray,
+    tail: FloatArray | None = None,
+) -> Evidence:
+    return log_Z_heavy(m, v, y, level, np.zeros(len(m)) if tail is None else tail)
 
 
-HEAVY = _Heavy()
+HEAVY = Policy("heavy", True, True, _log_Z)
 """Noise with heavy tails as a `PointLikelihood`."""

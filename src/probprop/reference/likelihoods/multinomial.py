@@ -14,13 +14,12 @@ rule in x converges geometrically.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from probprop._types import Array, FloatArray
-from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.likelihoods.evidence import Evidence, Policy
 from probprop.reference.normal import hazard
 
 _DROP = 40.0  # at either end f is down by exp(-40) or more
@@ -133,22 +132,10 @@ def _nodes(m: FloatArray, s: FloatArray, c: int) -> tuple[FloatArray, FloatArray
     return left[..., np.newaxis] + b * np.expm1(x), log_weight
 
 
-@dataclass(frozen=True)
-class _Multinomial:
-    name: str = "multinomial"
-    learns_noise: bool = False
-    weights_divide_noise: bool = False
-
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        return log_Z_multinomial(m, v, int(y[0]))  # its noise is 1
-
-
-MULTINOMIAL = _Multinomial()
+MULTINOMIAL = Policy(
+    "multinomial",
+    False,
+    False,
+    lambda m, v, y, noise, tail=None: log_Z_multinomial(m, v, int(y[0])),
+)  # its noise is 1
 """The multinomial probit as a `PointLikelihood`."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import log_ndtr
 
 from probprop._types import FloatArray
-from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.likelihoods.evidence import Evidence, Policy
 from probprop.reference.normal import hazard
 
 
@@ -25,22 +23,7 @@ def log_Z_probit(m: FloatArray, v: FloatArray, y: FloatArray) -> Evidence:
     return Evidence(log_Z=float(log_ndtr(z).sum()), dlogZ_dm=y * rate, dlogZ_dv=-0.5 * z * rate / s)
 
 
-@dataclass(frozen=True)
-class _Probit:
-    name: str = "probit"
-    learns_noise: bool = False
-    weights_divide_noise: bool = False
-
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        return log_Z_probit(m, v, y)  # its noise is 1
-
-
-PROBIT = _Probit()
+PROBIT = Policy(
+    "probit", False, False, lambda m, v, y, noise, tail=None: log_Z_probit(m, v, y)
+)  # its noise is 1
 """Probits as a `PointLikelihood`."""

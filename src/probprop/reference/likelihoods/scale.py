@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from probprop._types import FloatArray
-from probprop.reference.likelihoods.evidence import Evidence
+from probprop.reference.likelihoods.evidence import Evidence, Policy
 from probprop.reference.scale_mixture import scale_mixture
 
 
@@ -40,22 +39,5 @@ def log_Z_scale(
     )
 
 
-@dataclass(frozen=True)
-class _Scale:
-    name: str = "scale"
-    learns_noise: bool = False
-    weights_divide_noise: bool = False
-
-    def log_Z(
-        self,
-        m: FloatArray,
-        v: FloatArray,
-        y: FloatArray,
-        noise_variance: FloatArray,
-        tail: FloatArray | None = None,
-    ) -> Evidence:
-        return log_Z_scale(m, v, y, tail)  # its noise is what the outputs say
-
-
-SCALE = _Scale()
+SCALE = Policy("scale", False, False, lambda m, v, y, noise, tail=None: log_Z_scale(m, v, y, tail))
 """The likelihood of a scale as a `PointLikelihood`."""
