@@ -6,8 +6,7 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.reference.gamma import gamma_update
-from probprop.reference.likelihoods import Evidence
-from probprop.reference.likelihoods.heavy import heavy_gamma_update
+from probprop.reference.likelihoods import Evidence, heavy_gamma_update
 
 
 def noise_update(

@@ -19,14 +19,14 @@ from scipy.stats import norm
 from probprop import _kernel
 from probprop._types import FloatArray
 from probprop.inference.engine import ENGINES
-from probprop.reference.likelihoods import Evidence
-from probprop.reference.likelihoods.gaussian import log_Z_gaussian
-from probprop.reference.likelihoods.multinomial import (
+from probprop.reference.likelihoods import (
+    Evidence,
     class_log_probabilities,
     class_probabilities,
+    log_Z_gaussian,
     log_Z_multinomial,
+    log_Z_probit,
 )
-from probprop.reference.likelihoods.probit import log_Z_probit
 
 ONE = np.ones(1)  # alpha and beta of a noise that is not learned: not read
 
