@@ -41,8 +41,6 @@ def model_facts(
 
     `target` names the target, or each of several.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import PBPRegressor
     >>> x = np.linspace(-1, 1, 50)[:, None]
@@ -171,8 +169,6 @@ def percent(share: float) -> str:
 def choice_in_words(model: Any) -> str:
     """Say in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` chose.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)

@@ -90,8 +90,8 @@ def load(path: _Path) -> Any:
 def facts_of(model: Any) -> list[list[str]]:
     """Describe a model in words, but for its features and version, which the header has."""
     plain = isinstance(model, BaseEstimator)
-    described = (model, [], "the target") if plain else (model.estimator, [], model.target)
-    facts = model_facts(*described)
+    estimator, target = (model, "the target") if plain else (model.estimator, model.target)
+    facts = model_facts(estimator, [], target)
     return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 

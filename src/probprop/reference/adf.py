@@ -168,21 +168,10 @@ def absorb(
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    x : ndarray, (D,)
-    y : float, or ndarray of shape (K,)
-        The target, as the likelihood takes it.
-    likelihood : PointLikelihood, default=GAUSSIAN
-    x_var : ndarray, (D,), default=None
-        Variances of the entries of x.
-    weight : float, default=1.0
-        Divides the noise variance of the point, or is the power of its likelihood.
-    y_var : ndarray, (K,), default=None
-        Known variances of the target, which add to the noise.
-    power : float, default=1.0
-        Multiplies the weights that are powers.
+    x is (D,), and y the target as the likelihood takes it, a float or (K,). `x_var`, (D,), are
+    variances of the entries of x. The weight divides the noise variance of the point, or is the
+    power of its likelihood. `y_var`, (K,), are known variances of the target, which add to the
+    noise. `power` multiplies the weights that are powers.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     alpha_noise, beta_noise = posterior.alpha_noise, posterior.beta_noise
