@@ -203,11 +203,7 @@ def absorb(
         )
     return (
         replace(
-            posterior,
-            m_w=m_w_new,
-            v_w=v_w_new,
-            alpha_noise=alpha_noise,
-            beta_noise=beta_noise,
+            posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_noise, beta_noise=beta_noise
         ),
         PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, _d_tail(evidence)),
     )

@@ -137,13 +137,7 @@ def log_Z_heavy(
 
 
 def heavy_gamma_update(
-    alpha: float,
-    beta: float,
-    d: float,
-    v: float,
-    tail: float,
-    d_level: float,
-    d_tail: float,
+    alpha: float, beta: float, d: float, v: float, tail: float, d_level: float, d_tail: float
 ) -> tuple[float, float, bool]:
     """Update the Gamma of the noise precision, [PBP15] Eqs. (9) and (10), where tail > 0.
 
