@@ -402,7 +402,7 @@ def write_file(
 
 _DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
 _EXPLAINED: dict[type, str] = {
-    Foreign: "is not a probprop model ({}): give the path of a file that `save` wrote.",
+    Foreign: "is not a probprop model ({}): give a file that `save` or `probprop fit` wrote.",
     Newer: "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`.",
 }
 
