@@ -15,8 +15,13 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, PassInfo, Posterior
-from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
-from probprop.reference.noise import heavy_noise_update, noise_update
+from probprop.reference.likelihoods import (
+    GAUSSIAN,
+    Evidence,
+    PointLikelihood,
+    heavy_noise_update,
+    noise_update,
+)
 from probprop.reference.relu import ReluMoments, relu_moments
 from probprop.reference.weighting import rescaled, weighted_evidence
 
