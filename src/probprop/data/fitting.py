@@ -141,11 +141,11 @@ def fit(
     On a cluster a worker that dies changes nothing: others load its shards again, and the result is
     the same, bit for bit, on processors of one kind.
 
-    Cross-validated estimators on rows that are not in memory take an int as `cv`. They choose on a
-    sample of 20,000 rows, or on all rows if there are fewer; a `budget` in seconds is for this
-    choice alone. Then the network of each fold learns all rows outside its fold, until the rows of
-    the sample gain less than a standard error. Calibration uses the same out-of-fold predictions.
-    `oof_rows_` counts the rows with a target and a weight above 0, in the order of the source.
+    Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
+    to `cv` folds, an int. A sample of 20,000 rows decides on the candidate; a `budget` in seconds
+    is for this choice alone. Then the network of each fold learns all rows outside its fold, and
+    out-of-fold predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md`
+    has the steps. `oof_rows_` counts the rows with a target, in the order of the source.
 
     Examples
     --------

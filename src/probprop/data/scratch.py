@@ -203,7 +203,7 @@ def _no_room(shape: Shape, folder: str, there: str) -> OSError:
 def bytes_of(limit: int | float | str | None) -> int:
     """Return a limit in bytes; None is half of the memory there is.
 
-    K, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
+    A text has a unit: K, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
 
     >>> bytes_of("2GB"), bytes_of("1.5 GiB"), bytes_of("800m"), bytes_of(9e8)
     (2000000000, 1610612736, 800000000, 900000000)

@@ -466,12 +466,7 @@ def _changed(what: str) -> ValueError:
 
 @contextmanager
 def read_here(
-    source: Source,
-    limit: int | None,
-    seed: int,
-    *,
-    test: Kept = NONE_KEPT,
-    n_sample: int = 0,
+    source: Source, limit: int | None, seed: int, *, test: Kept = NONE_KEPT, n_sample: int = 0
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 

@@ -272,8 +272,6 @@ def block_source(reader: ArrayReader, blocks: Any) -> Source:
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
     """Return what starts the blocks again; refuse what can be iterated over only once.
 
-    Examples
-    --------
     >>> start = restarting([1, 2])
     >>> list(start()), list(start())
     ([1, 2], [1, 2])
