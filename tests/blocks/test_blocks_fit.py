@@ -27,7 +27,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, Posterior, flat
 from probprop.inference.shards import Rows, Schedule, Work, absorb_rows
 from probprop.inference.standardize import fit_standardizer
-from probprop.inference.training import Fitted, Setting, Step, first_state, rounds
+from probprop.inference.training import Fitted, Setting, State, Step, rounds
 
 # ---- Rows that fit into memory
 
@@ -193,7 +193,7 @@ def epochs_in_parts(
     def map_shards(call: Any, works: Sequence[Work]) -> list[Any]:
         return [absorb_rows(read(work.part.n_round), work) for work in works]
 
-    return rounds(setting, first_state(begun.posterior), map_shards)
+    return rounds(setting, State(begun.posterior), map_shards)
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -45,7 +45,7 @@ from probprop.estimators.cv.search import (
 from probprop.estimators.data import relative_weights
 from probprop.estimators.progress import Share, progress
 from probprop.estimators.validation import check_int
-from probprop.inference.checkpoint import CheckpointFile, Origin
+from probprop.inference.checkpoint import CheckpointFile
 from probprop.inference.history import warn_of_counts
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
@@ -336,7 +336,7 @@ def _files(path: _Path | None, model: PBPEstimatorCV, networks: Networks) -> Fil
     settings["chosen candidate"] = text_of(networks.candidate)
 
     def file(fold: int, n_epochs: int) -> CheckpointFile:
-        origin = Origin(data, settings | {"fold": str(fold)})
-        return CheckpointFile(f"{os.fspath(path)}.{fold}.{n_epochs}", origin)
+        own = f"{os.fspath(path)}.{fold}.{n_epochs}"
+        return CheckpointFile(own, data, settings | {"fold": str(fold)})
 
     return file

@@ -37,7 +37,7 @@ from probprop.estimators.ensemble import (
 )
 from probprop.estimators.progress import progress_bar
 from probprop.estimators.validation import check_int, check_parameters
-from probprop.inference.checkpoint import CheckpointFile, Origin
+from probprop.inference.checkpoint import CheckpointFile
 from probprop.inference.history import warn_of_counts
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure, merged
@@ -182,10 +182,12 @@ def fit(
 
         with client_or_local(client) as connected:
             rows: Any = load_shards(connected, found, n_shards)
-            return finished(train(rows, estimator, rounds, checkpoint, callback), rows)
+            model = finished(train(rows, estimator, rounds, checkpoint, callback), rows)
+        return model  # type: ignore[no-any-return]
     limit = None if memory_limit is None and found.in_memory else bytes_of(memory_limit)
     with rows_here(found, estimator, limit) as rows:
-        return finished(train(rows, estimator, None, checkpoint, callback), rows)
+        model = finished(train(rows, estimator, None, checkpoint, callback), rows)
+    return model  # type: ignore[no-any-return]
 
 
 def predict(model: Any, X: Any, *, coverage: float = 0.95) -> dd.DataFrame:
@@ -386,7 +388,7 @@ def _train_network(
     file = None
     if checkpoint is not None:
         settings = settings_of(model) | rows.settings | {"rounds": str(n_rounds)}
-        file = CheckpointFile(checkpoint, Origin(shards.digest_of(rows), settings))
+        file = CheckpointFile(checkpoint, shards.digest_of(rows), settings)
     callbacks = [] if callback is None else [callback]
     if model.verbose:
         callbacks.append(progress_bar(model.n_epochs, show_noise=likelihood.learns_noise))

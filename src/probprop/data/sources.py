@@ -57,7 +57,8 @@ class Loaded:
     number: Array | None = None  # (n,), of each row among all rows that count
 
     def __getitem__(self, rows: Array) -> Loaded:
-        return Loaded(*(None if a is None else a[rows] for a in vars(self).values()))
+        fields: Any = vars(self).items()
+        return Loaded(**{name: None if a is None else a[rows] for name, a in fields})
 
 
 def joined(parts: Sequence[Loaded]) -> Loaded:
@@ -65,8 +66,8 @@ def joined(parts: Sequence[Loaded]) -> Loaded:
     parts = [part for part in parts if len(part.X)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    fields = zip(*(vars(part).values() for part in parts), strict=True)
-    return Loaded(*(None if each[0] is None else np.concatenate(each) for each in fields))
+    fields: Any = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
+    return Loaded(**{k: None if a[0] is None else np.concatenate(a) for k, a in fields.items()})
 
 
 # ---- What every source offers

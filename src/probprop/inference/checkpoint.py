@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -21,7 +21,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
-from probprop.inference.noise import noise_network
+from probprop.inference.noise import start_noise_network
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.shards import at_rest
 from probprop.inference.training import State
@@ -50,14 +50,6 @@ _LARGEST_WEIGHT = 1e30  # of the mean of a standardised network
 
 class CheckpointError(ValueError):
     """The file is no checkpoint of this training; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a checkpoint belongs to."""
-
-    data: str  # a digest of samples and targets
-    settings: dict[str, str]  # every setting that changes the result, as text
 
 
 class Generator(NamedTuple):
@@ -125,10 +117,13 @@ def digest(arrays: Iterable[Array | None]) -> str:
 
 
 class CheckpointFile:
-    """A file that is written again and again, at most once a second."""
+    """A file that is written again and again, at most once a second.
 
-    def __init__(self, path: _Path, origin: Origin) -> None:
-        self.path, self.origin = path, origin
+    It belongs to a digest of samples and targets, and to every setting that changes the result.
+    """
+
+    def __init__(self, path: _Path, data: str, settings: dict[str, str]) -> None:
+        self.path, self.data, self.settings = path, data, settings
         self._next = -np.inf
         self._waiting: Sequence[Checkpoint] | None = None
 
@@ -181,19 +176,19 @@ class CheckpointFile:
         """Write what was offered last, if it is not written yet."""
         if self._waiting is not None:
             start = time.monotonic()
-            content = _Content(self.origin.data, self.origin.settings, list(self._waiting))
+            content = _Content(self.data, self.settings, list(self._waiting))
             write_file(self.path, CHECKPOINT, *encode(_Content, content, DECLARED))
             end = time.monotonic()
             between = _SECONDS_BETWEEN * max(1.0, _TIMES_AS_LONG * (end - start))
             self._waiting, self._next = None, end + between
 
     def _check(self, content: _Content) -> None:
-        settings, now = content.settings, self.origin.settings
+        settings, now = content.settings, self.settings
         names = [k for k in sorted({*settings, *now}) if settings.get(k) != now.get(k)]
         if names:
             each = (f"{k[:50]} was {str(settings.get(k))[:200]} and is {now.get(k)}" for k in names)
             raise self._refused(f"is of other settings ({', '.join(each)}): {_AFRESH}")
-        if content.data != self.origin.data:
+        if content.data != self.data:
             raise self._refused(f"is of other data: {_AFRESH}")
 
     def _refused(self, why: str) -> CheckpointError:
@@ -221,8 +216,12 @@ def _check_layers(m_w: Layers, v_w: Layers, *others: Layers) -> None:
 
 
 def _made_noise_network(m_w: Layers, v_w: Layers, tail: FloatArray) -> Posterior:
+    """Return a noise network, of which nothing but weights and tails ever changes."""
     _check_layers(m_w, v_w)  # before arrays of these sizes are made
-    return noise_network(m_w, v_w, tail)
+    n_features, *hidden, n_targets = (m_w[0].shape[1] - 1, *(len(m) for m in m_w))
+    sizes = (n_features, tuple(hidden), n_targets)
+    begun = start_noise_network(*sizes, RandomState(0), m_w[0].dtype)
+    return replace(begun, m_w=m_w, v_w=v_w, tail=tail)
 
 
 def _check_posterior(q: Posterior) -> None:
