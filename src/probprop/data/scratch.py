@@ -96,10 +96,12 @@ class Scratch:
 
     def add(self, rows: Array) -> None:
         """Deal rows, (n,), records of n_columns numbers and always of the same, into piles."""
-        for start in range(0, len(rows), self._n_together):
-            self._waiting.append(rows[start : start + self._n_together])
-            self._n_waiting += len(self._waiting[-1])
-            if self._n_waiting >= self._n_together:
+        start = 0
+        while start < len(rows):
+            part = rows[start : start + self._n_together - self._n_waiting]
+            self._waiting.append(part)
+            self._n_waiting, start = self._n_waiting + len(part), start + len(part)
+            if self._n_waiting == self._n_together:
                 self.write()
 
     def write(self) -> None:

@@ -57,8 +57,9 @@ class Loaded:
     number: Array | None = None  # (n,), of each row among all rows that count
 
     def __getitem__(self, rows: Array) -> Loaded:
-        fields: Any = vars(self).items()
-        return Loaded(**{name: None if a is None else a[rows] for name, a in fields})
+        fields = vars(self).items()
+        taken: dict[str, Any] = {name: None if a is None else a[rows] for name, a in fields}
+        return Loaded(**taken)
 
 
 def joined(parts: Sequence[Loaded]) -> Loaded:
@@ -66,8 +67,11 @@ def joined(parts: Sequence[Loaded]) -> Loaded:
     parts = [part for part in parts if len(part.X)] or parts[:1]
     if len(parts) == 1:
         return parts[0]
-    fields: Any = {name: [vars(part)[name] for part in parts] for name in vars(parts[0])}
-    return Loaded(**{k: None if a[0] is None else np.concatenate(a) for k, a in fields.items()})
+    whole: dict[str, Any] = {}
+    for name, first in vars(parts[0]).items():
+        each = [vars(part)[name] for part in parts]
+        whole[name] = None if first is None else np.concatenate(each)
+    return Loaded(**whole)
 
 
 # ---- What every source offers
