@@ -15,6 +15,8 @@ from probprop.cli.console import plural, terminal_of
 from probprop.cli.output import (
     check_destinations,
     check_table_extension,
+    check_table_size,
+    holds_digits,
     holds_types,
     load_table_model,
     table_writer,
@@ -36,10 +38,11 @@ PREDICT_EXAMPLES = """\b
 Examples:
   probprop predict houses.pbp new.csv -o predicted.csv
   probprop predict houses.pbp new.parquet --coverage 0.8 -o predicted.parquet
+  probprop predict houses.pbp new.xlsx --quantiles 0.1,0.9 -o predicted.xlsx
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
 _OF_NUMBERS = {"--coverage": "interval", "--quantiles": "quantiles"}
-_OUTPUT = "CSV, TSV or Parquet file."
+_OUTPUT = "CSV, TSV, Parquet or Excel file."
 
 
 def predict(
@@ -133,6 +136,7 @@ def predict(
         )
     n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
+    check_table_size(output, total or 0, len(written))
     with (
         terminal.rows("predicting", total) as advance,
         table_writer(output, decimal=decimal) as write,
@@ -142,11 +146,8 @@ def predict(
             frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
             share = 0.95 if coverage is None else coverage
             predicted = predictions(frame, table_model, share, levels)
-            if holds_types(output):
-                write(pd.concat([frame, predicted], axis=1)[written])
-            else:
-                digits = rounded(predicted, table_model)
-                write(pd.concat([cells, digits], axis=1)[written])
+            shown = predicted if holds_digits(output) else rounded(predicted, table_model)
+            write(pd.concat([frame if holds_types(output) else cells, shown], axis=1)[written])
             unknown.update(table_model.unknown_categories(frame))
             n_done += len(frame)
             advance(len(frame))
