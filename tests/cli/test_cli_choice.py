@@ -119,7 +119,8 @@ def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
     homes(80)[60:].to_csv("more.csv", index=False)
     assert call("update m.pbp more.csv") == 0
     err = capfd.readouterr().err
-    assert re.search(r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars", err)
+    updated = r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars"
+    assert re.search(updated, err, re.MULTILINE)
     assert saved().n_samples_seen_ == 80
     assert call("info m.pbp") == 0
     assert re.search(r"^Calibration +error bars times", capfd.readouterr().out, re.M)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -22,10 +21,13 @@ from probprop.cli.output import (
     table_writer,
 )
 from probprop.cli.tables import (
+    Unknown,
     added_columns,
     check_not_there,
     chosen_columns,
+    count_unknown,
     note_file,
+    note_unknown,
     predictions,
     rounded,
 )
@@ -97,7 +99,6 @@ def predict(
     check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
-    from probprop.table.model import takes_gaps
     from probprop.table.read import plan_chunks, with_numbers
 
     terminal = terminal_of(context)
@@ -134,7 +135,8 @@ def predict(
         terminal.note(
             f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
         )
-    n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
+    n_done, decimal = 0, first.attrs["decimal"]
+    unknown: Unknown = {}
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
     check_table_size(output, total or 0, len(written))
     with (
@@ -148,16 +150,12 @@ def predict(
             predicted = predictions(frame, table_model, share, levels)
             shown = predicted if holds_digits(output) else rounded(predicted, table_model)
             write(pd.concat([frame if holds_types(output) else cells, shown], axis=1)[written])
-            unknown.update(table_model.unknown_categories(frame))
+            count_unknown(unknown, table_model, frame)
             n_done += len(frame)
             advance(len(frame))
     if cells.attrs["noted"] != first.attrs["noted"]:  # letters beyond ASCII came late
         note_file(terminal, cells)
-    for name, n in unknown.items():
-        terminal.note(
-            f"{plural(n, 'row')} with a {name!r} that the model was not fitted on: taken as "
-            + ("missing" if takes_gaps(table_model.estimator) else "none of those it knows")
-        )
+    note_unknown(terminal, unknown, table_model, learning=False)
     if output is not None:
         what = f"{100 * (0.95 if coverage is None else coverage):g} % intervals"
         if table_model.classes is not None:

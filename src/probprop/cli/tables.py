@@ -190,6 +190,34 @@ def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
     return counted
 
 
+# ---- Categories that a model does not know
+
+Unknown = dict[str, tuple[int, list[str]]]
+"""For each column the number of rows with such a category, and a few of these categories."""
+
+_FEW = 3  # that are named
+
+
+def count_unknown(seen: Unknown, model: TableModel, frame: DataFrame) -> None:
+    """Add the rows of a frame whose category is not known."""
+    for name, cells in model.unknown_categories(frame).items():
+        n, names = seen.get(name, (0, []))
+        seen[name] = n + len(cells), list(dict.fromkeys([*names, *cells]))[: _FEW + 1]
+
+
+def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learning: bool) -> None:
+    """Say which categories the model does not know, and what becomes of them."""
+    from probprop.table.model import takes_gaps
+
+    how = "missing values" if takes_gaps(model.estimator) else "none of the known categories"
+    for name, (n, names) in seen.items():
+        named = ", ".join(map(repr, names[:_FEW])) + (", …" if len(names) > _FEW else "")
+        note = f"{plural(n, 'row')} with a {name!r} that the model was not fitted on ({named})"
+        if learning:
+            note += ": an update cannot learn new categories, so `probprop fit` all rows for that"
+        terminal.note(f"{note}; they are treated as {how}")
+
+
 # ---- Predictions as columns of a table: their names, their values and their digits
 
 
