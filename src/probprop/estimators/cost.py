@@ -44,7 +44,7 @@ def cost_in_words(
         return ""
     return (
         f"{n_classes:,} classes and {n_samples:,} samples: the fit takes {word} "
-        f"{_duration(seconds)} of processor time"
+        f"{duration(seconds)} of processor time"
     )
 
 
@@ -84,7 +84,7 @@ def _seconds_of_evidence(n_classes: int) -> float:
     return (time.process_time() - start) / _PROBED
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return seconds in words, for example 41 s, 3 min or 2.5 h."""
     if seconds < 100.0:
         return f"{seconds:.0f} s"
