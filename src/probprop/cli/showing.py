@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +31,6 @@ Examples:
 
 _SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
 _SECONDS = 0.3  # per shape and precision
-_ROWS = 2_000
 
 
 def demo(
@@ -85,44 +83,17 @@ def bench(context: typer.Context) -> None:
 
     One update is one row of a table, learned once; an epoch is as many as there are rows.
     """
+    from probprop.estimators.cost import updates_per_second
     from probprop.inference.engine import cpu_level
 
     terminal = terminal_of(context)
     rows = []
     for sizes in _SHAPES:
-        speeds = [updates_per_second(sizes, dtype) for dtype in ("float64", "float32")]
+        speeds = [updates_per_second(sizes, dtype, _SECONDS) for dtype in ("float64", "float32")]
         hidden = "-".join(str(n) for n in sizes[1:-1])
         rows.append([f"{sizes[0]} features, {hidden} hidden", *(f"{v:,.0f}" for v in speeds)])
     terminal.table(["network", "float64 updates/s", "float32 updates/s"], rows)
     terminal.result(f"instruction set: {cpu_level()}")
-
-
-def updates_per_second(sizes: tuple[int, ...], dtype: str) -> float:
-    """Return the updates per second of processor time, of the fastest of some passes."""
-    import numpy as np
-
-    from probprop.inference.engine import ENGINES
-    from probprop.inference.posterior import initial_posterior
-
-    random_state = np.random.RandomState(0)
-    posterior = initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=random_state,
-        dtype=np.dtype(dtype),
-    )
-    X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
-    y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
-    order = random_state.permutation(_ROWS)
-    fastest = float("inf")
-    end = time.thread_time() + _SECONDS
-    while (start := time.thread_time()) < end:
-        posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
-        fastest = min(fastest, time.thread_time() - start)
-    return _ROWS / fastest
 
 
 # ---- `probprop play`: the page that learns as one clicks
