@@ -15,7 +15,7 @@ from probprop.active import ActiveLearner
 from probprop.cli import active as command
 
 MARKS = ["probprop_ask", "probprop_mean", "probprop_std", "probprop_epistemic_std"]
-OPTIONS = "--target price --drop id --hidden 10 --epochs 5"
+OPTIONS = "--target price --drop id --hidden-layer-sizes 10 --n-epochs 5"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -103,7 +103,7 @@ def test_no_cell_of_the_users_table_is_changed() -> None:
     rows += [f'{i:03d};"a;{i % 3}";{i}.50;NA;{"1.250" if i < 9 else ""}' for i in range(20)]
     text = "".join(f"{row}\r\n" for row in rows)
     Path("pool.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
-    line = "active --fast pool.csv --target y --features x --epochs 2 -q"
+    line = "active --fast pool.csv --target y --features x --n-epochs 2 -q"
     assert call(line) == 0
     marked = Path("pool.asked.csv").read_bytes()
     assert marked.startswith(b"\xef\xbb\xbf")
@@ -140,7 +140,7 @@ def test_other_formats_have_the_same_rows() -> None:
 def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None:
     write_pool()
     assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
-    line = "--target price --drop id --epochs 2 --fast"
+    line = "--target price --drop id --n-epochs 2 --fast"
     capfd.readouterr()
     assert call(f"fit pool.asked.csv {line} -o marked.pbp") == 0
     note = "note: columns that `probprop active` wrote are not features: 'probprop_ask', "
@@ -179,9 +179,9 @@ def test_weeks_on_one_growing_file() -> None:
 def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     write_pool()
     line = f"active --fast pool.csv {OPTIONS} --strategy {strategy} -q"
-    assert call(f"{line} -o one.csv --seed 3") == 0
-    assert call(f"{line} -o two.csv --seed 3") == 0
-    assert call(f"{line} -o three.csv --seed 4") == 0
+    assert call(f"{line} -o one.csv --random-state 3") == 0
+    assert call(f"{line} -o two.csv --random-state 3") == 0
+    assert call(f"{line} -o three.csv --random-state 4") == 0
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
     assert Path("one.csv").read_bytes() != Path("three.csv").read_bytes()
 
@@ -365,7 +365,7 @@ def test_the_first_rows_are_spread_over_the_pool(capfd: Captured) -> None:
     # What is measured then is learned in the next run.
     table.loc[asked, "y"] = [1.0, 2.0, 3.0, 4.0]
     table.to_csv("pool.csv", index=False)
-    assert call("active pool.csv --target y --fast --epochs 2 --ask 4 -o next.csv") == 0
+    assert call("active pool.csv --target y --fast --n-epochs 2 --ask 4 -o next.csv") == 0
     assert "fitted on 4 rows with a 'y'" in capfd.readouterr().err
     assert not {*asked} & {*np.flatnonzero(pd.read_csv("next.csv")["probprop_ask"].notna())}
 
@@ -385,7 +385,7 @@ def write_labels(n: int = 150, n_known: int = 30) -> pd.DataFrame:
 @pytest.mark.parametrize("strategy", ["variance_reduction", "variance", "information_gain"])
 def test_classes(strategy: str, capfd: Captured) -> None:
     table = write_labels()
-    line = f"active pool.csv --target kind --fast --hidden 10 --epochs 5 --strategy {strategy}"
+    line = f"active pool.csv --target kind --fast --hidden-layer-sizes 10 --n-epochs 5 --strategy {strategy}"
     assert call(line) == 0
     out, err = capfd.readouterr()
     assert "'kind' holds text: classification" in err
@@ -436,10 +436,10 @@ def test_two_whole_numbers_are_classes_once_they_repeat(capfd: Captured) -> None
     for filled, is_class in (([3.0, 8.0], False), ([3.0, 8.0, 8.0, 3.0], True)):
         table.loc[: len(filled) - 1, "y"] = filled
         table.to_csv("pool.csv", index=False)
-        assert call("active pool.csv --target y --fast --epochs 2 -o out.csv") == 0
+        assert call("active pool.csv --target y --fast --n-epochs 2 -o out.csv") == 0
         assert ("probprop_class" in pd.read_csv("out.csv")) == is_class
         assert ("only 3 and 8: classification" in capfd.readouterr().err) == is_class
-    assert call("active pool.csv --target y --task regression --fast --epochs 2 -o out.csv") == 0
+    assert call("active pool.csv --target y --task regression --fast --n-epochs 2 -o out.csv") == 0
     assert "probprop_mean" in pd.read_csv("out.csv")
 
 
@@ -451,11 +451,11 @@ def test_classes_have_no_largest(capfd: Captured) -> None:
 
 def test_labels_typed_into_the_copy_are_not_lost(capfd: Captured) -> None:
     table = write_labels()
-    assert call("active pool.csv --target kind --fast --epochs 2 -q") == 0
+    assert call("active pool.csv --target kind --fast --n-epochs 2 -q") == 0
     marked = pd.read_csv("pool.asked.csv")
     marked.loc[marked.index[table["kind"].isna()][0], "kind"] = "dog"
     marked.to_csv("pool.asked.csv", index=False)
-    line = "active pool.csv --target kind --fast --epochs 2 -q"
+    line = "active pool.csv --target kind --fast --n-epochs 2 -q"
     fails(capfd, 1, line, "has 1 measurement of 'kind' that pool.csv lacks, such as dog")
 
 

@@ -14,7 +14,7 @@ import pytest
 from cli_tables import call, homes
 from probprop.cli import output
 
-FIT = "fit homes.csv --target price --drop id --fast --epochs 2 --test-fraction 0 -o homes.pbp -q"
+FIT = "fit homes.csv --target price --drop id --fast --n-epochs 2 --test-fraction 0 -o homes.pbp -q"
 Captured = pytest.CaptureFixture[str]
 
 

@@ -13,7 +13,7 @@ from cli_tables import call, homes
 from probprop.cli import judging
 from probprop.table import read
 
-FIT = "fit homes.csv --target price --drop id --fast --epochs 5 --test-fraction 0 -q"
+FIT = "fit homes.csv --target price --drop id --fast --n-epochs 5 --test-fraction 0 -q"
 Captured = pytest.CaptureFixture[str]
 
 

@@ -15,10 +15,10 @@ from probprop._atomic import replacing
 from probprop.cli.arguments import (
     Budget,
     Drop,
-    Epochs,
     Fast,
     Features,
-    Hidden,
+    HiddenLayerSizes,
+    NEpochs,
     check_range,
     column_names,
 )
@@ -109,9 +109,9 @@ def active(
     na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
-    hidden: Hidden = None,
-    epochs: Epochs = None,
-    seed: Annotated[
+    hidden_layer_sizes: HiddenLayerSizes = None,
+    n_epochs: NEpochs = None,
+    random_state: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same rows.")
     ] = DEFAULT_SEED,
 ) -> None:
@@ -135,11 +135,11 @@ def active(
     may be largest; random.
 
     The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
-    --fast, --hidden or --epochs one network is fitted.
+    --fast, --hidden-layer-sizes or --n-epochs one network is fitted.
     """
     check_range("--ask", ask, 1, math.inf)
-    check_range("--seed", seed, 0, 2**32 - 1)
-    options = NetworkOptions(hidden, epochs)
+    check_range("--random-state", random_state, 0, 2**32 - 1)
+    options = NetworkOptions(hidden_layer_sizes, n_epochs)
     budget_of(budget)
     options.check()
     check_no_budget(options.given, fast=fast, budget=budget)
@@ -192,11 +192,11 @@ def active(
     if strategy is REDUCTION and n_new > MOST_ROWS:
         terminal.note(
             f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
-            "could be measured; another --seed draws others"
+            "could be measured; another --random-state draws others"
         )
     n_asked, without = min(ask, n_new), plural(int((~measured).sum()), "row")
     if y is None:
-        asked = _spread(X, measured, n_asked, strategy, seed)
+        asked = _spread(X, measured, n_asked, strategy, random_state)
         predicted: dict[str, Array] = {}
         known = "no row has" if not measured.any() else "only one class is known of"
         how = "at random" if strategy is Strategy.random else "spread over their features"
@@ -214,10 +214,12 @@ def active(
             fast=fast,
             budget=budget,
             of_classes=of_classes,
-            seed=seed,
+            seed=random_state,
             missing=missing,
         )
-        learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=seed)
+        learner = ActiveLearner(
+            recipe.first(again=False), strategy.value, random_state=random_state
+        )
         asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
         predicted = _predictions(learner.estimator_, X[~measured])
         for line in recipe.choice(learner.estimator_).splitlines():

@@ -97,7 +97,7 @@ def _of_cv(
         n_samples,
         usual,
         bins_that_fit,
-        one_memory=large or n_classes > policy.MANY_CLASSES,
+        one_evidence_cap=large or n_classes > policy.MANY_CLASSES,
     )
     n_outputs = n_classes if n_classes > 2 else 1
     each = [
