@@ -385,7 +385,7 @@ def write_labels(n: int = 150, n_known: int = 30) -> pd.DataFrame:
 @pytest.mark.parametrize("strategy", ["variance_reduction", "variance", "information_gain"])
 def test_classes(strategy: str, capfd: Captured) -> None:
     table = write_labels()
-    line = f"active pool.csv --target kind --fast --hidden-layer-sizes 10 --n-epochs 5 --strategy {strategy}"
+    line = f"active pool.csv --target kind --fast --n-epochs 5 --strategy {strategy}"
     assert call(line) == 0
     out, err = capfd.readouterr()
     assert "'kind' holds text: classification" in err
@@ -393,7 +393,7 @@ def test_classes(strategy: str, capfd: Captured) -> None:
     assert out.splitlines()[0].split() == ["row", "a", "b", "class", "probability", "entropy_model"]
     known = table["kind"].notna().to_numpy()
     X = table[["a", "b"]].to_numpy()
-    learner = ActiveLearner(PBPClassifier(10, n_epochs=5, random_state=0), strategy, random_state=0)
+    learner = ActiveLearner(PBPClassifier(n_epochs=5, random_state=0), strategy, random_state=0)
     learner.tell(X[known], table["kind"][known].to_numpy(str))
     expected = np.flatnonzero(~known)[learner.ask(X[~known], 5)]
     marked = pd.read_csv("pool.asked.csv")

@@ -1,8 +1,8 @@
 """Processor time of a fit, announced before it starts.
 
 It is the time of an update, measured on this machine, times the number of updates. A
-cross-validation drops candidates early, so its time is a range: from all candidates dropped at the
-first cut but the best, to none dropped before the end. For classes the likelihood of a label is an
+cross-validation drops candidates early, so its time is a range: from one candidate left after the
+first cut to one of each form, until the end. For classes the likelihood of a label is an
 integral over all of them: with 1,000 classes, an epoch takes fifty times as long as with three.
 """
 
@@ -100,18 +100,19 @@ def _of_cv(
         one_evidence_cap=large or n_classes > policy.MANY_CLASSES,
     )
     n_outputs = n_classes if n_classes > 2 else 1
-    each = [
-        _seconds_of_update(
-            (n_features + n_numbers * (c.n_bins or 0), *c.layers, n_outputs), evidence
-        )
-        for c in candidates
-    ]
+    inputs = [n_features + n_numbers * (c.n_bins or 0) for c in candidates]
+    pairs = zip(candidates, inputs, strict=True)
+    each = [_seconds_of_update((n, *c.layers, n_outputs), evidence) for c, n in pairs]
+    forms = {c.form: seconds for c, seconds in zip(candidates, each, strict=True)}
     n_first = 1 if large else policy.n_first_folds(n_samples, usual)
     n_later = n_folds - n_first if n_first is not None else n_folds  # or another partition
-    epoch = n_train * ((n_first or n_folds) * sum(each) + n_later * max(each))
+    n_first = n_first or n_folds
     n_most = budget.checks[-1]
-    most = epoch * n_most * (1.0 if of_classes else _WITH_POWERS)
-    return float(epoch * min(budget.first_cut, n_most)), float(most)
+    n_least = min(budget.first_cut, n_most)  # epochs after which one candidate of each form is left
+    least = n_least * (n_first * sum(each) + n_later * min(each))
+    most = n_least * n_first * sum(each) + n_most * n_later * max(each)
+    most += (n_most - n_least) * n_first * sum(forms.values())
+    return float(n_train * least), float(n_train * most * (1.0 if of_classes else _WITH_POWERS))
 
 
 def _seconds_of_update(sizes: tuple[int, ...], evidence: float) -> float:
