@@ -59,7 +59,7 @@ Network = PBPRegressor | PBPClassifier
 Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
 _DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
-_FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
+_FOREIGN = "is not a probprop model ({}): give a file that `save` or `probprop fit` wrote."
 _NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
 
 

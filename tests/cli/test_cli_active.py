@@ -307,7 +307,11 @@ def test_files_and_columns_that_are_not_there(capfd: Captured) -> None:
     fails(capfd, 1, "active --fast no.csv --target price", "no.csv", "no such file")
     fails(capfd, 1, "active --fast pool.csv --target cost", "has no column 'cost'")
     fails(
-        capfd, 1, f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv", "no folder", "make it first"
+        capfd,
+        1,
+        f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv",
+        "does not exist",
+        "make it first",
     )
 
 

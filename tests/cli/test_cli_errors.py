@@ -105,7 +105,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ),
         ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
         ("predict homes.pbp new.csv --coverage 95", ["--coverage", "95", "between 0 and 1"]),
-        ("predict homes.pbp new.csv -o out.xlsx", ["out.xlsx", ".csv, .tsv, .parquet"]),
+        ("predict homes.pbp new.csv -o out.doc", ["out.doc", ".csv, .tsv, .parquet, .pq, .xlsx"]),
         ("predict homes.pbp", ["Missing argument 'DATA'"]),
         ("info homes.pbp too many", ["unexpected extra argument"]),
     ],
@@ -130,10 +130,10 @@ def test_a_destination_that_cannot_be_is_refused_before_the_work(
 ) -> None:
     monkeypatch.setattr(PBPRegressor, "fit", lambda *_: pytest.fail("it was fitted"))
     fit = "fit --fast homes.csv --target price"
-    fails(capfd, 1, f"{fit} -o nowhere/m.pbp", "nowhere/m.pbp", "no folder", "make it first")
+    fails(capfd, 1, f"{fit} -o nowhere/m.pbp", "nowhere/m.pbp", "does not exist", "make it first")
     fails(capfd, 1, f"{fit} -o {folder}", "is a directory")
     fails(capfd, 1, f"{fit} -o m.pbp --report nowhere/r.html", "--report nowhere/r.html")
-    fails(capfd, 1, "predict homes.pbp new.csv -o nowhere/o.csv", "no folder")
+    fails(capfd, 1, "predict homes.pbp new.csv -o nowhere/o.csv", "does not exist")
 
 
 @pytest.mark.parametrize("command", ["info", "predict", "evaluate", "update"])

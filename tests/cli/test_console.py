@@ -81,12 +81,12 @@ def test_a_long_fit_prints_lines_at_growing_intervals() -> None:
             clock.now += 1.0
             reach(Share(second / 1000, "comparing" if second < 500 else "calibrating"))
     assert stream.getvalue().splitlines() == [
-        "fitting 300 rows: comparing, 1 % done, about 16 min left",
-        "fitting 300 rows: comparing, 3 % done, about 16 min left",
-        "fitting 300 rows: comparing, 7 % done, about 15 min left",
-        "fitting 300 rows: comparing, 15 % done, about 14 min left",
-        "fitting 300 rows: comparing, 31 % done, about 12 min left",
-        "fitting 300 rows: calibrating, 63 % done, about 6 min left",
+        "fitting 300 rows: comparing, 1 % done, up to 16 min left",
+        "fitting 300 rows: comparing, 3 % done, up to 16 min left",
+        "fitting 300 rows: comparing, 7 % done, up to 15 min left",
+        "fitting 300 rows: comparing, 15 % done, up to 14 min left",
+        "fitting 300 rows: comparing, 31 % done, up to 11 min left",
+        "fitting 300 rows: calibrating, 63 % done, up to 6 min left",
     ]
 
 
@@ -112,7 +112,7 @@ def test_what_is_done_before_the_work_is_counted_says_nothing_about_the_rest() -
         reach(Share(0.25, "comparing"))
     assert stream.getvalue().splitlines() == [
         "fitting: encoding",
-        "fitting: comparing, 25 % done, about 75 s left",
+        "fitting: comparing, 25 % done, up to 75 s left",
     ]
 
 
@@ -139,7 +139,7 @@ def test_no_lines_with_quiet_or_beside_a_bar(quiet: bool, is_terminal: bool) -> 
     with terminal.share("fitting") as reach:
         clock.now += 1000.0
         reach(Share(0.5, "comparing"))
-    assert "about" not in stream.getvalue()
+    assert "% done" not in stream.getvalue()
 
 
 def test_a_short_fit_prints_nothing() -> None:

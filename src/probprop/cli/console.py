@@ -145,7 +145,7 @@ class Terminal:
         with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
             fields: dict[str, Any] = {"stage": "preparing", "begun": 0.0, "told": 0.0}
             task = progress.add_task(visible(text), total=1.0, **fields)
-            tell = self._lines(text)
+            tell = self._lines(text, "up to")
 
             def reach(share: float) -> None:
                 [shown] = progress.tasks
@@ -181,11 +181,12 @@ class Terminal:
             progress.add_task(visible(text), total=None)
             yield
 
-    def _lines(self, text: str) -> Callable[[float | None, str], None]:
+    def _lines(self, text: str, word: str = "about") -> Callable[[float | None, str], None]:
         """Return what prints a line now and then, away from a terminal, where there is no bar.
 
         It takes the share done, None if that is not known, and what is being done. The first line
-        comes after 10 s, and the time between two doubles, up to 10 min.
+        comes after 10 s, and the time between two doubles, up to 10 min. `word` is what the time
+        left is: a search may drop candidates, and then has less to do.
         """
         if self.quiet or self.err.is_terminal:
             return lambda share, stage: None
@@ -206,7 +207,7 @@ class Terminal:
                 from probprop.estimators.cost import duration
 
                 left = (now - start) * (1.0 - share) / share
-                facts += [f"{100 * share:.0f} % done", f"about {duration(left)} left"]
+                facts += [f"{100 * share:.0f} % done", f"{word} {duration(left)} left"]
             self.say(f"{text}: {', '.join(facts)}")
 
         return tell

@@ -60,21 +60,24 @@ def evaluate(
     context: typer.Context,
     model: Model,
     data: DataFiles,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Report = None,
 ) -> None:
-    """Judge predictions and their uncertainty on rows whose target is known.
+    """Score predictions on rows whose target is known.
 
-    For numbers: errors, log-likelihood, and how many lie inside their intervals. For classes:
-    accuracy, log-loss, Brier score, and the calibration error, how far the share of right
-    predictions is from the probability they were given. Each of several targets is judged.
+    For numbers, the scores are errors (RMSE, MAE, R²), log-likelihood, CRPS and the coverage of
+    intervals; for classes accuracy, log-loss, Brier score, calibration error, ROC-AUC and average
+    precision. The column baseline has the scores of one prediction for all rows: mean and standard
+    deviation of the training targets, or the class frequencies of these rows. Below is a verdict
+    on the calibration. Each of several targets is scored.
 
-    Give rows that the model has not seen: on the rows it was fitted on, it looks better than
-    it is. If the model was fitted with --weight and the table has that column, the noise of each
-    row is that of its weight; otherwise rows have the mean weight of the fit.
+    Give rows that the model was not fitted on: training rows look better than new ones. If the
+    model was fitted with --weight and the table has that column, the noise variance of each row is
+    divided by its weight; otherwise rows have the mean weight of the fit.
 
-    Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. Of
-    more than 100,000 rows as many are drawn at random to judge calibration, and for the report.
+    Several files, or a quoted pattern such as 'sold/*.parquet', are one table, of any size. If
+    there are more than 100,000 rows, calibration is judged on a random sample of 100,000, and so is
+    the report.
     """
     paths = input_paths(data)
     check_destinations({"--report": report}, {"MODEL": model, "DATA": paths})
@@ -113,9 +116,9 @@ def _print_json(terminal: Terminal, value: dict[str, Any]) -> None:
 def info(
     context: typer.Context,
     model: Model,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model is, what it was fitted on, and the scores that the fit reported.
+    """Show the facts of a model, and the scores of its fit.
 
     With --json each fact is a value under its name, in lower case with underscores. features,
     targets and classes are lists, and file_size is a number of bytes. scores has measured_on
@@ -201,10 +204,10 @@ Examples:
 def update(
     context: typer.Context, model: Model, data: DataFiles, memory_limit: MemoryLimit = None
 ) -> None:
-    """Learn from new rows: one more epoch, over these rows only.
+    """Learn from new rows, in one more epoch over these only.
 
     The scores that are printed, as `probprop evaluate` prints them, say how well the model
-    predicted the new rows before it learned them.
+    predicted the new rows before the update.
 
     Give each row once: rows seen twice count twice. A model that was fitted with --weight or
     --error needs those columns. Networks of a cross-validation learn the new rows outside their
@@ -212,8 +215,8 @@ def update(
     column, which are treated as missing values, nor new classes, which are an error: for these, fit
     the model again on all rows. The old model file stays until the new one is complete.
 
-    A table that would take more than --memory-limit is learned block by block, each as if it were
-    the table of an update of its own.
+    A table that needs more than --memory-limit is learned block by block, each block as in an
+    update of its own.
     """
     paths = input_paths(data)
     check_destinations({"MODEL": model}, {"DATA": paths})

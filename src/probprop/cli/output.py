@@ -51,7 +51,7 @@ def check_destination(path: str | None, option: str = "-o") -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
     if not os.path.isdir(folder):
-        raise ValueError(f"{option} {path}: there is no folder {folder}; make it first")
+        raise ValueError(f"{option} {path}: the folder {folder} does not exist; make it first")
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
@@ -353,6 +353,7 @@ def check_destinations(
             raise ValueError(
                 f"{option} {path} and {other} {twin} are the same file: give two paths"
             )
+    check_replaces_page(outputs.get("--report"), "--report")
 
 
 def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]]:
@@ -362,13 +363,26 @@ def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
-    """Refuse to put a model in the place of a file that is none; an empty file is no loss."""
+    """Refuse to replace a file that is not a model by a model; an empty file is no loss."""
     from probprop.io import MODEL, begins_as
 
     if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as(path, MODEL):
         raise ValueError(
-            f"{option} {path} exists and is no model file, and would be replaced by one: give "
-            "another path, or remove it first"
+            f"{option} {path} exists and is not a probprop model: choose another path, or remove "
+            "the file first"
+        )
+
+
+def check_replaces_page(path: str | None, option: str = "-o") -> None:
+    """Refuse to replace a file that is not HTML by a page; an empty file is no loss."""
+    if path is None or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        start = file.read(1000).lstrip().lower()
+    if start and not start.startswith((b"<!doctype html", b"<html")):
+        raise ValueError(
+            f"{option} {path} exists and is not an HTML file: choose another path, or remove the "
+            "file first"
         )
 
 
@@ -394,8 +408,8 @@ def load_table_model(path: str) -> TableModel:
     model = load(path)
     if not isinstance(model, TableModel):
         raise ValueError(
-            f"{path} is a {type(model).__name__} that was saved from Python and does not know the "
-            "columns of a table: use it from Python, or make a model with `probprop fit`"
+            f"{path} is a {type(model).__name__} that was saved from Python, without the columns "
+            "of a table: use it from Python, or make a model with `probprop fit`"
         )
     return model
 

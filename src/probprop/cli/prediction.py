@@ -57,41 +57,47 @@ def predict(
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option(
-            metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
-        ),
+        typer.Option(metavar="P", help="Probability between lower and upper.  [default: 0.95]"),
     ] = None,
     quantiles: Annotated[
         str | None,
-        typer.Option(metavar="Q,Q,...", help="Quantiles to add, each between 0 and 1."),
+        typer.Option(metavar="Q,Q,...", help="Probabilities of quantiles to add."),
     ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="A,B,...", help="Columns to write, of the table or predicted.  [default: all]"
+            metavar="A,B,...", help="Columns to write, of the table or added.  [default: all]"
         ),
     ] = None,
     dask: Dask = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
-    The table is kept and gets the columns mean, std (of the target: model and noise together),
-    epistemic_std (what more data could remove), aleatoric_std (the noise), and lower and upper, the
-    ends of the interval that holds the target with the probability --coverage.
-    --quantiles 0.1,0.9 adds the columns quantile_0.1 and quantile_0.9.
-    Each of several targets has its own: TARGET_mean, TARGET_std and so on.
-    A model of classes adds predicted_class, the most probable class, and p_CLASS, the
-    probability of each CLASS.
+    The table is written with these columns added, in units of the target:
 
-    Columns are matched by name, in any order. Files larger than memory are fine. Cells of text
-    files are written as they were; predictions have as many digits as their std supports, and all
-    of them in Parquet. --columns id,mean,std writes only those.
+    \b
+      mean           predicted target
+      std            its standard deviation
+      epistemic_std  the part that more data can reduce
+      aleatoric_std  the part that stays: the noise
+      lower, upper   interval that contains the target with probability --coverage
+      quantile_0.1   with --quantiles 0.1: the quantile at this probability
 
-    With --dask the workers of a cluster predict the rows of many Parquet files, a few pieces ahead
-    of the one that is written.
-    """
+    With several targets, the columns of each are TARGET_mean, TARGET_std and so on. For
+    classes, the columns are predicted_class, the most probable class, and p_CLASS, the probability
+    of each CLASS.
+
+    Columns of the table are matched by name, in any order. The rows are read and written in chunks,
+    so files may be larger than memory, except for Excel, which has at most 1,048,575 rows.
+    Cells of text files are written as they were. Predictions have as many digits as their std
+    supports, and all digits in Parquet. --columns id,mean,std writes only these columns.
+
+    With --dask the workers of a cluster predict the rows of many Parquet files.
+    """  # noqa: D301
     if coverage is not None and not 0.0 < coverage < 1.0:
-        raise typer.BadParameter(f"{coverage} is not between 0 and 1", param_hint="--coverage")
+        raise typer.BadParameter(
+            f"{coverage:g} is not between 0 and 1; 95 % is 0.95", param_hint="--coverage"
+        )
     levels = _levels(quantiles)
     output = None if output == "-" else output
     check_table_extension(output)
