@@ -453,6 +453,17 @@ def test_classes_have_no_largest(capfd: Captured) -> None:
     fails(capfd, 2, line, "--strategy", "'kind' holds classes", "choose another")
 
 
+def test_measurements_that_differ_in_the_last_digit_are_not_lost(capfd: Captured) -> None:
+    table = write_pool()
+    assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
+    marked = pd.read_csv("pool.asked.csv")
+    measured = float(table["price"].dropna().iloc[0])
+    marked.loc[marked["price"] == measured, "price"] = measured + 1e-4
+    marked.to_csv("pool.asked.csv", index=False)
+    line = f"active --fast pool.csv {OPTIONS} -q"
+    fails(capfd, 1, line, "'price' that pool.csv lacks", f"such as {measured + 1e-4!r}")
+
+
 def test_labels_typed_into_the_copy_are_not_lost(capfd: Captured) -> None:
     table = write_labels()
     assert call("active pool.csv --target kind --fast --n-epochs 2 -q") == 0

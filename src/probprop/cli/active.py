@@ -334,7 +334,8 @@ def _filled_in(column: Series) -> Counter[str]:
 
     values = column.dropna().astype(object)
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    return Counter(numbers.map("{:g}".format).where(numbers.notna(), values.astype(str)))
+    texts = numbers.map(lambda number: repr(float(number)).removesuffix(".0"))
+    return Counter(texts.where(numbers.notna(), values.astype(str)))
 
 
 # ---- The result
