@@ -15,7 +15,7 @@ from probprop.table.names import is_reserved, listed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import FloatArray
+    from probprop._types import Array, FloatArray
     from probprop.table import TableModel
 
 Na = Annotated[
@@ -170,6 +170,22 @@ def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> in
         rows = plural(len(frame), "row")
         terminal.note(f"{n_gaps:,} of {rows} have empty cells, which are marginalized")
     return n_gaps
+
+
+def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Array | None) -> None:
+    """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
+    import numpy as np
+
+    from probprop.estimators.cost import cost_in_words
+    from probprop.table.cells import is_text
+
+    texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]
+    n_categories = int(features[texts].nunique().sum())
+    n_columns = len(features.columns) - len(texts) + n_categories
+    n_classes = 1 if labels is None else len(np.unique(labels))
+    words = cost_in_words(estimator, len(features), n_columns, n_classes, n_indicators=n_categories)
+    if words:
+        terminal.say(words)
 
 
 def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:

@@ -60,6 +60,7 @@ from probprop.cli.tables import (
     note_left_out,
     note_table,
     note_weightless,
+    say_cost,
     usable_columns,
     with_targets,
 )
@@ -494,24 +495,13 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table in memory, with a share of its rows held out."""
-    import numpy as np
-
-    from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
-    from probprop.table.cells import is_text
 
     frame, recipe, kept = plan.frame, plan.recipe, request.checkpoint
     labels, features = plan.labels, plan.features or []
 
     def fitted(rows: DataFrame, text: str, estimator: Any, checkpoint: str | None) -> TableModel:
-        n_classes = 1 if labels is None else len(np.unique(labels))
-        texts = [rows[name] for name in features if is_text(rows[name].dtype)]
-        n_indicators = sum(column.nunique() for column in texts)
-        n_columns = len(features) - len(texts) + n_indicators
-        if cost := cost_in_words(
-            estimator, len(rows), n_columns, n_classes, n_indicators=n_indicators
-        ):
-            terminal.say(cost)
+        say_cost(terminal, estimator, rows[features], labels)
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,
