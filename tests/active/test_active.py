@@ -418,6 +418,18 @@ def test_the_first_rows_are_spread_by_the_features_alone() -> None:
     assert twice[0] == twice[1] != expected
 
 
+def test_the_first_rows_are_complete_if_there_are_enough() -> None:
+    """A row without any value counts as the mean of the pool, which would be the first choice."""
+    pool = rows(30)
+    pool[[3, 7]] = np.nan
+    marginalizing = PBPRegressor(missing="marginalize")
+    chosen = ActiveLearner(marginalizing, random_state=0).ask(pool, 6)
+    assert not {3, 7} & {*chosen}
+    pool[:28] = np.nan
+    pool[:28, 0] = np.arange(28)
+    assert len(ActiveLearner(marginalizing, random_state=0).ask(pool, 6)) == 6
+
+
 class Voter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the probabilities it is given."""
 

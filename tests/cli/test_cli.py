@@ -265,7 +265,9 @@ def test_unknown_categories_are_counted_over_all_chunks(
     assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1
-    assert "3 rows with a 'city' that the model was not fitted on ('Atlantis')" in notes[0]
+    assert (
+        "3 rows with categories of 'city' that the model was not fitted on ('Atlantis')" in notes[0]
+    )
     assert notes[0].endswith("; they are treated as missing values")
 
 

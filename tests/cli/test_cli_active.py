@@ -354,7 +354,7 @@ def test_the_first_rows_are_spread_over_the_pool(capfd: Captured) -> None:
     assert call("active pool.csv --target y --ask 4") == 0
     out, err = capfd.readouterr()
     assert "no row has 'y', so no model is fitted; of the 120 rows without, measure these" in err
-    assert "chosen spread over their features" in err
+    assert "chosen to cover the range of their features" in err
     marked = pd.read_csv("pool.asked.csv")
     assert list(marked) == [*table, "probprop_ask"]
     asked = np.flatnonzero(marked["probprop_ask"].notna())

@@ -85,9 +85,9 @@ def test_new_categories_are_named(
     assert call("update price.pbp sold.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note: ")]
     assert notes == [
-        "note: 3 rows with a 'city' that the model was not fitted on ('Bonn', 'Atlantis'): an "
-        "update cannot learn new categories, so `probprop fit` all rows for that; they are treated "
-        "as missing values"
+        "note: 3 rows with categories of 'city' that the model was not fitted on ('Bonn', "
+        "'Atlantis'): an update cannot learn new categories, so `probprop fit` all rows for that; "
+        "they are treated as missing values"
     ]
 
 
@@ -96,7 +96,7 @@ def test_more_new_categories_than_are_named(capfd: Captured) -> None:
     table["city"] = [f"town {i}" for i in range(len(table))]
     table.to_csv("sold.csv", index=False)
     assert call("update price.pbp sold.csv") == 0
-    assert "60 rows with a 'city'" in (err := capfd.readouterr().err)
+    assert "60 rows with categories of 'city'" in (err := capfd.readouterr().err)
     assert "('town 0', 'town 1', 'town 2', …)" in err
 
 

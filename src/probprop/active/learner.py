@@ -13,7 +13,13 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
 from probprop._types import Array, FloatArray
-from probprop.active.strategies import NEEDS, NEEDS_OF_CLASSIFIERS, STRATEGIES, IntArray
+from probprop.active.strategies import (
+    NEEDS,
+    NEEDS_OF_CLASSIFIERS,
+    STRATEGIES,
+    IntArray,
+    by_features,
+)
 from probprop.estimators.validation import check_flag, check_int, check_option
 
 StrategyName = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
@@ -137,9 +143,10 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"n == {n} rows were asked for, but X_pool has {count} to choose from{left_out}."
             )
-        spread = fitted is None and self.strategy != "random"
-        choose = STRATEGIES["variance_reduction" if spread else self.strategy]
-        return new[choose(fitted, told, pool[new], n, self._random_state(len(told)))]
+        random_state = self._random_state(len(told))
+        if fitted is None and self.strategy != "random":
+            return new[by_features(told, pool[new], n, random_state)]
+        return new[STRATEGIES[self.strategy](fitted, told, pool[new], n, random_state)]
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the targets of rows; if that fails, the learner stays as it was.

@@ -102,6 +102,16 @@ def by_variance_reduction(
     return chosen
 
 
+def by_features(told: FloatArray, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+    """Choose n rows without a model, spread over the pool; parameters as above.
+
+    A row with missing values would count as typical, so complete rows come first, if there are n.
+    """
+    complete = np.flatnonzero(~np.isnan(X).any(axis=1))
+    among = complete if len(complete) >= n else np.arange(len(X))
+    return among[by_variance_reduction(None, told, X[among], n, random_state)]
+
+
 def likeness(X: FloatArray, f: FloatArray) -> FloatArray:
     """Return how much each two rows tell about each other, k of variance reduction, (n, n).
 

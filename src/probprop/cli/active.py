@@ -199,7 +199,7 @@ def active(
         asked = _spread(X, measured, n_asked, strategy, random_state)
         predicted: dict[str, Array] = {}
         known = "no row has" if not measured.any() else "only one class is known of"
-        how = "at random" if strategy is Strategy.random else "spread over their features"
+        how = "at random" if strategy is Strategy.random else "to cover the range of their features"
         heading = (
             f"{known} {target!r}, so no model is fitted; of the {without} without, measure these "
             f"first, chosen {how}:"
@@ -346,13 +346,14 @@ def _spread(X: FloatArray, measured: BoolArray, n: int, strategy: Strategy, seed
     import numpy as np
 
     from probprop.active.learner import rows_not_told
-    from probprop.active.strategies import STRATEGIES
+    from probprop.active.strategies import at_random, by_features
 
     told, pool = X[measured], X[~measured]
     new = rows_not_told(pool, told)
-    choose = STRATEGIES["random" if strategy is Strategy.random else "variance_reduction"]
     random_state = np.random.RandomState([seed, len(told)])  # as `ActiveLearner` has it
-    return new[choose(None, told, pool[new], n, random_state)]
+    if strategy is Strategy.random:
+        return new[at_random(None, told, pool[new], n, random_state)]
+    return new[by_features(told, pool[new], n, random_state)]
 
 
 def _predictions(estimator: Any, X: FloatArray) -> dict[str, Array]:

@@ -228,7 +228,8 @@ def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learni
     how = "missing values" if takes_gaps(model.estimator) else "none of the known categories"
     for name, (n, names) in seen.items():
         named = ", ".join(map(repr, names[:_FEW])) + (", …" if len(names) > _FEW else "")
-        note = f"{plural(n, 'row')} with a {name!r} that the model was not fitted on ({named})"
+        note = f"{plural(n, 'row')} with categories of {name!r} that the model was not fitted on"
+        note += f" ({named})"
         if learning:
             note += ": an update cannot learn new categories, so `probprop fit` all rows for that"
         terminal.note(f"{note}; they are treated as {how}")
