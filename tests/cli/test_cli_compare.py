@@ -174,7 +174,7 @@ def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
         ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
         ({}, "--target price --splits 0", 2, "0 is not at least 1"),
         ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
-        ({}, "--target price --report no/r.html", 1, "does not exist; make it first"),
+        ({}, "--target price --report no/r.html", 1, "there is no folder"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

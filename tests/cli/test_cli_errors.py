@@ -130,10 +130,10 @@ def test_a_destination_that_cannot_be_is_refused_before_the_work(
 ) -> None:
     monkeypatch.setattr(PBPRegressor, "fit", lambda *_: pytest.fail("it was fitted"))
     fit = "fit --fast homes.csv --target price"
-    fails(capfd, 1, f"{fit} -o nowhere/m.pbp", "nowhere/m.pbp", "does not exist", "make it first")
+    fails(capfd, 1, f"{fit} -o nowhere/m.pbp", "nowhere/m.pbp", "no folder", "make it first")
     fails(capfd, 1, f"{fit} -o {folder}", "is a directory")
     fails(capfd, 1, f"{fit} -o m.pbp --report nowhere/r.html", "--report nowhere/r.html")
-    fails(capfd, 1, "predict homes.pbp new.csv -o nowhere/o.csv", "does not exist")
+    fails(capfd, 1, "predict homes.pbp new.csv -o nowhere/o.csv", "no folder")
 
 
 @pytest.mark.parametrize("command", ["info", "predict", "evaluate", "update"])

@@ -51,7 +51,7 @@ def check_destination(path: str | None, option: str = "-o") -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
     if not os.path.isdir(folder):
-        raise ValueError(f"{option} {path}: the folder {folder} does not exist; make it first")
+        raise ValueError(f"{option} {path}: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
