@@ -310,7 +310,7 @@ def test_files_and_columns_that_are_not_there(capfd: Captured) -> None:
         capfd,
         1,
         f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv",
-        "does not exist",
+        "no folder",
         "make it first",
     )
 
