@@ -33,6 +33,7 @@ from probprop.cli.tables import (
     note_unknown,
     with_targets,
 )
+from probprop.table.names import target_names
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -51,9 +52,6 @@ Examples:
   probprop info houses.pbp
   probprop info houses.pbp --json
 """
-
-
-_REPLACED = ("Feature", "Features", "Version")  # facts that the file knows better
 
 
 def evaluate(
@@ -125,42 +123,20 @@ def info(
     (out-of-fold or held-out), n_samples, and targets with the scores of each; it is null if the
     model was not judged. `update` does not change the scores.
     """
-    from probprop.files import load
-    from probprop.io import MODEL, read_file
-    from probprop.report import model_facts
-    from probprop.table import TableModel
+    from probprop.io import MODEL, read_file, reading_model
 
-    loaded: Any = load(model)
-    values: dict[str, Any] = {}  # facts that have more than words in JSON
-    version = read_file(model, MODEL).version
-    if isinstance(loaded, TableModel):
-        facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
-        features = ", ".join(_feature(loaded, name) for name in loaded.features)
-        given = {"Weights": loaded.counting.weight, "Errors": ", ".join(loaded.counting.error)}
-        counting = [(fact, name) for fact, name in given.items() if name]
-        described = [
-            {"name": name, "kind": kind, "categories": loaded.categories.get(name)}
-            for name, kind in loaded.kinds.items()
-        ]
-        values = {"targets": loaded.targets, "features": described, "scores": loaded.scores}
-        if loaded.classes is not None:
-            values["classes"] = loaded.classes.tolist()
-    else:
-        counting = []
-        facts = model_facts(loaded, [], "the target")
-        names = getattr(loaded, "feature_names_in_", ())
-        values = {"features": [str(name) for name in names]}
-        features = ", ".join(str(name) for name in names) or "without names"
-    rows = [(name, value) for name, value in facts if name not in _REPLACED]
-    scores = [] if as_json else _scores(getattr(loaded, "scores", None))
     n_bytes = os.path.getsize(model)
-    rows += [
-        ("Features", features),
-        *counting,
-        *scores,
-        ("Written by", f"probprop {version}"),
-        ("File size", f"{n_bytes:,} bytes"),
-    ]
+    with reading_model(model):
+        header, _, version = read_file(model, MODEL)  # loading the model takes scikit-learn
+        if "facts" not in header:  # the first files had none
+            from probprop.files import facts_of, load
+
+            header["facts"] = facts_of(load(model))
+        rows = [(str(name), str(value)) for name, value in header["facts"]]
+        features, values = _columns(header)
+        rows += features
+        rows += [] if as_json else _scores(header.get("scores"))
+    rows += [("Written by", f"probprop {version}"), ("File size", f"{n_bytes:,} bytes")]
     if as_json:
         words = {name.lower().replace(" ", "_"): value for name, value in rows}
         _print_json(terminal_of(context), words | values | {"file_size": n_bytes})
@@ -180,13 +156,36 @@ def _scores(kept: dict[str, Any] | None) -> list[tuple[str, str]]:
     return rows
 
 
-def _feature(model: TableModel, name: str) -> str:
+def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return the columns of a model by the header of its file: facts, and values for JSON."""
+    if header["class"] != "TableModel":
+        names = header["feature_names_in_"] or []
+        return [("Features", ", ".join(names) or "without names")], {"features": names}
+    encoder, counting, target = header["encoder"], header["counting"], header["target"]
+    features = ", ".join(_feature(encoder, name) for name in header["features"])
+    given = {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
+    values = {
+        "targets": target_names(target),
+        "features": [
+            {"name": name, "kind": kind, "categories": encoder["categories"].get(name)}
+            for name, kind in encoder["kinds"].items()
+        ],
+        "scores": header.get("scores"),
+    }
+    estimator = header["estimator"]
+    [network, *_] = estimator.get("estimators_", [estimator])
+    if labels := network["likelihood_"].get("classes"):
+        values["classes"] = labels["values"]
+    return [("Features", features), *((fact, name) for fact, name in given.items() if name)], values
+
+
+def _feature(encoder: dict[str, Any], name: str) -> str:
     """Name a column with what it holds, where that is not numbers."""
-    kind = model.kinds[name]
+    kind = encoder["kinds"][name]
     if kind == "text":
-        return f"{name} ({plural(len(model.categories[name]), 'category')})"
+        return f"{name} ({plural(len(encoder['categories'][name]), 'category')})"
     if kind == "date":
-        parts = ", ".join(part.replace("_", " ") for part in model.encoder.parts[name])
+        parts = ", ".join(part.replace("_", " ") for part in encoder["parts"][name])
         return f"{name} (date: {parts})"
     return f"{name} (true or false)" if kind == "boolean" else name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import gc
 import io
 import math
 import os
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +26,7 @@ from probprop.cli.console import Terminal, plural, visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-if TYPE_CHECKING:
+
     from probprop.table import TableModel
 
 Write = Callable[["DataFrame"], None]
@@ -402,6 +404,10 @@ def same_file(path: str, other: str) -> bool:
 
 def load_table_model(path: str) -> TableModel:
     """Load a model that knows the columns of its table; another kind is refused."""
+    for name in ("pandas", "sklearn.base"):
+        import_module(name)
+    if not gc.get_freeze_count():
+        gc.freeze()  # their objects stay; each collection during later imports would visit all
     from probprop.files import load
     from probprop.table import TableModel
 
