@@ -315,7 +315,7 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
     """
     if state is None:
         return dA
-    n_raw, x = len(state.mean), X[:, state.column]
+    n_raw, x = len(state.center), X[:, state.column]
     dX = dA[:, :n_raw] / state.scale
     rises = (state.start <= x) & (x < state.end)
     slope = rises / ((state.end - state.start) * state.ramp_scale)
