@@ -161,7 +161,7 @@ def judge(
     X, y, X_test, y_test = load(dataset, split, n, folder)
     encoder = encoder_of(basis, n_bins, X)
     A, A_test = (encoder(rows).astype(np.float32) for rows in (X, X_test))
-    plan = Plan(Gaussian(), (units,) * layers, memory=CAP, dtype=A.dtype)
+    plan = Plan(Gaussian(), (units,) * layers, evidence_cap=CAP, dtype=A.dtype)
     folds = list(KFold(5, shuffle=True, random_state=split).split(A))
     if n > N_DENSITY:
         folds = folds[:2]

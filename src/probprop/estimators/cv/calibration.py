@@ -63,7 +63,7 @@ _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(
 # recording errors −12.2, with 0.3 −9.1); just beyond the range 0.4 costs more (0.62 against 0.72).
 
 # The noise network.
-_N_BINS = 32  # it sees encoded rows, whatever the networks of the mean see
+_N_BINS = 16  # it sees encoded rows, whatever the networks of the mean see
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
 _OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
