@@ -10,7 +10,6 @@ the benchmark sets of the literature are used alone. ``--show`` measures nothing
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -35,6 +34,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.prediction import output_moments
 from probprop.inference.standardize import fit_standardizer, leaving_features
 from probprop_lab.experiments.harness.benchmark import load_split
+from probprop_lab.results import read_rows
 
 SETS = (
     "yacht",
@@ -291,8 +291,7 @@ def main() -> None:
         wanted = [*cases(folder, arguments.sets, arguments.splits)]
         wanted += large_cases(folder) if arguments.large else []
         rows_of(path, wanted, partial(judge, folder=folder))
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    write_pages(arguments.results, {"bases": page(rows)})
+    write_pages(arguments.results, {"bases": page(read_rows(path))})
 
 
 # ---- The page
