@@ -147,7 +147,7 @@ def test_pieces_list_what_is_not_0(x: FloatArray, new: FloatArray, n_bins: int) 
             knots = pieces.knots[pieces.first_knot[c] : pieces.first_knot[c + 1]]
             i = pieces.first_knot[c] + c + sum(knot <= value for knot in knots)
             for t in range(pieces.first_term[i], pieces.first_term[i + 1]):
-                z[pieces.output[t]] += pieces.at_origin[t] + pieces.slope[t] * (
+                z[pieces.input[t]] += pieces.at_origin[t] + pieces.slope[t] * (
                     value - pieces.origin[i]
                 )
     assert_allclose(found, encode(X, state), rtol=1e-12, atol=1e-12)

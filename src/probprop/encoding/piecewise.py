@@ -158,14 +158,14 @@ class Pieces(NamedTuple):
     one more than it has knots, begin with ``first_knot[c] + c``. In interval i, term t of
     ``range(first_term[i], first_term[i + 1])`` is
 
-        output[t] = at_origin[t] + slope[t] * (x - origin[i]).
+        encoded[input[t]] = at_origin[t] + slope[t] * (x - origin[i]).
     """
 
     first_knot: Array  # (n_features + 1,)
     knots: FloatArray  # of all columns
     origin: FloatArray  # (n_intervals,)
     first_term: Array  # (n_intervals + 1,)
-    output: Array  # (n_terms,): which of the encoded columns
+    input: Array  # (n_terms,), int32: which of the encoded columns
     at_origin: FloatArray
     slope: FloatArray
 
@@ -184,8 +184,8 @@ def pieces_of(state: PiecewiseLinear) -> Pieces:
         slope = np.column_stack([np.full(len(origin), 1.0 / state.scale[j]), rises])
         interval, which = np.nonzero((at_origin != 0.0) | (slope != 0.0))
         n_terms = np.bincount(interval, minlength=len(origin))
-        output = np.append(j, len(knots) + ramp)[which]
-        parts.append((origin, n_terms, output, at_origin[interval, which], slope[interval, which]))
+        column = np.append(j, len(knots) + ramp)[which].astype(np.int32)
+        parts.append((origin, n_terms, column, at_origin[interval, which], slope[interval, which]))
     origin, n_terms, *terms = map(np.concatenate, zip(*parts, strict=True))
     first_knot = np.cumsum([0, *map(len, knots)])
     return Pieces(first_knot, np.concatenate(knots), origin, np.cumsum([0, *n_terms]), *terms)
@@ -206,7 +206,7 @@ def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:
         values = pieces.at_origin[term] + pieces.slope[term] * np.repeat(along, n_terms)
         values = values.astype(X.dtype, copy=False)
     indptr = np.append(0, ends[X.shape[1] - 1 :: X.shape[1]])
-    found = csr_array((values, pieces.output[term], indptr), (len(X), state.n_outputs))
+    found = csr_array((values, pieces.input[term], indptr), (len(X), state.n_outputs))
     _check_finite(found[:, : X.shape[1]].toarray())
     found.sort_indices()
     return found
