@@ -54,6 +54,7 @@ from probprop.inference.standardize import (
     Moments,
     Standardizer,
     check_target_scale,
+    leaving_features,
     measure,
     merged,
     standardizer_of,
@@ -260,25 +261,26 @@ class Networks:
     ) -> None:
         self.rows, self.sample, self.candidate, self.view = rows, contest, candidate, view
         self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
-        usual = spreads if view.encoding is None else view.encoding.spreads
         measured = rows.map(measure_folds, split, view)
         self.trainings: list[Training] = []
         for i, fold in enumerate(contest.folds):
             others = [own for of in measured for j, own in enumerate(of) if j != i and own]
             every = [own for of in measured for own in of if own]
-            standardizer = self._standardizer(others, every, usual)
+            standardizer = self._standardizer(others, every, spreads)
             shared = (view, standardizer, RandomState(fold.seed), self.n_rounds)
             begun = shards.start_training(rows, *shared, n_epochs=0, folds=split, fold=i)
             self.trainings.append(begun)
 
     def _standardizer(
-        self, others: Sequence[FoldMoments], every: Sequence[FoldMoments], usual: FloatArray
+        self, others: Sequence[FoldMoments], every: Sequence[FoldMoments], spreads: FloatArray
     ) -> Standardizer:
         """Return the standardizer of a network that learns the other folds."""
         plan = self.view.plan
         y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
         own = standardizer_of(merged([own.x for own in others]), y)
-        standardizer = with_usual_scales(own, usual)
+        standardizer = leaving_features(own)
+        if self.view.encoding is None:
+            standardizer = with_usual_scales(own, spreads)
         if y is not None:
             all_y = merged([own.y for own in every])
             relative = self.candidate.power is not None

@@ -49,7 +49,7 @@ from probprop.inference.training import Fitted, Setting, State, rounds, target_v
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
 _CELL = 8  # bytes of a number
-_BINS = (4, 8, 16, 32, 64, 128)  # of a feature, in the encodings that are compared
+_BINS = (4, 8, 16, 32, 64)  # of a feature, in the encodings that are compared
 _COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 
@@ -236,8 +236,8 @@ def start_training(
 ) -> Training:
     """Return a training before the first round, of a network that learns all folds but one."""
     none = Inputs(np.zeros((0, len(standardizer.x_mean))))
-    once = n_epochs == 1
-    begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, once=once)
+    near = folds is not None or n_epochs == 1
+    begun = training.start(view.plan, none, np.zeros(0), random_state, standardizer, near_draw=near)
     learner = Learner(view, standardizer, random_state.randint(2**31 - 1), folds, fold)
     schedule = Schedule(rows.sizes(learner), n_rounds, learner.seed)
     setting = Setting(view.plan, standardizer, schedule, n_epochs)
