@@ -16,7 +16,6 @@ from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
-from probprop.metrics.baseline import baseline_summary
 from probprop.report import Section, figure, table_model_sections, write_report
 from probprop.report.facts import number
 from probprop.report.live import live_page
@@ -93,7 +92,7 @@ def fit_toy() -> Toy:
 
 def _result(name: str, y_train: Array, y: Array, predicted: Any, seconds: float) -> Result:
     [pair] = marginal(measure(y_train[:, np.newaxis]))
-    baseline = cast(dict[str, float], baseline_summary(y, *pair))  # the targets differ
+    baseline = cast(dict[str, float], metrics.baseline_summary(y, *pair))  # the targets differ
     return Result(name, len(y_train), len(y), seconds, metrics.summary(y, predicted), baseline)
 
 

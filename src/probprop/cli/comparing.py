@@ -295,7 +295,7 @@ def _baseline(table: Table, seed: int) -> dict[str, float]:
     """Score a split without features; nothing if all training rows have the same target."""
     import numpy as np
 
-    from probprop.metrics.baseline import baseline_summary
+    from probprop.metrics import baseline_summary
 
     train, test = (table.y[rows] for rows in split(table, seed))
     if not table.n_classes:
