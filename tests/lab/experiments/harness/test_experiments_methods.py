@@ -17,7 +17,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
 from probprop import metrics
-from probprop.cli import methods as shared
 from probprop.cli.application import run as run_command
 from probprop.cli.methods import predictive
 from probprop_lab import datasets
@@ -64,7 +63,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(
-        shared, "find_spec", lambda name: None if name in packages else find_spec(name)
+        methods, "find_spec", lambda name: None if name in packages else find_spec(name)
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.cli.comparing import lead
-from probprop.cli.methods import find, fit_and_predict, log_probabilities
+from probprop.cli.methods import fit_and_predict, log_probabilities
 from probprop.metrics.classes import N_BINS, calibration_error
 from probprop_lab.experiments.beyond import auto, class_figure, class_methods, class_sets
 from probprop_lab.experiments.harness import benchmark, comparison, standings
@@ -88,7 +88,7 @@ def load_sets(jobs: Iterable[Job]) -> None:
     """
     jobs = list(jobs)
     for method in dict.fromkeys(job.method for job in jobs):
-        find(method, class_methods.KNOWN)
+        class_methods.KNOWN[method].check()
     for name in dict.fromkeys(job.dataset for job in jobs):
         class_sets.load(name)
 
