@@ -161,7 +161,7 @@ def play(
     terminal = terminal_of(context)
     if output is not None:
         check_destination(output)
-    from probprop.web.play import play_page
+    from probprop.web import play_page
 
     page = play_page()
     if output is not None:
