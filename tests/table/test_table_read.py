@@ -279,7 +279,7 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
         (PNG, "is not a table but a PNG image"),
         (b"PK\x03\x04rest", "is not a table but a zip file"),
         (b"\x1f\x8b\x08rest", "is compressed, and damaged or cut off"),
-        ("a,b\n1,2\n".encode("utf-16")[:-1], "begins as UTF-16 text but does not go on so"),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], "is UTF-16 text at first, but not in line 2"),
         (b"a,b\n\0\x01,\0\n", "is not a table but binary data"),
         (b"a,b\n1,\xc3\xa9\n3,caf\xe9\n", "is UTF-8 text at first, but not in line 3"),
         (b'{"a": 1}\n{"a": [2]}\n', "has a list or an object in the field 'a' of record 2"),

@@ -102,8 +102,12 @@ def predictive_coverage(
     array([0.5, 1. , 1. , 1. , 1. , 1. ])
     """
     y, _ = check_columns(y=y, predictive=predictive.mean)
-    needed = np.sort(np.abs(2.0 * predictive.cdf(y) - 1.0))  # the level that each target needs
-    return LEVELS.copy(), np.searchsorted(needed, LEVELS, side="right") / len(y)
+    return LEVELS.copy(), share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
+
+
+def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
+    """Share of the targets inside at each level, given the level that each target needs."""
+    return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
 
 
 class Scores(NamedTuple):
