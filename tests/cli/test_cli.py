@@ -21,6 +21,7 @@ from probprop import PBPRegressor
 from probprop.cli import application, showing
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
+from probprop.io import MODEL, read_file, write_file
 from probprop.metrics.verdict import verdict
 from probprop.table import TableModel, read
 
@@ -322,6 +323,49 @@ def test_info_takes_a_model_saved_from_python(
     PBPRegressor(4, n_epochs=2, random_state=0).fit(x, x[:, 0]).save(path)
     assert run(["info", str(path)]) == 0
     assert "4 hidden units" in capfd.readouterr().out
+
+
+IMPORTED = """
+import sys
+from probprop.cli.application import run
+code = run(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def imported(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a process of its own, and return the modules that it imported."""
+    command = [sys.executable, "-c", IMPORTED, *arguments, "-q"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return {*done.stderr.split()}
+
+
+@pytest.mark.process
+def test_info_and_predict_import_no_more_than_they_need(folder: Path, tmp_path: Path) -> None:
+    found = imported(folder, "info", "homes.pbp")
+    assert not found & {"sklearn", "pandas", "scipy", "matplotlib", "dask"}
+    out = str(tmp_path / "predicted.csv")
+    found = imported(folder, "predict", "homes.pbp", "sold.csv", "-o", out)
+    assert "sklearn.base" in found
+    assert not found & {
+        *("matplotlib", "dask", "distributed", "jinja2", "probprop.report", "probprop.metrics"),
+        *("sklearn.covariance", "sklearn.linear_model", "sklearn.metrics"),
+        *("sklearn.inspection", "sklearn.model_selection"),
+    }
+
+
+def test_info_takes_a_file_without_facts(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["info", str(folder / "homes.pbp")]) == 0
+    expected = capfd.readouterr().out
+    contents = read_file(folder / "homes.pbp", MODEL)
+    header = {k: value for k, value in contents.tree.items() if k != "facts"}
+    write_file(tmp_path / "old.pbp", MODEL, header, contents.arrays)
+    assert run(["info", str(tmp_path / "old.pbp")]) == 0
+    size = re.compile(r"File size.*")
+    assert size.sub("", capfd.readouterr().out) == size.sub("", expected)
 
 
 # ---- demo, bench, help

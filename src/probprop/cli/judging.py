@@ -26,6 +26,7 @@ from probprop.cli.reporting import plan_report
 from probprop.cli.scores import as_json as in_json
 from probprop.cli.scores import judge, show, show_scores
 from probprop.cli.tables import note_table, with_targets
+from probprop.table.names import target_names
 
 if TYPE_CHECKING:
     from probprop.table import TableModel
@@ -42,9 +43,6 @@ Examples:
   probprop info houses.pbp
   probprop info houses.pbp --json
 """
-
-
-_REPLACED = ("Feature", "Features", "Version")  # facts that the file knows better
 
 
 def evaluate(
@@ -111,40 +109,19 @@ def info(
     With --json each fact is a value under its name, in lower case with underscores. features,
     targets and classes are lists, and file_size is a number of bytes.
     """
-    from probprop.files import load
-    from probprop.io import MODEL, read_file
-    from probprop.report import model_facts
-    from probprop.table import TableModel
+    from probprop.io import MODEL, read_file, reading_model
 
-    loaded: Any = load(model)
-    values: dict[str, Any] = {}  # facts that have more than words in JSON
-    version = read_file(model, MODEL).version
-    if isinstance(loaded, TableModel):
-        facts = model_facts(loaded.estimator, loaded.encoded_names, loaded.target)
-        features = ", ".join(_feature(loaded, name) for name in loaded.features)
-        given = {"Weights": loaded.counting.weight, "Errors": ", ".join(loaded.counting.error)}
-        counting = [(fact, name) for fact, name in given.items() if name]
-        described = [
-            {"name": name, "kind": kind, "categories": loaded.categories.get(name)}
-            for name, kind in loaded.kinds.items()
-        ]
-        values = {"targets": loaded.targets, "features": described}
-        if loaded.classes is not None:
-            values["classes"] = loaded.classes.tolist()
-    else:
-        counting = []
-        facts = model_facts(loaded, [], "the target")
-        names = getattr(loaded, "feature_names_in_", ())
-        values = {"features": [str(name) for name in names]}
-        features = ", ".join(str(name) for name in names) or "without names"
-    rows = [(name, value) for name, value in facts if name not in _REPLACED]
     n_bytes = os.path.getsize(model)
-    rows += [
-        ("Features", features),
-        *counting,
-        ("Written by", f"probprop {version}"),
-        ("File size", f"{n_bytes:,} bytes"),
-    ]
+    with reading_model(model):
+        header, _, version = read_file(model, MODEL)  # loading the model takes scikit-learn
+        if "facts" not in header:  # the first files had none
+            from probprop.files import facts_of, load
+
+            header["facts"] = facts_of(load(model))
+        rows = [(str(name), str(value)) for name, value in header["facts"]]
+        features, values = _columns(header)
+        rows += features
+    rows += [("Written by", f"probprop {version}"), ("File size", f"{n_bytes:,} bytes")]
     if as_json:
         words = {name.lower().replace(" ", "_"): value for name, value in rows}
         _print_json(terminal_of(context), words | values | {"file_size": n_bytes})
@@ -152,13 +129,35 @@ def info(
         terminal_of(context).facts(rows)
 
 
-def _feature(model: TableModel, name: str) -> str:
+def _columns(header: dict[str, Any]) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return the columns of a model by the header of its file: facts, and values for JSON."""
+    if header["class"] != "TableModel":
+        names = header["feature_names_in_"] or []
+        return [("Features", ", ".join(names) or "without names")], {"features": names}
+    encoder, counting, target = header["encoder"], header["counting"], header["target"]
+    features = ", ".join(_feature(encoder, name) for name in header["features"])
+    given = {"Weights": counting["weight"], "Errors": ", ".join(counting["error"])}
+    values = {
+        "targets": target_names(target),
+        "features": [
+            {"name": name, "kind": kind, "categories": encoder["categories"].get(name)}
+            for name, kind in encoder["kinds"].items()
+        ],
+    }
+    estimator = header["estimator"]
+    [network, *_] = estimator.get("estimators_", [estimator])
+    if labels := network["likelihood_"].get("classes"):
+        values["classes"] = labels["values"]
+    return [("Features", features), *((fact, name) for fact, name in given.items() if name)], values
+
+
+def _feature(encoder: dict[str, Any], name: str) -> str:
     """Name a column with what it holds, where that is not numbers."""
-    kind = model.kinds[name]
+    kind = encoder["kinds"][name]
     if kind == "text":
-        return f"{name} ({plural(len(model.categories[name]), 'category')})"
+        return f"{name} ({plural(len(encoder['categories'][name]), 'category')})"
     if kind == "date":
-        parts = ", ".join(part.replace("_", " ") for part in model.encoder.parts[name])
+        parts = ", ".join(part.replace("_", " ") for part in encoder["parts"][name])
         return f"{name} (date: {parts})"
     return f"{name} (true or false)" if kind == "boolean" else name
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import errno
+import gc
 import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from probprop.cli.console import Terminal, plural, visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-if TYPE_CHECKING:
+
     from probprop.table import TableModel
 
 Write = Callable[["DataFrame"], None]
@@ -262,6 +264,10 @@ def same_file(path: str, other: str) -> bool:
 
 def load_table_model(path: str) -> TableModel:
     """Load a model that knows the columns of its table; another kind is refused."""
+    for name in ("pandas", "sklearn.base"):
+        import_module(name)
+    if not gc.get_freeze_count():
+        gc.freeze()  # their objects stay; each collection during later imports would visit all
     from probprop.files import load
     from probprop.table import TableModel
 
