@@ -16,7 +16,6 @@ from probprop import metrics, plot
 from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
-from probprop.facts import number
 from probprop.inference.standardize import marginal, measure
 from probprop.report import Section, figure, table_model_sections, write_report
 from probprop.report.live import live_page
