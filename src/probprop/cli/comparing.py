@@ -248,13 +248,14 @@ def _measure(table: Table, job: Job, method: Method) -> dict[str, float]:
 
     from probprop.cli import methods
     from probprop.metrics import summary
+    from probprop.metrics.scorers import log_probabilities
 
     y = table.y
     train, test = split(table, job.seed)
     # Most of the methods take no missing values, so all of them get the same numbers.
     X = SimpleImputer(keep_empty_features=True).fit(table.X[train]).transform(table.X)
     estimator = method.make(job)
-    predict = methods.log_probabilities if table.n_classes else methods.predictive
+    predict = log_probabilities if table.n_classes else methods.predictive
     found, seconds, _ = methods.fit_and_predict(estimator, X[train], y[train], X[test], predict)
     if not table.n_classes:
         return {**summary(y[test], found), "seconds": seconds}

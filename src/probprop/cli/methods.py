@@ -168,7 +168,7 @@ def fit_and_predict(
 ) -> tuple[Any, float, list[str]]:
     """Return what a fitted estimator predicts, the processor seconds of the fit, and its warnings.
 
-    `predict` is `predictive` or `log_probabilities`; it gets the estimator and `X_test`, (m, d).
+    `predict` gets the estimator and `X_test`, (m, d), and is `predictive` or `log_probabilities`.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -196,14 +196,3 @@ def predictive(estimator: Any, X: Array) -> TargetDistribution:
         )
     # Epistemic and aleatoric variance cannot be told apart: all of it is taken as epistemic.
     return Mixture.of_one(mean, std, float(np.finfo(np.float64).tiny))
-
-
-def log_probabilities(estimator: Any, X: Array) -> FloatArray:
-    """Return log p of every class, (n, n_classes); -inf where a probability is rounded to 0."""
-    with np.errstate(divide="ignore"):
-        found = (
-            estimator.predict_log_proba(X)
-            if hasattr(estimator, "predict_log_proba")
-            else np.log(estimator.predict_proba(X))
-        )
-    return np.asarray(found, np.float64)
