@@ -79,7 +79,7 @@ def compare(
     drop: Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="A,B,...", help="Methods by name.  [default: all that are installed]"),
+        typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
     ] = None,
     splits: Annotated[
         int, typer.Option(metavar="N", help="Number of random splits; each tests on a tenth.")

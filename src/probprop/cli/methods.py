@@ -62,16 +62,9 @@ Methods = Mapping[str, Method]
 
 
 class ConstantNoise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor with the error of a cross-validation as its standard deviation.
+    """A regressor with the root mean squared error of a 5-fold cross-validation as its std.
 
-    The standard deviation is the same for every sample: the root mean squared error of a 5-fold
-    cross-validation on the training set. The model itself is then fitted on the whole set.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It predicts means, and has a parameter ``random_state``. A clone of it is fitted.
-    random_state : int, RandomState instance or None, default=None
+    A clone of `estimator`, which has a parameter ``random_state``, is fitted on all samples.
     """
 
     def __init__(self, estimator: Any, random_state: Any = None) -> None:

@@ -578,7 +578,7 @@ def _kind(column: pd.Series) -> Kind | None:
     """Return what a column looks like; None if it has no cells. Dates in text are text here."""
     if column.isna().all():
         return None
-    if types.is_bool_dtype(column) or types.infer_dtype(column, skipna=True) == "boolean":
+    if types.infer_dtype(column, skipna=True) == "boolean":
         return "boolean"
     if types.is_numeric_dtype(column):
         return "number"
