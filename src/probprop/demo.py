@@ -101,8 +101,8 @@ def write_demo_report(path: str | os.PathLike[str], penguins: Penguins, toy: Toy
     sections = table_model_sections(penguins.model, penguins.test, held_out=True)
     overview = Section(
         "Two data sets, no tuning",
-        "Both models were fitted without any tuning and judged on rows they had not seen. Rows: to "
-        "fit + to test; fit: processor seconds. The baseline is one prediction for all rows: mean "
+        "Both models were fitted without any tuning and judged on rows they had not seen. Rows: "
+        "training + test; fit: processor time. The baseline is one prediction for all rows: mean "
         "and standard deviation of the rows to fit. The table of penguins has columns of text and "
         "empty cells; it is used as it is.",
         result_table([penguins.result, toy.result]),

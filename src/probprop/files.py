@@ -546,12 +546,31 @@ def _check_table(model: Any) -> None:
         raise ValueError("the order of a date is not that of a date")
     if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the estimator was fitted on")
+    if model.scores is not None:
+        _check_scores(model.scores, targets)
     if not model.baseline:
         return
     if len(model.baseline) != n_targets or is_classifier(estimator):
         raise ValueError("baseline must have a mean and a standard deviation for each target")
     if any(std < 0.0 for _, std in model.baseline):
         raise ValueError("baseline has a standard deviation below 0")
+
+
+def _check_scores(scores: dict[str, Any], targets: list[str]) -> None:
+    """Refuse scores that no fit reports."""
+    if scores.keys() != {"measured_on", "n_samples", "targets"}:
+        raise ValueError("scores does not have measured_on, n_samples and targets")
+    if scores["measured_on"] not in ("out-of-fold", "held-out"):
+        raise ValueError("scores/measured_on is neither out-of-fold nor held-out")
+    if not _COUNT(typed(scores["n_samples"], int, "scores/n_samples")):
+        raise ValueError("scores/n_samples is out of range")
+    found = typed(scores["targets"], dict, "scores/targets")
+    if [*found] != targets:
+        raise ValueError("scores/targets does not have the scores of each target")
+    for target, each in found.items():
+        for name, value in typed(each, dict, f"scores of {target}").items():
+            if value is not None and not math.isfinite(typed(value, float, f"score {name}")):
+                raise ValueError(f"the score {name[:50]} of {target[:50]} is not finite")
 
 
 # ---- A trial: numbers may fit together and still be of no use
