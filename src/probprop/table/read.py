@@ -88,7 +88,8 @@ def read_table(
     -------
     DataFrame of shape (n_rows, n_columns)
         Its ``attrs`` have the file's name and delimiter ("source", for messages), the same if the
-        file is unusual ("noted", else empty), and the decimal sign ("decimal").
+        file is unusual ("noted", else empty), the decimal sign ("decimal"), and the arguments of
+        ``to_csv`` that write a text file like it ("text", None for other files).
 
     Examples
     --------
@@ -189,35 +190,9 @@ def _as_text(file: Opened) -> tuple[Layout, io.BufferedReader]:
             what, text = ["JSON"], _json_as_csv(file.label, text)
     start = text.read(START)
     layout = _find_layout(file.source, start)
-    file.what, file.decimal = what or layout.words, layout.decimal
+    file.what, file.layout = what or layout.words, None if what else layout
     check_names(file.source, layout.names)
     return layout, _rejoined(start, text)
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How a text table is written, so that a copy of it looks the same."""
-
-    delimiter: str
-    newline: str
-    encoding: str
-    decimal: str
-
-
-def text_format(path: Path) -> TextFormat | None:
-    """Look at the start of a table; None where it is no plain text with a delimiter."""
-    with opened(path) as file:
-        start = file.start
-        if file.compression or start.startswith((b"PAR1", *_SHEETS, *_WIDE)):
-            return None
-        layout, _ = _as_text(file)
-        if file.what != layout.words:
-            return None
-        encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
-        if file.encoding != "UTF-8":
-            encoding = "cp1252"
-        newline = "\r\n" if b"\r\n" in start else "\n"
-        return TextFormat(layout.delimiter, newline, encoding, layout.decimal)
 
 
 def _check_format(label: str, start: bytes) -> None:
@@ -650,7 +625,7 @@ class Opened:
     compression: str | None = None
     encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
     what: list[str] = field(default_factory=list)  # the format or the layout, once it is known
-    decimal: str = "."
+    layout: Layout | None = None  # of text with a delimiter
 
     @property
     def source(self) -> str:
@@ -663,13 +638,26 @@ class Opened:
         return [word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")]
 
     @property
-    def attrs(self) -> dict[str, str]:
+    def attrs(self) -> dict[str, Any]:
         """What a frame knows about its file."""
         usual = not self._unusual and ", ".join(self.what) in _USUAL
         return {
             "source": self.source,
-            "decimal": self.decimal,
+            "decimal": "." if self.layout is None else self.layout.decimal,
             "noted": "" if usual else self.source,
+            "text": self._written(),
+        }
+
+    def _written(self) -> dict[str, str] | None:
+        """Return what `to_csv` needs to write a text table as this file is."""
+        if self.layout is None or self.compression or self.encoding in ("UTF-16", "UTF-32"):
+            return None
+        encoding = "utf-8-sig" if self.start.startswith(codecs.BOM_UTF8) else "utf-8"
+        return {
+            "sep": self.layout.delimiter,
+            "decimal": self.layout.decimal,
+            "lineterminator": "\r\n" if b"\r\n" in self.start else "\n",
+            "encoding": encoding if self.encoding == "UTF-8" else "cp1252",
         }
 
     def everything(self) -> bytes:
