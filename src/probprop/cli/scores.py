@@ -71,8 +71,7 @@ def judge_rows(
     Rows are called by their numbers; None counts them from 1. They have the noise of their weights,
     (n,); None is the mean weight.
     """
-    from probprop.metrics.baseline import class_baseline
-    from probprop.metrics.classes import class_summary
+    from probprop.metrics.classes import class_baseline, class_summary
     from probprop.metrics.verdict import class_verdict, verdict
 
     predictive = _predictive(model, X, weights)
@@ -96,7 +95,7 @@ def judge_rows(
 
 def baselines_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
     """Return what each target scores with its marginal mean and standard deviation."""
-    from probprop.metrics.baseline import baseline_summary
+    from probprop.metrics.regression import baseline_summary
 
     columns = _columns(y)
     if not model.baseline:

@@ -23,16 +23,16 @@ from probprop.data.sources import (
 )
 from probprop.inference.likelihoods import of_labels
 from probprop.table import encoding
-from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
+from probprop.table.cells import without_marks
 from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
 from probprop.table.model import takes_gaps
 from probprop.table.names import TableError, reading_parquet
 from probprop.table.read import (
     iter_table,
+    iter_typed,
     parquet_metadata,
     plan_chunks,
     read_table,
-    with_numbers,
 )
 from probprop.table.target import Counting, check_one_target
 
@@ -176,7 +176,7 @@ class FilePiece:
         from pyarrow import parquet
 
         with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
-            return _with_gaps(file.read_row_group(self.row_group).to_pandas(), na)
+            return without_marks(file.read_row_group(self.row_group).to_pandas(), na)
 
 
 def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
@@ -190,10 +190,13 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
         names = None if kinds is None else list(kinds)
         for path in paths:
             _, chunk_rows = plan_chunks(path)
-            for frame in iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na):
+            frames = iter_typed(path, chunk_rows, na)
+            if kinds is not None:
+                known = iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na)
+                frames = (without_marks(frame, na) for frame in known)
+            for frame in frames:
                 first, n = int(frame.index[0]) + 1, len(frame)
-                label = f"{path}, rows {first:,} to {first + n - 1:,}"
-                yield Piece(label, typed(frame, na) if kinds is None else _with_gaps(frame, na))
+                yield Piece(f"{path}, rows {first:,} to {first + n - 1:,}", frame)
 
     def tasks(n: int) -> list[Piece]:
         found = []
@@ -216,43 +219,4 @@ def file_source(reader: TableReader, paths: Sequence[str]) -> Source:
 def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
     """Return the first chunk of a file, with what its columns look like."""
     _, chunk_rows = plan_chunks(path)
-    return typed(next(iter_table(path, chunk_rows=chunk_rows, na=na)), na)
-
-
-def typed(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return a chunk of text as numbers, true and false, and text, as `read_table` would.
-
-    >>> typed(pd.DataFrame({"a": ["1", "NA"], "b": ["true", "False"], "c": ["x", "?"]}), None)
-         a      b    c
-    0  1.0   True    x
-    1  NaN  False  NaN
-    """
-    if all(is_text(dtype) for dtype in frame.dtypes):  # as a text file comes; Parquet has types
-        decimal = frame.attrs.get("decimal", ".")
-        frame = with_numbers(frame, dict.fromkeys(map(str, frame), "number"), decimal, na)
-    frame = _with_gaps(frame, na)
-    found = {}
-    for name, dtype in frame.dtypes.items():
-        if is_text(dtype) and (flags := _flags(frame[name])) is not None:
-            found[str(name)] = flags
-    return replaced(frame, found)
-
-
-def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return a frame with missing values for "NA" and the like in columns of text."""
-    texts = missing_texts(na, among_numbers=False)
-    return with_gaps(frame, lambda _: (texts, ()))
-
-
-def _flags(column: pd.Series) -> pd.Series | None:
-    """Return text that is true and false as such; None if any is not."""
-    there = column.dropna()
-    if not len(there) or not isinstance(there.iloc[0], str):
-        return None
-    if str(there.iloc[0]).lower() not in ("true", "false"):  # most columns end here
-        return None
-    different = {str(cell) for cell in there.unique()}
-    if not {cell.lower() for cell in different} <= {"true", "false"}:
-        return None
-    flags = column.astype(object).map({cell: cell.lower() == "true" for cell in different})
-    return flags.astype(bool) if len(there) == len(column) else flags
+    return next(iter_typed(path, chunk_rows, na))
