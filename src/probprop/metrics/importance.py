@@ -60,8 +60,8 @@ def permutation_importance(
 ) -> list[Importance]:
     """Rank columns by what is lost when their values are shuffled among the samples.
 
-    Use a test set, or out-of-fold samples. A column that is redundant given another one is ranked low. The list has an
-    `Importance` for each target, or one for classes.
+    Use a test set, or out-of-fold samples. A column that is redundant given another one is ranked
+    low. The list has an `Importance` for each target, or one for classes.
 
     Parameters
     ----------

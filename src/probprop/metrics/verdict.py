@@ -116,7 +116,7 @@ class Intervals:
     p_value: float  # share of calibrated models that are further off on as many rows
     wide: tuple[float, float] | None
     narrow: tuple[float, float] | None
-    scale: Scale = Scale(1.0, 0.0)
+    scale: Scale
 
     @property
     def calibrated(self) -> bool:
@@ -177,12 +177,12 @@ class Verdict:
 
     def __str__(self) -> str:
         rows, scale = self.all_rows, self.all_rows.scale
+        take = f"give or take {scale.give_or_take}"
         if rows.calibrated:
             where = " on average" if self.doubtful else ""
-            text = f"The intervals are calibrated{where}: {scale.words}"
+            text = f"The intervals are calibrated{where} ({scale.words}, {take})."
         else:
-            text = f"The intervals are {rows.words}"
-        text += f", give or take {scale.give_or_take}."
+            text = f"The intervals are {rows.words}, {take}."
         if self.doubtful:
             each = "; ".join(f"{found.part} they are {found.words}" for found in self.doubtful)
             text += f" {'But w' if rows.calibrated else 'W'}{each[1:]}."
@@ -405,7 +405,8 @@ class ClassVerdict:
     def __str__(self) -> str:
         size = f"about {_points(self.off)} too {'sure' if self.off > 0.0 else 'cautious'}"
         take = f"give or take {_points(_TWO_SIDED * self.error)}"
-        return f"The probabilities are {'calibrated: ' * self.calibrated}{size}, {take}."
+        found = f"calibrated ({size}, {take})" if self.calibrated else f"{size}, {take}"
+        return f"The probabilities are {found}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in values of JSON."""
@@ -427,7 +428,7 @@ def class_verdict(n_right: int, confidence: FloatArray) -> ClassVerdict:
     probability in each row.
 
     >>> print(class_verdict(87, np.full(100, 0.9)))
-    The probabilities are calibrated: about 3 points too sure, give or take 6 points.
+    The probabilities are calibrated (about 3 points too sure, give or take 6 points).
     >>> print(class_verdict(60, np.full(100, 0.9)))
     The probabilities are about 30 points too sure, give or take 6 points.
     """

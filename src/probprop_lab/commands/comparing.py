@@ -119,7 +119,8 @@ def _read(
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     chosen = choose_features(frame, [target], wanted, unwanted)
     note_table(terminal, read, frame, [target])
-    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(kinds)
     y = target_of(frame, target)
     if y.min() == y.max():
         raise ValueError(f"the target {target!r} is {y[0]:g} in every row: nothing to predict")

@@ -170,9 +170,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
-            n = found.choice.n_epochs
-            kept = f"{found.choice.candidate}, trained for {n} epoch{'s' * (n != 1)}"
-            text = f"Ctrl-C ended the comparison of the candidates. The best so far is kept: {kept}."
+            kept = f"The best so far is kept: {found.choice.in_words}."
+            text = f"Ctrl-C ended the comparison of the candidates. {kept}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         return [epoch for member in self.estimators_ for epoch in member.history_]
 
@@ -328,8 +327,9 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        It has all but `oof_predictive_`, `oof_rows_` and `oof_members_`. A `random_state` that is a RandomState
-        instance becomes None. A `cv` that is not an int must be a splitter of scikit-learn.
+        It has all but `oof_predictive_`, `oof_rows_` and `oof_members_`. A `random_state` that is a
+        RandomState instance becomes None. A `cv` that is not an int must be a splitter of
+        scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models
 

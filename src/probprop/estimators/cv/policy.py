@@ -101,6 +101,19 @@ class Candidate:
         return tuple(check_layer_sizes(self.hidden))
 
     @property
+    def in_words(self) -> str:
+        """What it is, in full, but for the power of the targets."""
+        encoding = "features as they are"
+        if self.n_bins is not None:
+            encoding = f"{self.n_bins} ramps beside each feature"
+        sizes = self.layers
+        layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
+        if len(sizes) > 1:
+            layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
+        bound = "no bound on the memory" if self.memory is None else f"memory of {self.memory:g}"
+        return f"{encoding}, {layers}, {bound}"
+
+    @property
     def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
         """All but the memory: candidates of one form differ in that only."""
         return self.n_bins, self.layers, self.power, self.noise
