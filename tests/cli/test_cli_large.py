@@ -107,12 +107,13 @@ def test_settings_are_chosen_with_weights_and_reported(
     err = capfd.readouterr().err
     assert "on disk" in err
     assert "chosen: " in err
-    assert err.index("wrote large.pbp") < err.index("held out:") < err.index("wrote page.html")
+    assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
+    assert "fitted on 375 rows and judged on 375 out-of-fold rows" in err
     model = probprop.load("large.pbp")
     assert isinstance(model.estimator, probprop.PBPRegressorCV)
     assert model.counting.weight == "n"
-    assert model.estimator.n_samples_seen_ < 375  # rows of weight 0 and those held out are left out
-    assert "held out" in Path("page.html").read_text()
+    assert model.estimator.n_samples_seen_ == 375  # rows of weight 0 are left out
+    assert "predicted by networks that were not trained on it" in Path("page.html").read_text()
 
 
 @pytest.mark.usefixtures("too_large")

@@ -6,7 +6,7 @@ opened, checked, fitted, saved, judged and reported on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -380,6 +380,16 @@ def _check_options(request: Request) -> None:
         )
 
 
+def _check_report(request: Request) -> None:
+    """Refuse a report on one network whose rows are not in memory, if none are held out."""
+    if request.report is not None and request.test_fraction == 0.0:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask the report on one network is about rows held "
+            "out, and --test-fraction 0 holds out none",
+            param_hint="--report",
+        )
+
+
 # ---- Open
 
 
@@ -399,6 +409,8 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             frame = read_tables(paths, na=na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
+    if request.fast or request.reasons:
+        _check_report(request)
     for option, given in (("--group", request.group), ("--time", request.time)):
         if given is not None:
             raise typer.BadParameter(
@@ -463,13 +475,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
         seed=request.seed,
         missing=request.missing.value,
     )
-    share = request.test_share(cross_validated=recipe.cross_validated)
-    if request.report is not None and not table.whole and not recipe.cross_validated and not share:
-        raise typer.BadParameter(
-            "above the memory limit and with --dask the report on one network is about rows held "
-            "out, and --test-fraction 0 holds out none",
-            param_hint="--report",
-        )
+    if not table.whole and not recipe.cross_validated:
+        _check_report(request)
     return plan._replace(labels=labels, recipe=recipe)
 
 
@@ -543,12 +550,12 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
 
     recipe, features = plan.recipe, plan.features
     share = request.test_share(cross_validated=recipe.cross_validated)
-    train, test = hold_out(plan, share, request.seed, request.group, request.time)
+    by = {"group": request.group, "time": request.time}
+    train, test = hold_out(plan.frame, share, request.seed, plan.labels, features, **by)
     if plan.labels is not None:
         n_classes = len(np.unique(plan.labels))
         if cost := cost_in_words(recipe.estimator, len(train), len(features), n_classes):
             terminal.note(cost)
-    folds = {"group": request.group, "time": request.time} if recipe.cross_validated else {}
     with recipe.progress(terminal, f"fitting {plural(len(train), 'row')}") as callback:
         model = fit_table_model(
             train,
@@ -560,7 +567,7 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
             error=plan.counting.error,
             na=na_texts(request.na),
             checkpoint=request.checkpoint,
-            **folds,
+            **(by if recipe.cross_validated else {}),
         )
     if len(test) or not recipe.cross_validated:
         return Fitted(model, train, test if len(test) else None, held_out=len(test) > 0)
@@ -569,7 +576,14 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
 
 
 def hold_out(
-    plan: Plan, share: float, seed: int, group: str | None, time: str | None
+    frame: DataFrame,
+    share: float,
+    seed: int,
+    labels: Array | None,
+    features: Iterable[str],
+    *,
+    group: str | None = None,
+    time: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
     """Hold out a share of the rows: at random, whole groups, or the last ones in time.
 
@@ -581,7 +595,7 @@ def hold_out(
 
     from probprop.table.encoding import times_of
 
-    frame, n = plan.frame, len(plan.frame)
+    n = len(frame)
     n_test = max(1, round(share * n)) if share > 0.0 else 0
     if n_test >= n:
         raise ValueError(
@@ -599,10 +613,10 @@ def hold_out(
         sizes = np.bincount(together)[order]
         n_out = min(int(np.searchsorted(np.cumsum(sizes), n_test)) + 1, len(order) - 1)
         test = np.isin(together, order[:n_out])
-    there = frame[list(plan.features)].notna().to_numpy()
+    there = frame[list(features)].notna().to_numpy()
     needed = [*there.T]
-    if plan.labels is not None:
-        needed += [plan.labels == label for label in np.unique(plan.labels)]
+    if labels is not None:
+        needed += [labels == label for label in np.unique(labels)]
     for rows in needed:
         if time is None and rows.any() and not rows[~test].any():
             test &= together != together[rows.argmax()]
