@@ -54,7 +54,7 @@ def shown(capfd: Captured) -> str:
     return printed
 
 
-FIT = ["--target", PRICE, "--fast", "--epochs", "2", "-o", "n.pbp"]
+FIT = ["--target", PRICE, "--fast", "--n-epochs", "2", "-o", "n.pbp"]
 COMMANDS = {
     "info": ["info", "m.pbp"],
     "predict": ["predict", "m.pbp", "gaps.parquet", "-o", "p.csv"],

@@ -20,12 +20,12 @@ from probprop.cli.arguments import (
     Dask,
     DataFiles,
     Drop,
-    Epochs,
+    EvidenceCap,
     Fast,
     Features,
-    Hidden,
-    Memory,
+    HiddenLayerSizes,
     MemoryLimit,
+    NEpochs,
     NoRows,
     Report,
     Static,
@@ -92,7 +92,7 @@ Examples:
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
   probprop fit 'houses/*.parquet' --target price --memory-limit 2GB -o houses.pbp
   probprop fit 'houses/*.parquet' --target price --dask tcp://10.0.0.5:8786 -o houses.pbp
-  cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
+  cat houses.csv | probprop fit - --target price --fast --hidden-layer-sizes 50,50 -o houses.pbp
 """
 
 
@@ -150,9 +150,9 @@ def fit(
     na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
-    hidden: Hidden = None,
-    epochs: Epochs = None,
-    memory: Memory = None,
+    hidden_layer_sizes: HiddenLayerSizes = None,
+    n_epochs: NEpochs = None,
+    evidence_cap: EvidenceCap = None,
     noise: Annotated[
         NoiseOption | None,
         typer.Option(
@@ -166,11 +166,11 @@ def fit(
             "[default: gaussian]"
         ),
     ] = None,
-    ensemble: Annotated[
+    n_members: Annotated[
         int | None,
         typer.Option(metavar="N", help="Networks like it from different seeds, averaged."),
     ] = None,
-    seed: Annotated[
+    random_state: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same model; as in Python.")
     ] = DEFAULT_SEED,
     dtype: Annotated[
@@ -206,7 +206,7 @@ def fit(
     Text columns are taken as categories; a date becomes its year, month, day of the year, weekday
     and seconds of the day. Rows without a target are left out.
 
-    Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
+    Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
     cross-validation, and the error bars are calibrated on out-of-fold rows. The model is fitted
     once, on all rows, and judged on out-of-fold rows: each is predicted by networks that were not
     trained on it. --budget says how much is compared. Ctrl-C ends the comparison, and the best so
@@ -252,8 +252,8 @@ def fit(
     which are also the out-of-fold rows that judge, unless --fast or an option says otherwise, and
     the networks learn all rows. At most 100,000 rows are held out, 20,000 with --dask.
 
-    Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
-    table and options give the same model, unless --budget is in seconds.
+    Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
+    same table and options give the same model, unless --budget is in seconds.
     """
     request = Request(
         data=data,
@@ -265,10 +265,12 @@ def fit(
         task=task,
         missing=missing,
         na=na,
-        options=NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype),
+        options=NetworkOptions(
+            hidden_layer_sizes, n_epochs, evidence_cap, noise, noise_tail, n_members, dtype
+        ),
         fast=fast,
         budget=budget,
-        seed=seed,
+        seed=random_state,
         group=group,
         time=time,
         test_fraction=test_fraction,
@@ -369,7 +371,7 @@ def _check_options(request: Request) -> None:
     request.options.check()
     check_no_budget(request.reasons, fast=request.fast, budget=request.budget)
     check_no_seconds(request.checkpoint, budget_of(request.budget))
-    check_range("--seed", request.seed, 0, 2**32 - 1)
+    check_range("--random-state", request.seed, 0, 2**32 - 1)
     if request.test_fraction is not None and not 0.0 <= request.test_fraction < 1.0:
         raise typer.BadParameter(
             f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"

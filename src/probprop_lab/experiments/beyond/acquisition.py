@@ -37,7 +37,7 @@ from probprop_lab.experiments.harness.job import Job, Row
 
 N_REPETITIONS = 40
 N_ASKS, BATCH = 10, 4
-HIDDEN, N_EPOCHS, MEMORY = (50,), 100, 10.0
+HIDDEN, N_EPOCHS, EVIDENCE_CAP = (50,), 100, 10.0
 N_MEMBERS = 5
 SEEN = 6
 """Repetitions 0 to 5 of the sets of the paper and of scikit-learn were looked at when the strategy
@@ -75,7 +75,7 @@ def jobs(selection: Selection) -> list[Job]:
             seed=1000 * selection.seed + repetition,
             hidden=HIDDEN,
             n_epochs=N_EPOCHS,
-            memory=MEMORY,
+            evidence_cap=EVIDENCE_CAP,
         )
         for dataset in sets
         for repetition in range(N_REPETITIONS)[: selection.n_splits]
@@ -162,7 +162,7 @@ def model(job: Job) -> Any:
     """Return the estimator of a job: an ensemble, or PBPRegressorCV."""
     if job.method.endswith(CV):
         return PBPRegressorCV(budget="fast", random_state=job.seed)
-    member = PBPRegressor(job.hidden, n_epochs=job.n_epochs, memory=job.memory)
+    member = PBPRegressor(job.hidden, n_epochs=job.n_epochs, evidence_cap=job.evidence_cap)
     return PBPEnsemble(member, N_MEMBERS, random_state=job.seed)
 
 
@@ -328,8 +328,9 @@ EXPERIMENT = Experiment(
     name="acquisition",
     title="Which rows to measure next",
     text="ActiveLearner starts with 20 rows and asks ten times for four more. The model is an "
-    "ensemble of five networks with 50 hidden units, memory 10, 100 epochs, or PBPRegressorCV with "
-    'budget="fast". All strategies have the same first rows, test rows and initial weights.',
+    "ensemble of five networks with 50 hidden units, evidence cap 10, 100 epochs, or "
+    'PBPRegressorCV with budget="fast". All strategies have the same first rows, test rows and '
+    "initial weights.",
     jobs=jobs,
     measure=measure,
     records=records,

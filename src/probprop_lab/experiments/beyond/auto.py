@@ -44,7 +44,7 @@ COMPARED = (
 """Pairs of methods that are compared on the same splits."""
 
 _NOTHING = {"chosen_bins": None, "chosen_hidden": None}
-_NOTHING |= {"chosen_memory": None, "chosen_epochs": None}
+_NOTHING |= {"chosen_evidence_cap": None, "chosen_epochs": None}
 
 
 def jobs(selection: Selection) -> list[Job]:
@@ -92,7 +92,7 @@ def chosen(estimator: Any) -> Row:
     return {
         "chosen_bins": candidate.n_bins,
         "chosen_hidden": list(candidate.layers),
-        "chosen_memory": candidate.memory,
+        "chosen_evidence_cap": candidate.evidence_cap,
         "chosen_epochs": choice.n_epochs,
     }
 
@@ -156,29 +156,32 @@ def choices(rows: Sequence[Row]) -> Record:
     Returns
     -------
     dict
-        ``encodings``, ``networks`` and ``memories``, each with how often it was chosen, the most
-        frequent first; ``median_epochs``. None where nothing was chosen.
+        ``encodings``, ``networks`` and ``evidence_caps``, each with how often it was chosen, the
+        most frequent first; ``median_epochs``. None where nothing was chosen.
 
     Examples
     --------
     >>> settings = [(32, [50], 10.0, 160), (None, [50, 50], None, 80), (32, [50], 10.0, 320)]
-    >>> names = ("chosen_bins", "chosen_hidden", "chosen_memory", "chosen_epochs")
+    >>> names = ("chosen_bins", "chosen_hidden", "chosen_evidence_cap", "chosen_epochs")
     >>> for name, words in choices([dict(zip(names, one)) for one in settings]).items():
     ...     print(f"{name}: {words}")
     encodings: 32 ramps (2), as they are (1)
     networks: 50 (2), 50-50 (1)
-    memories: 10 (2), none (1)
+    evidence_caps: 10 (2), none (1)
     median_epochs: 160
     """
     made = [row for row in rows if row["chosen_epochs"] is not None]
     if not made:
-        return dict.fromkeys(("encodings", "networks", "memories", "median_epochs"))
+        return dict.fromkeys(("encodings", "networks", "evidence_caps", "median_epochs"))
     bins = [row["chosen_bins"] for row in made]
-    memories = [row["chosen_memory"] for row in made]
+    evidence_caps = [row["chosen_evidence_cap"] for row in made]
     return {
         "encodings": _counted("as they are" if n is None else f"{n} ramps" for n in bins),
         "networks": _counted("-".join(map(str, row["chosen_hidden"])) or "none" for row in made),
-        "memories": _counted("none" if memory is None else f"{memory:g}" for memory in memories),
+        "evidence_caps": _counted(
+            "none" if evidence_cap is None else f"{evidence_cap:g}"
+            for evidence_cap in evidence_caps
+        ),
         "median_epochs": statistics.median(row["chosen_epochs"] for row in made),
     }
 
@@ -193,7 +196,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
     found = []
     if pairs:
         found.append(("Differences on the same splits", cells(_DIFFERENCES, pairs)))
-    made = [record for record in records if record["memories"] is not None]
+    made = [record for record in records if record["evidence_caps"] is not None]
     if made:
         found.append(("What was chosen (number of splits)", cells(CHOICES, made)))
     return found
@@ -217,7 +220,7 @@ CHOICES = [
     Column("method", text("method")),
     Column("features", text("encodings")),
     Column("hidden", text("networks")),
-    Column("memory", text("memories")),
+    Column("evidence cap", text("evidence_caps")),
     Column("median epochs", number("median_epochs")),
 ]
 
@@ -287,7 +290,7 @@ def _names(records: Sequence[Record], show: Callable[[Record], str]) -> str:
 EXPERIMENT = Experiment(
     name="auto",
     title="Settings chosen automatically",
-    text="PBP with the paper's protocol, 40 epochs and no bound on the memory, alone and in an "
+    text="PBP with the paper's protocol, 40 epochs and no evidence cap, alone and in an "
     "ensemble of five, with one and two hidden layers of 50 units (100 for protein), beside "
     "PBPRegressorCV, which chooses its settings on held-out rows of the training part. On the "
     "fixed splits.",

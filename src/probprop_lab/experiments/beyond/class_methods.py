@@ -27,21 +27,23 @@ from probprop_lab.experiments.harness.method import Method
 BASE = "MLPClassifier"
 """What all others are compared with."""
 
-MEMORY = 10.0
-"""The memory of PBP, the default of `PBPClassifier`."""
+EVIDENCE_CAP = 10.0
+"""The evidence cap of PBP, the default of `PBPClassifier`."""
 
 _GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 
 
 def _pbp(job: Job) -> PBPClassifier:
     return PBPClassifier(
-        job.hidden, n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed
+        job.hidden, n_epochs=job.n_epochs, evidence_cap=job.evidence_cap, random_state=job.seed
     )
 
 
 def _wider(job: Job) -> PBPClassifier:
     # As many units as MLPClassifier has by default.
-    return PBPClassifier((100,), n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed)
+    return PBPClassifier(
+        (100,), n_epochs=job.n_epochs, evidence_cap=job.evidence_cap, random_state=job.seed
+    )
 
 
 def _ensemble(job: Job) -> PBPEnsemble:

@@ -59,7 +59,7 @@ def jobs(selection: Selection) -> list[Job]:
             split,
             method,
             seed=1000 * selection.seed + split,
-            memory=class_methods.MEMORY,
+            evidence_cap=class_methods.EVIDENCE_CAP,
         )
         for name in names
         for method in methods
@@ -287,7 +287,7 @@ def summaries(records: Sequence[Record]) -> list[tuple[str, Table]]:
         found.append((title, (header, lines)))
     if any(record["rank"] is not None for record in records):
         found.append(("Mean ranks in log-loss", standings.rank_table(records)))
-    made = [record for record in records if record["memories"] is not None]
+    made = [record for record in records if record["evidence_caps"] is not None]
     if made:
         found.append(("What was chosen (number of splits)", cells(auto.CHOICES, made)))
     return found
@@ -310,7 +310,7 @@ def _line(method: str, records: Sequence[Record]) -> list[str]:
 EXPERIMENT = Experiment(
     name="classification",
     title="Classification beside others",
-    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, memory 10), and "
+    text="PBPClassifier with its defaults (50 hidden units, 40 epochs, evidence cap 10), and "
     "PBPClassifierCV, which chooses its settings by cross-validation, beside scikit-learn's "
     "logistic regression, multi-layer perceptron and Gaussian process, out of the box on "
     "standardised features, and two kinds of boosted trees. Ten random stratified splits, nine "

@@ -15,7 +15,7 @@ from probprop_lab.experiments.harness.experiment import Experiment, Selection
 from probprop_lab.experiments.harness.job import Job, Row
 from probprop_lab.experiments.harness.judging import judge
 
-MEMORY = 3.0
+EVIDENCE_CAP = 3.0
 N_EPOCHS = 40
 N_SHARDS = {"one piece": None, "eight shards": 8}
 """The methods, with the `n_shards` of their estimators."""
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     dataset: str
     hidden: tuple[int, ...]
     n_splits: int
-    memory: float | None = MEMORY
+    evidence_cap: float | None = EVIDENCE_CAP
 
 
 CASES = (
@@ -69,7 +69,7 @@ def jobs(selection: Selection) -> list[Job]:
             seed=1000 * selection.seed + split,
             hidden=case.hidden,
             n_epochs=N_EPOCHS,
-            memory=case.memory,
+            evidence_cap=case.evidence_cap,
         )
         for case in CASES
         if case.dataset in sets
@@ -89,7 +89,7 @@ def measure(job: Job) -> Row:
     """Fit on the training part of a split and judge on its test part."""
     parameters: dict[str, Any] = {
         "n_epochs": job.n_epochs,
-        "memory": job.memory,
+        "evidence_cap": job.evidence_cap,
         "random_state": job.seed,
         "n_shards": N_SHARDS[job.method],
     }
@@ -105,14 +105,14 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """Return one record per case: both log-likelihoods, and their difference over the splits."""
     found = []
     for case in CASES:
-        own = [r for r in rows if _key(r) == (case.dataset, case.hidden, case.memory)]
+        own = [r for r in rows if _key(r) == (case.dataset, case.hidden, case.evidence_cap)]
         if pairs := _pairs(own):
             found.append(_record(case, pairs))
     return found
 
 
 def _key(row: Row) -> tuple[str, tuple[int, ...], float | None]:
-    return row["dataset"], tuple(row["hidden"]), row["memory"]
+    return row["dataset"], tuple(row["hidden"]), row["evidence_cap"]
 
 
 def _pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
@@ -129,7 +129,7 @@ def _record(case: Case, pairs: Sequence[tuple[Row, Row]]) -> Record:
     return {
         "dataset": case.dataset,
         "hidden": "-".join(map(str, case.hidden)),
-        "memory": "none" if case.memory is None else f"{case.memory:g}",
+        "evidence_cap": "none" if case.evidence_cap is None else f"{case.evidence_cap:g}",
         "n_splits": len(pairs),
         "alone": benchmark.mean_and_error(alone)[0],
         "shared": benchmark.mean_and_error(shared)[0],
@@ -147,7 +147,9 @@ def _log_likelihood(row: Row) -> float:
 def notes(records: Sequence[Record]) -> list[str]:
     """Say what the columns are, and where rounds lose more than one standard error."""
     worse = [r for r in records if r["gain_se"] is not None and r["gain"] < -r["gain_se"]]
-    names = ", ".join(f"{r['dataset']} ({r['hidden']}, memory {r['memory']})" for r in worse)
+    names = ", ".join(
+        f"{r['dataset']} ({r['hidden']}, evidence cap {r['evidence_cap']})" for r in worse
+    )
     return [
         "mean log-likelihood of test rows, in target units; of classes minus the log-loss; the "
         "difference is eight shards − one piece, ± its standard error over the splits",
@@ -169,7 +171,7 @@ EXPERIMENT = Experiment(
     columns=[
         Column("data set", text("dataset")),
         Column("hidden", text("hidden")),
-        Column("memory", text("memory")),
+        Column("evidence cap", text("evidence_cap")),
         Column("splits", text("n_splits")),
         Column("one piece", number("alone")),
         Column("eight shards", number("shared")),

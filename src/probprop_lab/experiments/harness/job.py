@@ -29,8 +29,8 @@ class Job:
     hidden : tuple of int, default=(50,)
         Units of each hidden layer.
     n_epochs : int, default=40
-    memory : float or None, default=None
-        PBP's memory, in passes; None is the paper's.
+    evidence_cap : float or None, default=None
+        PBP's evidence cap, in passes; None is the paper's.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Job:
     seed: int = 0
     hidden: tuple[int, ...] = (50,)
     n_epochs: int = 40
-    memory: float | None = None
+    evidence_cap: float | None = None
 
     @property
     def fields(self) -> Row:
@@ -64,7 +64,7 @@ class Job:
     def of_row(row: Mapping[str, Any]) -> Job:
         """Return the job a row came from; KeyError where a field is missing.
 
-        Rows older than the field memory have none.
+        Rows older than the field evidence_cap have none.
         """
-        found = {field.name: {"memory": None, **row}[field.name] for field in fields(Job)}
+        found = {field.name: {"evidence_cap": None, **row}[field.name] for field in fields(Job)}
         return Job(**{**found, "hidden": tuple(found["hidden"])})

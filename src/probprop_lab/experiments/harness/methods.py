@@ -39,7 +39,9 @@ _GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 
 def pbp(job: Job) -> PBPRegressor:
     """Return PBP as it is."""
-    return PBPRegressor(job.hidden, n_epochs=job.n_epochs, memory=job.memory, random_state=job.seed)
+    return PBPRegressor(
+        job.hidden, n_epochs=job.n_epochs, evidence_cap=job.evidence_cap, random_state=job.seed
+    )
 
 
 def _vi(job: Job) -> Any:

@@ -1,4 +1,4 @@
-"""The pictures of `epochs`: scores against the number of epochs, a line per memory."""
+"""The pictures of `epochs`: scores against the number of epochs, a line per evidence cap."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def figures(
     records : sequence of dict
         One per set and number of epochs.
     lines : sequence of (str, str)
-        How a memory is called in the keys of a record, and in the legend.
+        How an evidence cap is called in the keys of a record, and in the legend.
     """
     return [
         (_figure(records, lines, key, words), f"{words} against the number of epochs")
@@ -56,7 +56,7 @@ def _figure(
 
 
 def _panel(ax: Axes, records: Sequence[Record], lines: Sequence[tuple[str, str]], key: str) -> None:
-    """Draw a line per memory with the standard errors of its means."""
+    """Draw a line per evidence cap with the standard errors of its means."""
     from matplotlib.ticker import PercentFormatter
 
     from probprop.plot.parts import BLUE, GREEN, ORANGE, SKY

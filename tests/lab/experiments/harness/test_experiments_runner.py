@@ -71,16 +71,16 @@ def test_jobs_that_differ_in_any_field_have_different_keys() -> None:
         Job("table1", "yacht", 0, seed=1),
         Job("table1", "yacht", 0, hidden=(50, 50)),
         Job("table1", "yacht", 0, n_epochs=41),
-        Job("table1", "yacht", 0, memory=3.0),
+        Job("table1", "yacht", 0, evidence_cap=3.0),
     ]
     assert len({j.key for j in [job, *others]}) == 9
 
 
-def test_rows_from_before_there_was_a_memory_are_those_without_one() -> None:
+def test_rows_from_before_there_was_an_evidence_cap_are_those_without_one() -> None:
     job = Job("table1", "yacht", 3, seed=3)
-    row = {name: value for name, value in job.fields.items() if name != "memory"}
+    row = {name: value for name, value in job.fields.items() if name != "evidence_cap"}
     assert Job.of_row(row) == job
-    assert Job.of_row(Job("epochs", "yacht", 0, memory=3.0).fields).memory == 3.0
+    assert Job.of_row(Job("epochs", "yacht", 0, evidence_cap=3.0).fields).evidence_cap == 3.0
     with pytest.raises(KeyError):
         Job.of_row({name: value for name, value in row.items() if name != "split"})
 

@@ -1,7 +1,8 @@
-"""Epochs and memories: ``python -m benchmarks.guide.memories`` makes the tables of their pages.
+"""``python -m benchmarks.guide.evidence_caps`` makes the tables of epochs and of evidence caps.
 
 Most are made of the training runs in ``docs/results/epochs.jsonl``, which `probprop reproduce
-epochs` wrote. Those of diabetes and of memory 1 are run here and kept in ``memories.jsonl``.
+epochs` wrote. Those of diabetes and of evidence cap 1 are run here and kept in
+``evidence_caps.jsonl``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from probprop._types import Array
 from probprop_lab.experiments.harness.benchmark import load_split
 from probprop_lab.experiments.harness.job import Job
 from probprop_lab.experiments.harness.results import read_results
-from probprop_lab.experiments.paper.epochs import MEMORIES, watch
+from probprop_lab.experiments.paper.epochs import EVIDENCE_CAPS, watch
 
 N_SPLITS = 20
 SETS = {
@@ -53,10 +54,10 @@ def data_of(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
     return X_train, y_train, X_test, y_test
 
 
-def measure(dataset: str, split: int, memory: float | None) -> Figures:
+def measure(dataset: str, split: int, evidence_cap: float | None) -> Figures:
     """Return the scores along a training run; of splits of diabetes also how orders agree."""
     data = data_of(dataset, split)
-    job = Job("memories", dataset, split, "PBP", split, (50,), 1000, memory)
+    job = Job("evidence_caps", dataset, split, "PBP", split, (50,), 1000, evidence_cap)
     found: Figures = {"curve": watch(job, *data)}
     if dataset == "diabetes":
         found["rank_correlation"] = rank_correlation(split, *data[:3])
@@ -77,20 +78,20 @@ def rank_correlation(seed: int, X: Array, y: Array, new: Array) -> float:
 
 def cases(n_splits: int) -> Iterator[dict[str, Any]]:
     """Return the training runs that the experiment on epochs does not have."""
-    for memory in _BOUNDS:
-        yield {"dataset": _ALL_ROWS, "split": 0, "memory": memory}
+    for evidence_cap in _BOUNDS:
+        yield {"dataset": _ALL_ROWS, "split": 0, "evidence_cap": evidence_cap}
     for split in range(n_splits):
-        yield {"dataset": "diabetes", "split": split, "memory": None}
+        yield {"dataset": "diabetes", "split": split, "evidence_cap": None}
         for dataset in ("yacht", "boston_housing"):
-            yield {"dataset": dataset, "split": split, "memory": 1.0}
+            yield {"dataset": dataset, "split": split, "evidence_cap": 1.0}
 
 
 def main() -> None:
-    parser = parser_of("memories", __doc__)
+    parser = parser_of("evidence_caps", __doc__)
     parser.add_argument("--splits", type=int, default=N_SPLITS, help="of each set, at most")
     parser.add_argument("--runs", type=Path, default=FOLDER / "epochs.jsonl")
     arguments = parser.parse_args()
-    rows = rows_of(arguments.results / "memories.jsonl", cases(arguments.splits), measure)
+    rows = rows_of(arguments.results / "evidence_caps.jsonl", cases(arguments.splits), measure)
     rows += read_results(arguments.runs).values()
     write_pages(arguments.results, pages(rows))
 
@@ -103,23 +104,23 @@ def pages(rows: Sequence[Figures]) -> dict[str, str]:
         f"{_EARLY} and after {_LATE} epochs is {np.mean(orders):.2f}.\n"
     )
     return {
-        "memories_diabetes": _epochs_of(rows, "diabetes", 1) + "\n" + survives,
-        "memories_boston": _epochs_of(rows, "boston_housing", 2),
-        "memories_yacht": _epochs_of(rows, "yacht", 2),
-        "memories_epochs": _epochs(rows),
-        "memories_std": _std(rows),
-        "memories_bounds": _bounds(rows),
+        "evidence_caps_diabetes": _epochs_of(rows, "diabetes", 1) + "\n" + survives,
+        "evidence_caps_boston": _epochs_of(rows, "boston_housing", 2),
+        "evidence_caps_yacht": _epochs_of(rows, "yacht", 2),
+        "evidence_caps_epochs": _epochs(rows),
+        "evidence_caps_std": _std(rows),
+        "evidence_caps_bounds": _bounds(rows),
     }
 
 
 def _at(
-    rows: Sequence[Figures], dataset: str, memory: float | None, n_epochs: int, what: str
+    rows: Sequence[Figures], dataset: str, evidence_cap: float | None, n_epochs: int, what: str
 ) -> list[float]:
     """Return a score after so many epochs, of every split."""
     return [
         point[what]
         for row in rows
-        if (row["dataset"], row["memory"]) == (dataset, memory)
+        if (row["dataset"], row["evidence_cap"]) == (dataset, evidence_cap)
         for point in row["curve"]
         if point["n_epochs"] == n_epochs
     ]
@@ -174,31 +175,35 @@ def _epochs(rows: Sequence[Figures]) -> str:
 def _std(rows: Sequence[Figures]) -> str:
     """Return how wide the posterior is on the rows it was fitted on."""
     of = {
-        memory: [mean(_at(rows, _ALL_ROWS, memory, n, "epistemic_std"), 1) for n in _PASSES]
-        for memory in _BOUNDS
+        evidence_cap: [
+            mean(_at(rows, _ALL_ROWS, evidence_cap, n, "epistemic_std"), 1) for n in _PASSES
+        ]
+        for evidence_cap in _BOUNDS
     }
-    lines = [[f"`memory={_text(memory)}`", *cells[1:]] for memory, cells in of.items()]
+    lines = [
+        [f"`evidence_cap={_text(evidence_cap)}`", *cells[1:]] for evidence_cap, cells in of.items()
+    ]
     header = ["", *(f"{n} epochs" for n in _PASSES[1:])]
     return f"{table(header, lines)}\n\nOne epoch without a bound leaves {of[None][0]}.\n"
 
 
-def _text(memory: float | None) -> str:
-    return "None" if memory is None else f"{memory:g}"
+def _text(evidence_cap: float | None) -> str:
+    return "None" if evidence_cap is None else f"{evidence_cap:g}"
 
 
 def _bounds(rows: Sequence[Figures]) -> str:
-    """Return what memories do to two sets after 400 epochs, and one of them to a third."""
-    settings = [(None, 40), (None, 400), *((m, 400) for m in (1.0, *MEMORIES[1:]))]
+    """Return what evidence caps do to two sets after 400 epochs, and one of them to a third."""
+    settings = [(None, 40), (None, 400), *((m, 400) for m in (1.0, *EVIDENCE_CAPS[1:]))]
     lines = [
         [
-            f"memory {_text(memory)}" + (", 40 epochs" if n == 40 else ""),
+            f"evidence cap {_text(evidence_cap)}" + (", 40 epochs" if n == 40 else ""),
             *(
                 cell
                 for name in ("yacht", "boston_housing")
-                for cell in _cells(rows, name, memory, n)
+                for cell in _cells(rows, name, evidence_cap, n)
             ),
         ]
-        for memory, n in settings
+        for evidence_cap, n in settings
     ]
     scores = ["RMSE", "log-likelihood", "in 95 %"]
     header = ["", *(f"{name}: {s}" for name in ("yacht", "Boston") for s in scores)]
@@ -209,21 +214,21 @@ def _bounds(rows: Sequence[Figures]) -> str:
         [
             table(header, lines),
             "",
-            "Yacht has hardly any noise, and a memory of 30 to 100 with many epochs is far better "
-            "than the protocol of the paper. On energy, likewise, the log-likelihood goes from "
-            f"{paper[1]} to {bound[1]} and the RMSE from {paper[0]} to {bound[0]} with a memory of "
-            f"30 and 1000 epochs ({bound[2]} in the interval); 1000 epochs without a bound reach "
-            f"{none[1]} and {none[0]}.",
+            "Yacht has hardly any noise, and an evidence cap of 30 to 100 with many epochs is far "
+            "better than the protocol of the paper. On energy, likewise, the log-likelihood goes "
+            f"from {paper[1]} to {bound[1]} and the RMSE from {paper[0]} to {bound[0]} with an "
+            f"evidence cap of 30 and 1000 epochs ({bound[2]} in the interval); 1000 epochs without "
+            f"a cap reach {none[1]} and {none[0]}.",
             "",
         ]
     )
 
 
 def _cells(
-    rows: Sequence[Figures], dataset: str, memory: float | None, n_epochs: int
+    rows: Sequence[Figures], dataset: str, evidence_cap: float | None, n_epochs: int
 ) -> tuple[str, str, str]:
     error, log_p, held = (
-        _at(rows, dataset, memory, n_epochs, what)
+        _at(rows, dataset, evidence_cap, n_epochs, what)
         for what in ("rmse", "log_likelihood", "coverage_95")
     )
     return mean(error, 2), mean(log_p, 2), _percent(held)

@@ -1,4 +1,4 @@
-"""The figures of the pages on epochs and memory, on few splits."""
+"""The figures of the pages on epochs and evidence cap, on few splits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.guide import memories
+from benchmarks.guide import evidence_caps
 
 from probprop import PBPRegressor, metrics
 
@@ -24,14 +24,16 @@ def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memories, "load_split", made_split)
+    monkeypatch.setattr(evidence_caps, "load_split", made_split)
 
 
 def test_a_run_has_the_scores_of_a_fit(few: None) -> None:
-    curve = memories.measure("yacht", 3, 1.0)["curve"]
+    curve = evidence_caps.measure("yacht", 3, 1.0)["curve"]
     (point,) = [point for point in curve if point["n_epochs"] == 40]
     X, y, X_test, y_test = made_split("", 3)
-    predicted = PBPRegressor(memory=1.0, random_state=3).fit(X, y).predict_distribution(X_test)
+    predicted = (
+        PBPRegressor(evidence_cap=1.0, random_state=3).fit(X, y).predict_distribution(X_test)
+    )
     assert point["rmse"] == pytest.approx(metrics.rmse(y_test, predicted.mean), rel=1e-9)
     assert point["epistemic_std"] == pytest.approx(
         np.sqrt(np.mean(predicted.epistemic_std**2)), rel=1e-9
@@ -39,29 +41,31 @@ def test_a_run_has_the_scores_of_a_fit(few: None) -> None:
 
 
 def test_splits_of_diabetes_part_its_rows() -> None:
-    X, y, X_test, y_test = memories.data_of("diabetes", 1)
+    X, y, X_test, y_test = evidence_caps.data_of("diabetes", 1)
     assert (len(X), len(y), len(X_test), len(y_test)) == (397, 397, 45, 45)
     rows = {tuple(row) for row in np.vstack([X, X_test])}
-    assert rows == {tuple(row) for row in memories.data_of(memories._ALL_ROWS, 0)[0]}
+    assert rows == {tuple(row) for row in evidence_caps.data_of(evidence_caps._ALL_ROWS, 0)[0]}
 
 
-def test_memories_write_their_pages(
+def test_evidence_caps_write_their_pages(
     few: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    arguments = ["memories", "--splits", "2", "--results", str(tmp_path)]
+    arguments = ["evidence_caps", "--splits", "2", "--results", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
-    memories.main()
+    evidence_caps.main()
     printed = capsys.readouterr().out
     names = ("diabetes", "boston", "yacht", "epochs", "std", "bounds")
     for name in names:
-        assert (tmp_path / f"memories_{name}.md").read_text() in printed
+        assert (tmp_path / f"evidence_caps_{name}.md").read_text() in printed
     for name in ("boston", "yacht"):  # what needs no fit is as the pages have it
-        page = (RESULTS / f"memories_{name}.md").read_text()
-        assert (tmp_path / f"memories_{name}.md").read_text() == page
-    rows = [json.loads(line) for line in (tmp_path / "memories.jsonl").read_text().splitlines()]
+        page = (RESULTS / f"evidence_caps_{name}.md").read_text()
+        assert (tmp_path / f"evidence_caps_{name}.md").read_text() == page
+    rows = [
+        json.loads(line) for line in (tmp_path / "evidence_caps.jsonl").read_text().splitlines()
+    ]
     assert len(rows) == 3 + 2 * 3
     none, _, three = (
         [point["epistemic_std"] for point in row["curve"] if point["n_epochs"] in (40, 1000)]
@@ -78,10 +82,10 @@ def test_a_cell_is_a_mean_over_the_splits() -> None:
     errors = [
         point["rmse"]
         for run in runs
-        if run["dataset"] == "energy" and run["memory"] == 30.0
+        if run["dataset"] == "energy" and run["evidence_cap"] == 30.0
         for point in run["curve"]
         if point["n_epochs"] == 1000
     ]
     assert len(errors) == 20
-    page = (RESULTS / "memories_bounds.md").read_text()
-    assert f"to {np.mean(errors):.2f} with a memory of 30 and 1000 epochs" in page
+    page = (RESULTS / "evidence_caps_bounds.md").read_text()
+    assert f"to {np.mean(errors):.2f} with an evidence cap of 30 and 1000 epochs" in page
