@@ -552,7 +552,7 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
 
     recipe, features = plan.recipe, plan.features
     share = request.test_share(cross_validated=recipe.cross_validated)
-    by = {"group": request.group, "time": request.time}
+    by: dict[str, Any] = {"group": request.group, "time": request.time}
     train, test = hold_out(plan.frame, share, request.seed, plan.labels, features, **by)
     if plan.labels is not None:
         n_classes = len(np.unique(plan.labels))

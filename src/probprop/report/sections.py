@@ -201,7 +201,7 @@ def classification_sections(
         predictive: ClassMixture = (
             cast(Any, model).oof_predictive_
             if held_out == OUT_OF_FOLD
-            else model.predict_distribution(encoded)
+            else cast(Any, model).predict_distribution(encoded)
         )
     [columns] = depending(model, rows, observed, [target], held_out)
     return [

@@ -146,7 +146,8 @@ def times_of(frame: pd.DataFrame, name: str) -> Array:
             "give another column, or write its values as 2024-05-31."
         )
     order = month_first({name: column}).get(name, "day")
-    return dates(name, column, order).to_numpy().astype(np.int64)
+    times: Array = dates(name, column, order).to_numpy().astype(np.int64)
+    return times
 
 
 def fit_encoder(

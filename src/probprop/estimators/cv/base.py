@@ -311,8 +311,8 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
         """Return what the networks that held out each sample say, (k, n), and which these are."""
         outputs, own = self._outputs(X), self.oof_members_[:, at]
         place = own if outputs.mean.ndim == 2 else own[:, :, np.newaxis]
-        parts = (np.take_along_axis(each, place, axis=0) for each in outputs[:2])
-        return Outputs(*parts, *outputs[2:]), own
+        mean, variance = (np.take_along_axis(each, place, axis=0) for each in outputs[:2])
+        return outputs._replace(mean=mean, variance=variance), own
 
     def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
         """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
