@@ -19,7 +19,7 @@ from probprop.cli.console import Terminal, make_terminal
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 
-_HELP = """Regression on tables with honest uncertainty, by Bayesian neural networks.
+_HELP = """Regression on tables with calibrated uncertainty, by Bayesian neural networks.
 
 A table in (CSV, TSV, Parquet), predictions with error bars out.
 
