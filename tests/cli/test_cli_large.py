@@ -117,6 +117,24 @@ def test_settings_are_chosen_with_weights_and_reported(
 
 
 @pytest.mark.usefixtures("too_large")
+def test_files_that_vanish_after_the_fit_leave_the_model(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read once more for the out-of-fold rows, when the model is on disk."""
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((1, 2)))
+    written = training.save_fitted
+
+    def saved(*arguments: object) -> None:
+        written(*arguments)
+        Path("homes.csv").unlink()
+
+    monkeypatch.setattr(training, "save_fitted", saved)
+    assert call("fit homes.csv --target price --drop id --budget fast -o large.pbp") == 1
+    assert "homes.csv" in capfd.readouterr().err
+    assert probprop.load("large.pbp").estimator.n_samples_seen_ == 500
+
+
+@pytest.mark.usefixtures("too_large")
 def test_known_errors_and_several_targets_go_to_disk(capfd: Captured) -> None:
     frame = homes()[:500].assign(tax=lambda f: 0.01 * f["price"], e=1e4, t=100.0)
     frame.to_csv("homes.csv", index=False)

@@ -6,11 +6,11 @@ opened, checked, fitted, saved, judged and reported on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -290,8 +290,9 @@ def fit(
         for line in plan.recipe.choice(fitted.model.estimator).splitlines():
             terminal.say(line)
         save_fitted(terminal, fitted.model, output)  # before anything that may fail
-        _judge(terminal, plan, fitted)
-        _report(terminal, request, fitted)
+        rows = fitted.judged()
+        _judge(terminal, plan, fitted, rows)
+        _report(terminal, request, fitted, rows)
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ class Fitted(NamedTuple):
 
     model: TableModel
     train: DataFrame | None  # None: they are not in memory
-    judged: DataFrame | None  # None: there are no rows to judge it on
+    judged: Callable[[], DataFrame | None]  # reads the rows to judge it on; None: there are none
     held_out: HeldOut  # whether these were held out, or are out of fold
 
 
@@ -572,9 +573,9 @@ def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitt
             **(by if recipe.cross_validated else {}),
         )
     if len(test) or not recipe.cross_validated:
-        return Fitted(model, train, test if len(test) else None, held_out=len(test) > 0)
-    oof: Any = model.estimator
-    return Fitted(model, train, train.iloc[oof.oof_rows_], held_out=OUT_OF_FOLD)
+        return Fitted(model, train, lambda: test if len(test) else None, held_out=len(test) > 0)
+    rows = cast(Any, model.estimator).oof_rows_
+    return Fitted(model, train, lambda: train.iloc[rows], held_out=OUT_OF_FOLD)
 
 
 def hold_out(
@@ -672,10 +673,13 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
                 fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
         if test.share or not recipe.cross_validated:
-            return Fitted(model, None, rows.held_out, held_out=True)
-        with terminal.working("reading the out-of-fold rows"):
-            judged = rows_numbered(source, rows, fitted.oof_rows_)
-        return Fitted(model, None, judged, held_out=OUT_OF_FOLD)
+            return Fitted(model, None, lambda: rows.held_out, held_out=True)
+
+        def out_of_fold() -> DataFrame:
+            with terminal.working("reading the out-of-fold rows"):
+                return rows_numbered(source, rows, fitted.oof_rows_)
+
+        return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
 
 
 def _in_words(rows: Any) -> str:
@@ -712,34 +716,32 @@ def _twice(paths: Sequence[str]) -> int | None:
 # ---- Judge and report
 
 
-def _judge(terminal: Terminal, plan: Plan, fitted: Fitted) -> None:
+def _judge(terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | None) -> None:
     """Say how good the model is on rows that it, or the networks that predict them, did not see."""
     estimator: Any = fitted.model.estimator
-    n = plural(estimator.n_samples_seen_, "row")
-    if fitted.judged is None:
+    n, predictive = plural(estimator.n_samples_seen_, "row"), None
+    if rows is None:
         terminal.say(f"fitted on {n}; no rows were held out to judge it")
         return
-    n_judged = f"{len(fitted.judged):,}"
     if fitted.held_out is True:
-        terminal.say(f"fitted on {n}; on the {plural(len(fitted.judged), 'row')} held out:")
-        show_scores(terminal, fitted.model, judge(fitted.model, fitted.judged))
-        if not plan.recipe.cross_validated:
-            terminal.say(
-                "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
-                "verdict"
-            )
-        return
-    terminal.say(
-        f"fitted on {n} and judged on {n_judged} out-of-fold rows: each is predicted by networks "
-        "that were not trained on it"
-    )
-    found = judge(fitted.model, fitted.judged, estimator.oof_predictive_)
-    show_scores(terminal, fitted.model, found)
+        terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
+    else:
+        predictive = estimator.oof_predictive_
+        terminal.say(
+            f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
+            "networks that were not trained on it"
+        )
+    show_scores(terminal, fitted.model, judge(fitted.model, rows, predictive))
+    if not plan.recipe.cross_validated:
+        terminal.say(
+            "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
+            "verdict"
+        )
 
 
-def _report(terminal: Terminal, request: Request, fitted: Fitted) -> None:
+def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFrame | None) -> None:
     """Write a report on the rows that the model was judged on, or on its training rows."""
-    rows = fitted.train if fitted.judged is None else fitted.judged
+    rows = fitted.train if rows is None else rows
     if request.report is None or rows is None:
         return
     with terminal.working("writing the report"):

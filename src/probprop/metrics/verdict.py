@@ -84,6 +84,11 @@ class Scale(NamedTuple):
         return 1.0 / self.factor - 1.0
 
     @property
+    def is_clear(self) -> bool:
+        """Whether the factor differs from 1 by more than chance explains."""
+        return abs(math.log(self.factor)) > _TWO_SIDED * self.error
+
+    @property
     def words(self) -> str:
         """How far off they are, such as "about 8 % too wide"."""
         return f"about {_percent(self.off)} {'too wide' if self.off > 0.0 else 'too narrow'}"
@@ -130,16 +135,18 @@ class Intervals:
         return [(word, *found) for word, found in sides.items() if found is not None]
 
     @property
+    def sizes(self) -> list[tuple[str, str]]:
+        """What is wrong, such as "about 8 % too wide", and the figure after "give or take"."""
+        scale, sides = self.scale, (self.wide is not None, self.narrow is not None)
+        if scale.is_clear and sides == (scale.off > 0.0, scale.off < 0.0):
+            return [(scale.words, scale.give_or_take)]
+        # Tails that are too heavy or too light: no one factor makes all levels right.
+        return [_size_at(*fault, self.n) for fault in self.faults]
+
+    @property
     def words(self) -> str:
-        """What is wrong, such as "about 8 % too wide"."""
-        if len(self.faults) == 1 and (self.wide is not None) == (self.scale.off > 0.0):
-            return self.scale.words
-        # Tails that are too heavy or too light: some levels are off by more, or to another side.
-        each = [
-            f"about {_percent(_off(level, inside))} {word} at the {100 * level:.0f} % level"
-            for word, level, inside in self.faults
-        ]
-        return " and ".join(each)
+        """What is wrong, without the figures after "give or take"."""
+        return " and ".join(words for words, _ in self.sizes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it in values of JSON."""
@@ -154,13 +161,16 @@ class Intervals:
         return {**part, "rows": self.n, **scale, "p_value": self.p_value, "faults": faults}
 
 
-def _off(level: float, inside: float) -> float:
-    """Return the relative width of intervals of a level that hold the share inside, minus 1.
+def _size_at(word: str, level: float, inside: float, n: int) -> tuple[str, str]:
+    """Return how far intervals of one level are off that hold the share inside, in words.
 
-    A Gaussian has the half-width z(level); the one that holds the share inside has z(inside).
+    A Gaussian has the half-width z(level); the interval that holds the share inside has z(inside).
     """
-    inside = min(max(inside, 0.001), 0.999)  # no half-width of all or none
-    return float(ndtri(0.5 * (1.0 + inside)) / ndtri(0.5 * (1.0 + level)) - 1.0)
+    take = _TWO_SIDED * math.sqrt(inside * (1.0 - inside) / n)
+    ends = np.clip([inside - take, inside, inside + take], 0.001, 0.999)  # of all or none: no width
+    low, off, high = ndtri(0.5 * (1.0 + ends)) / ndtri(0.5 * (1.0 + level)) - 1.0
+    words = f"about {_percent(off)} {word} at the {100 * level:.0f} % level"
+    return words, _percent(0.5 * (high - low))
 
 
 @dataclass(frozen=True)
@@ -177,12 +187,13 @@ class Verdict:
 
     def __str__(self) -> str:
         rows, scale = self.all_rows, self.all_rows.scale
-        take = f"give or take {scale.give_or_take}"
         if rows.calibrated:
             where = " on average" if self.doubtful else ""
-            text = f"The intervals are calibrated{where} ({scale.words}, {take})."
+            size = f"{scale.words}, give or take {scale.give_or_take}"
+            text = f"The intervals are calibrated{where} ({size})."
         else:
-            text = f"The intervals are {rows.words}, {take}."
+            sizes = [f"{words}, give or take {take}" for words, take in rows.sizes]
+            text = f"The intervals are {', and '.join(sizes)}."
         if self.doubtful:
             each = "; ".join(f"{found.part} they are {found.words}" for found in self.doubtful)
             text += f" {'But w' if rows.calibrated else 'W'}{each[1:]}."
