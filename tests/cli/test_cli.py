@@ -42,6 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--drop",
         "id",
         "--quiet",
+        "--test-fraction",
+        "0",
     ]
     assert run([str(a) for a in [*arguments, "--n-epochs", 5, "-o", path / "homes.pbp"]]) == 0
     return path
