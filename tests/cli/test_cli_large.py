@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -104,7 +105,9 @@ def test_settings_are_chosen_with_weights_and_reported(
     frame.to_csv("homes.csv", index=False)
     plain = FIT.replace("--hidden-layer-sizes 10 --n-epochs 3", "--budget fast --weight n")
     assert call(f"{plain} --report page.html --static -o large.pbp") == 0
-    err = capfd.readouterr().err
+    out, err = capfd.readouterr()
+    [explained] = re.findall(r"^R² +(\S+)", out, re.M)
+    assert float(explained) > 0.5  # rows and their predictions belong together
     assert "on disk" in err
     assert "chosen: " in err
     assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
