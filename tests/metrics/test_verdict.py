@@ -158,7 +158,7 @@ def test_the_scale_and_its_error_are_those_of_simulations(n: int, factor: float)
     logs, inside = [], 0
     for seed in range(200):
         y, mean, std = calibrated(n, seed)
-        found = scale_of(y, gaussian(mean, factor * std))
+        found = scale_of(gaussian(mean, factor * std).cdf(y))
         logs.append(np.log(found.factor))
         inside += abs(logs[-1] + np.log(factor)) < 1.96 * found.error
     assert np.mean(logs) == pytest.approx(-np.log(factor), abs=3.0 * np.std(logs) / 14 + 0.6 / n)
@@ -167,15 +167,15 @@ def test_the_scale_and_its_error_are_those_of_simulations(n: int, factor: float)
 
 def test_outliers_do_not_decide_the_scale() -> None:
     y, mean, std = calibrated(400, 0)
-    before = scale_of(y, gaussian(mean, std)).factor
+    before = scale_of(gaussian(mean, std).cdf(y)).factor
     y[:4] += 1e9
-    assert scale_of(y, gaussian(mean, std)).factor == pytest.approx(before, rel=0.03)
+    assert scale_of(gaussian(mean, std).cdf(y)).factor == pytest.approx(before, rel=0.03)
 
 
 def test_the_scale_of_all_or_none_is_bounded() -> None:
     flat = gaussian(np.zeros(5), np.ones(5))
-    assert scale_of(np.zeros(5), flat).factor < 0.02
-    far = scale_of(np.full(5, 1e6), flat)
+    assert scale_of(flat.cdf(np.zeros(5))).factor < 0.02
+    far = scale_of(flat.cdf(np.full(5, 1e6)))
     assert far.factor > 10.0
     assert json.dumps(verdict(np.full(5, 1e6), flat).as_dict(), allow_nan=False)
 

@@ -208,7 +208,7 @@ def calibration_curve(
         raise ValueError(
             f"levels must lie strictly between 0 and 1. Got {bad[0]}; give 0.95 for 95 %."
         )
-    return expected.copy(), _share_inside(erf(np.abs(z) / np.sqrt(2.0)), expected)
+    return expected.copy(), share_inside(erf(np.abs(z) / np.sqrt(2.0)), expected)
 
 
 def predictive_coverage(
@@ -226,10 +226,10 @@ def predictive_coverage(
     array([0.5, 1. , 1. , 1. , 1. , 1. ])
     """
     y, _ = check_columns(y=y, predictive=predictive.mean)
-    return LEVELS.copy(), _share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
+    return LEVELS.copy(), share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
 
 
-def _share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
+def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
     """Share of the targets inside at each level, given the level that each target needs."""
     return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
 

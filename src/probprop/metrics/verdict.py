@@ -30,7 +30,7 @@ from scipy.stats import chi2
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
-from probprop.metrics.regression import LEVELS, check_columns, predictive_coverage
+from probprop.metrics.regression import LEVELS, check_columns, share_inside
 
 SIGNIFICANCE = 0.05
 """Share of calibrated models that the test doubts."""
@@ -245,12 +245,12 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
     y, mean, std = check_columns(y=y, predictive=predictive.mean, predicted_std=predictive.std)
     groups = [_parts(mean, "prediction"), _parts(std, "standard deviation")]
     allowed = SIGNIFICANCE / max(1, sum(map(len, groups)))  # all of them together err as seldom
-    all_rows = _judge(y, predictive, None, SIGNIFICANCE)
-    _, inside = predictive_coverage(y, predictive)
+    u = predictive.cdf(y)
+    all_rows, inside = _judge(u, None, SIGNIFICANCE), _inside(u)
     doubtful: list[Intervals] = []
     for parts in groups:
-        judged = [_judge(y[rows], predictive[rows], part, allowed) for part, rows in parts]
-        shares = [predictive_coverage(y[rows], predictive[rows])[1] for _, rows in parts]
+        judged = [_judge(u[rows], part, allowed) for part, rows in parts]
+        shares = [_inside(u[rows]) for _, rows in parts]
         if not (all_rows.calibrated or _differ(shares, [each.n for each in judged], inside)):
             continue
         pairs = zip(judged, parts, strict=True)
@@ -264,7 +264,7 @@ def verdict(y: ArrayLike, predictive: TargetDistribution) -> Verdict:
             (first, _), (last, _) = found[0][1], found[-1][1]
             part = replace(first, high=last.high)
             rows = np.concatenate([rows for _, (_, rows) in found])
-            merged = _judge(y[rows], predictive[rows], part, allowed)
+            merged = _judge(u[rows], part, allowed)
             doubtful += [merged] if not merged.calibrated else [each for each, _ in found]
     return Verdict(all_rows, tuple(doubtful))
 
@@ -283,11 +283,14 @@ def _differ(shares: Sequence[FloatArray], n: Sequence[int], inside: FloatArray) 
     return bool(chi2.sf(statistic, len(n) - 1).min() < SIGNIFICANCE / len(at))
 
 
-def _judge(
-    y: FloatArray, predictive: TargetDistribution, part: Part | None, allowed: float
-) -> Intervals:
-    expected, observed = predictive_coverage(y, predictive)
-    n = len(y)
+def _inside(u: FloatArray) -> FloatArray:
+    """Return the share of targets inside the intervals of all levels, given their cdf, (n,)."""
+    return share_inside(np.abs(2.0 * u - 1.0), LEVELS)
+
+
+def _judge(u: FloatArray, part: Part | None, allowed: float) -> Intervals:
+    """Judge rows by the predictive cdf of their targets, (n,)."""
+    expected, observed, n = LEVELS, _inside(u), len(u)
     distance = (observed - expected) / coverage_std(expected, n)
     p_value = float(np.mean(_by_chance(n) >= np.abs(distance).max() - 1e-9))
     limit = largest_by_chance(n, allowed)
@@ -301,7 +304,7 @@ def _judge(
         return None
 
     sides = beyond(distance, "wide"), beyond(-distance, "narrow")
-    return Intervals(part, n, p_value, *sides, scale_of(y, predictive))
+    return Intervals(part, n, p_value, *sides, scale_of(u))
 
 
 def _parts(size: FloatArray, by: By) -> list[tuple[Part, Array]]:
@@ -324,19 +327,20 @@ def _parts(size: FloatArray, by: By) -> list[tuple[Part, Array]]:
 # ---- How far off: the scale of the standard normal quantiles of the targets
 
 
-def scale_of(y: FloatArray, predictive: TargetDistribution) -> Scale:
+def scale_of(u: FloatArray) -> Scale:
     """Return the factor by which central intervals would have to be scaled, with its error.
 
     The maximum likelihood estimate of s in z ~ N(0, s^2), with z the standard normal quantile of
-    the predictive cdf, censored beyond the 95 % interval. It lies between 0.01 and 100.
+    the predictive cdf u of the targets, (n,), censored beyond the 95 % interval. It lies between
+    0.01 and 100.
 
     >>> from probprop import Mixture
     >>> y = np.random.RandomState(0).standard_normal(2_000)
-    >>> found = scale_of(y, Mixture.of_one(np.zeros(2_000), np.zeros(2_000), 1.25))
+    >>> found = scale_of(Mixture.of_one(np.zeros(2_000), np.zeros(2_000), 1.25).cdf(y))
     >>> found.words, found.give_or_take
     ('about 27 % too wide', '4 %')
     """
-    z = np.abs(ndtri(predictive.cdf(y)))
+    z = np.abs(ndtri(u))
     inside = z < _CENSORED
     n_inside, square = int(inside.sum()), float((z[inside] ** 2).sum())
     n_outside = len(z) - n_inside
