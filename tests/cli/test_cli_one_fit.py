@@ -319,6 +319,7 @@ def test_rows_in_the_order_of_a_date_or_in_blocks_are_noted(capfd: Captured) -> 
         assert "rows are in" not in notes(f"{line} {option}", capfd)
     written(visits().assign(subject_id=lambda f: f.index // 5).drop(columns=["patient", "day"]))
     assert "give --group subject_id" in notes(line, capfd)
+    assert "give --group subject_id" in notes(f"{line} --drop subject_id", capfd)
 
 
 def test_ordinary_tables_are_not_noted(capfd: Captured) -> None:
@@ -327,6 +328,8 @@ def test_ordinary_tables_are_not_noted(capfd: Captured) -> None:
     assert "rows are in" not in notes(line, capfd)
     homes(60).rename(columns={"price": "y"}).to_csv("t.csv", index=False)
     assert "rows are in" not in notes(f"{line} --drop id", capfd)
+    written(visits(40, 1).drop(columns="day").assign(patient_id=np.arange(40)))
+    assert "rows are in" not in notes(line, capfd)
     # Sorted by an ordinary category, by a number and by the target.
     for by in ("city", "rooms", "y"):
         homes(60).rename(columns={"price": "y"}).sort_values(by).to_csv("t.csv", index=False)

@@ -169,24 +169,30 @@ def check_folds(
 
 
 def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) -> None:
-    """Say that rows are in the order of a date, or in blocks of an identifier, and what to do."""
+    """Say that rows are in the order of a date, or in blocks of an identifier, and what to do.
+
+    Columns that are not features are looked at too: identifiers are often dropped.
+    """
     import numpy as np
 
     from probprop.table.encoding import times_of
 
-    for name, kind in kinds.items():
-        column = frame[name].dropna().head(_LOOKED_AT)
-        n_different = column.nunique()
-        if kind == "date" and len(column) >= _FEWEST_ORDERED and n_different >= _FEWEST_VALUES:
+    for name in map(str, frame):
+        if kinds.get(name) == "date":
+            column = frame[name].dropna()
             steps = np.diff(times_of(column.to_frame(), name))
-            if (steps >= 0).all() or (steps <= 0).all():
+            n_different = 1 + np.count_nonzero(steps)
+            in_order = bool((steps >= 0).all() or (steps <= 0).all())
+            if in_order and len(column) >= _FEWEST_ORDERED and n_different >= _FEWEST_VALUES:
                 terminal.note(
                     f"rows are in the order of {name!r}: if the model is to predict later rows "
                     f"from earlier ones, give --time {name}; else the verdict may be too good"
                 )
-        elif _FEWEST_VALUES <= n_different <= len(column) // 2 and _names_groups(name, column):
+        elif _names_groups(name, frame[name].head(_LOOKED_AT)):
+            column = frame[name].head(_LOOKED_AT)
+            n_different = column.nunique()
             n_blocks = 1 + int((column.shift()[1:] != column[1:]).sum())
-            if n_blocks == n_different:
+            if n_blocks == n_different and _FEWEST_VALUES <= n_different <= len(column) // 2:
                 terminal.note(
                     f"rows are in blocks of equal {name!r}, {n_different:,} in number: if each "
                     f"block is one thing measured repeatedly, give --group {name}; else the "
@@ -196,9 +202,12 @@ def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) 
 
 def _names_groups(name: str, column: Series) -> bool:
     """Whether a column looks like an identifier: by its name, or texts such as "P-07"."""
+    if column.dtype.kind == "f" or column.isna().any():
+        return False
     if re.search(_IDENTIFIER, name) is not None:
-        return column.dtype.kind != "f" or bool((column % 1 == 0).all())
-    return column.dtype.kind in "OUT" and bool(column.astype(str).str.fullmatch(_CODE).all())
+        return True
+    texts = column.dtype.kind in "OUT"
+    return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
 def _left(
