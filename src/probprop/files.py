@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
+from importlib import import_module
 from inspect import signature
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn import model_selection
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 
@@ -44,6 +44,7 @@ from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kin
 from probprop.estimators.kind import first_network, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_gamma, check_int, check_parameters
+from probprop.facts import model_facts
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
 from probprop.inference.engine import ENGINES
@@ -58,14 +59,6 @@ _Path = str | os.PathLike[str]
 Network = PBPRegressor | PBPClassifier
 Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
-_DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
-_FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
-_NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
-
-
-class ModelFileError(ValueError):
-    """The file is not a model this version can read; the message says why and what to do."""
-
 
 def save(model: Any, path: _Path) -> None:
     """Write a fitted model to one file.
@@ -77,7 +70,7 @@ def save(model: Any, path: _Path) -> None:
         hint, declared = _known(type(model).__name__)
         tree, arrays = io.encode(hint, model, declared)
         _decoded(tree, arrays)  # a model that could not be loaded is not saved
-        io.write_file(path, MODEL, tree, arrays)
+        io.write_file(path, MODEL, tree | {"facts": facts_of(model)}, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
 
@@ -88,15 +81,18 @@ def load(path: _Path) -> Any:
     A file that is no model, is damaged, or was written by a newer probprop raises
     `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
     """
-    try:
+    with io.reading_model(path):
         tree, arrays, _ = io.read_file(path, MODEL)
+        tree.pop("facts", None)  # they are for ``probprop info``, which does not load the model
         return _decoded(tree, arrays)
-    except (OSError, MemoryError, ImportError):
-        raise
-    except Exception as error:  # zipfile raises a dozen types for damaged files
-        words: dict[type, str] = {io.Foreign: _FOREIGN, io.Newer: _NEWER}
-        reason = words.get(type(error), _DAMAGED).format(str(error) or type(error).__name__)
-        raise ModelFileError(f"{os.fspath(path)} {reason}") from error
+
+
+def facts_of(model: Any) -> list[list[str]]:
+    """Describe a model in words, but for its features and version, which the header has."""
+    plain = isinstance(model, BaseEstimator)
+    estimator, target = (model, "the target") if plain else (model.estimator, model.target)
+    facts = model_facts(estimator, [], target)
+    return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 
 def _known(name: Any) -> tuple[Any, dict[Any, Declared]]:
@@ -154,9 +150,14 @@ def _is_splitter(cv: Any) -> bool:
 
     Others are refused: a model that came back with other folds would be fitted again with those.
     """
+    if isinstance(cv, int | np.integer):
+        return not isinstance(cv, bool)
     name = type(cv).__name__
-    known = getattr(model_selection, name, None) if name in _SPLITTERS else int
-    return isinstance(cv, np.integer) or type(cv) is known
+    return name in _SPLITTERS and type(cv) is _splitter(name)
+
+
+def _splitter(name: str) -> Any:
+    return getattr(import_module("sklearn.model_selection"), name)  # slow, and seldom needed
 
 
 def _plain(value: Any) -> Any:
@@ -195,7 +196,7 @@ def _parameter(node: Any) -> Any:
         return _unfitted(_NETWORKS[node["estimator"]], own)
     flat = not any(isinstance(value, list | dict) for value in own.values())
     if node.keys() == {"splitter", "parameters"} and node["splitter"] in _SPLITTERS and flat:
-        return getattr(model_selection, node["splitter"])(**own)
+        return _splitter(node["splitter"])(**own)
     raise ValueError("a parameter is not one that a model has")
 
 
@@ -545,12 +546,31 @@ def _check_table(model: Any) -> None:
         raise ValueError("the order of a date is not that of a date")
     if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the estimator was fitted on")
+    if model.scores is not None:
+        _check_scores(model.scores, targets)
     if not model.baseline:
         return
     if len(model.baseline) != n_targets or is_classifier(estimator):
         raise ValueError("baseline must have a mean and a standard deviation for each target")
     if any(std < 0.0 for _, std in model.baseline):
         raise ValueError("baseline has a standard deviation below 0")
+
+
+def _check_scores(scores: dict[str, Any], targets: list[str]) -> None:
+    """Refuse scores that no fit reports."""
+    if scores.keys() != {"measured_on", "n_samples", "targets"}:
+        raise ValueError("scores does not have measured_on, n_samples and targets")
+    if scores["measured_on"] not in ("out-of-fold", "held-out"):
+        raise ValueError("scores/measured_on is neither out-of-fold nor held-out")
+    if not _COUNT(typed(scores["n_samples"], int, "scores/n_samples")):
+        raise ValueError("scores/n_samples is out of range")
+    found = typed(scores["targets"], dict, "scores/targets")
+    if [*found] != targets:
+        raise ValueError("scores/targets does not have the scores of each target")
+    for target, each in found.items():
+        for name, value in typed(each, dict, f"scores of {target}").items():
+            if value is not None and not math.isfinite(typed(value, float, f"score {name}")):
+                raise ValueError(f"the score {name[:50]} of {target[:50]} is not finite")
 
 
 # ---- A trial: numbers may fit together and still be of no use

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,24 @@ def test_forty_rows_are_judged_on_forty(capfd: Captured) -> None:
     shown = dict(re.findall(r"^(RMSE|CRPS|log-likelihood) +(\S+)", out, re.M))
     for name, key in (("RMSE", "rmse"), ("CRPS", "crps"), ("log-likelihood", "log_likelihood")):
         assert float(shown[name]) == pytest.approx(found[key], rel=1e-3)
+
+
+def test_the_file_keeps_the_scores_and_where_they_are_from(capfd: Captured) -> None:
+    written(visits())
+    for options, words, n in (
+        ("--budget fast", "out-of-fold", 40),
+        ("--budget fast --test-fraction 0.1", "held-out", 4),
+        ("--fast", "held-out", 4),
+    ):
+        assert call(f"fit t.csv --target y --drop patient {options} -o m.pbp -q") == 0
+        shown = re.findall(r"^RMSE +(\S+)", capfd.readouterr().out, re.M)
+        assert call("info m.pbp --json") == 0
+        kept = json.loads(capfd.readouterr().out)["scores"]
+        assert (kept["measured_on"], kept["n_samples"]) == (words, n)
+        assert kept["targets"]["y"]["rmse"] == pytest.approx(float(shown[0]), rel=1e-3)
+    assert call("fit t.csv --target y --drop patient --fast --test-fraction 0 -o m.pbp -q") == 0
+    assert call("info m.pbp --json") == 0
+    assert json.loads(capfd.readouterr().out)["scores"] is None
 
 
 def test_every_estimator_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +222,9 @@ def test_the_files_have_the_same_bytes(line: str, options: dict[str, Any]) -> No
     target = "ward" if "--target" in line else "y"
     line = line if "--target" in line else f"--target y {line}"
     assert call(f"fit t.csv {line} -o command.pbp -q") == 0
-    fit_table_model(rows, target, **options).save("python.pbp")
+    # The command keeps the scores that it printed; all else is the model.
+    scores = probprop.load("command.pbp").scores
+    replace(fit_table_model(rows, target, **options), scores=scores).save("python.pbp")
     assert Path("command.pbp").read_bytes() == Path("python.pbp").read_bytes()
 
 

@@ -37,7 +37,7 @@ from probprop.cli.arguments import (
 )
 from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destinations, check_replaces_model, save_fitted
+from probprop.cli.output import check_destinations, check_replaces_model, save_fitted, save_model
 from probprop.cli.recipes import (
     NetworkOptions,
     NoiseOption,
@@ -49,7 +49,7 @@ from probprop.cli.recipes import (
     recipe_of,
 )
 from probprop.cli.reporting import check_page_options, write_model_report
-from probprop.cli.scores import judge, show_scores
+from probprop.cli.scores import judge, show_scores, to_keep
 from probprop.cli.tables import (
     Na,
     check_folds,
@@ -61,6 +61,7 @@ from probprop.cli.tables import (
     note_order,
     note_table,
     note_weightless,
+    say_cost,
     usable_columns,
     with_targets,
 )
@@ -291,7 +292,8 @@ def fit(
             terminal.say(line)
         save_fitted(terminal, fitted.model, output)  # before anything that may fail
         rows = fitted.judged()
-        _judge(terminal, plan, fitted, rows)
+        if (scores := _judge(terminal, plan, fitted, rows)) is not None:
+            save_model(replace(fitted.model, scores=scores), output)
         _report(terminal, request, fitted, rows)
 
 
@@ -545,20 +547,14 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table in memory, as `fit_table_model` does, on the rows that are not held out."""
-    import numpy as np
-
-    from probprop.estimators.cost import cost_in_words
-    from probprop.report.facts import OUT_OF_FOLD
+    from probprop.facts import OUT_OF_FOLD
     from probprop.table import fit_table_model
 
     recipe, features = plan.recipe, plan.features
     share = request.test_share(cross_validated=recipe.cross_validated)
     by: dict[str, Any] = {"group": request.group, "time": request.time}
     train, test = hold_out(plan.frame, share, request.seed, plan.labels, features, **by)
-    if plan.labels is not None:
-        n_classes = len(np.unique(plan.labels))
-        if cost := cost_in_words(recipe.estimator, len(train), len(features), n_classes):
-            terminal.note(cost)
+    say_cost(terminal, recipe.estimator, train[list(features)], plan.labels)
     with recipe.progress(terminal, f"fitting {plural(len(train), 'row')}") as callback:
         model = fit_table_model(
             train,
@@ -642,7 +638,7 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         train,
     )
     from probprop.data.shards import DiskRows, Kept
-    from probprop.report.facts import OUT_OF_FOLD
+    from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
     recipe, estimator = plan.recipe, plan.recipe.estimator
@@ -716,13 +712,18 @@ def _twice(paths: Sequence[str]) -> int | None:
 # ---- Judge and report
 
 
-def _judge(terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | None) -> None:
-    """Say how good the model is on rows that it, or the networks that predict them, did not see."""
+def _judge(
+    terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | None
+) -> dict[str, Any] | None:
+    """Say how good the model is on rows that it, or the networks that predict them, did not see.
+
+    Return the scores as the file keeps them; None if there are no such rows.
+    """
     estimator: Any = fitted.model.estimator
     n, predictive = plural(estimator.n_samples_seen_, "row"), None
     if rows is None:
         terminal.say(f"fitted on {n}; no rows were held out to judge it")
-        return
+        return None
     if fitted.held_out is True:
         terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
     else:
@@ -731,12 +732,14 @@ def _judge(terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | Non
             f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
             "networks that were not trained on it"
         )
-    show_scores(terminal, fitted.model, judge(fitted.model, rows, predictive))
+    judged = judge(fitted.model, rows, predictive)
+    show_scores(terminal, fitted.model, judged)
     if not plan.recipe.cross_validated:
         terminal.say(
             "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
             "verdict"
         )
+    return to_keep(plan.targets, judged, len(rows), out_of_fold=fitted.held_out is not True)
 
 
 def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFrame | None) -> None:

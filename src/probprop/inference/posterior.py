@@ -123,7 +123,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much evidence q may hold while it is trained; see `probprop.reference.tempering`."""
+    """How much evidence q may hold while it is trained; see `probprop.reference.adf.temper`."""
 
     capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
     noise_shape: float  # Gamma prior of the noise precision, towards which evidence is given back

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
-from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.classifier import LabelsMixin, PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
-from probprop.inference.likelihoods import LabelLikelihood
 
 
-class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
+class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
     As `PBPRegressorCV`, but candidates are compared by the log-loss of out-of-fold samples. The
@@ -96,7 +94,6 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration
     oof_predictive_: ClassMixture
-    likelihood_: LabelLikelihood
 
     def partial_fit(
         self,
@@ -160,24 +157,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         outputs, _ = self._oof_outputs(X, at)
         return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
 
-    @property
-    def classes_(self) -> Array:
-        """The classes, sorted; for a matrix of labels, the indices of its columns."""
-        return self.likelihood_.classes
-
-    @property
-    def multilabel_(self) -> bool:
-        """Whether y was a matrix of labels."""
-        return self.likelihood_.multilabel
-
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         stream = stream or classes is not None
         return read_labels(self, given, known, stream=stream, classes=classes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -10,13 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    PredefinedSplit,
-    StratifiedGroupKFold,
-    check_cv,
-)
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
@@ -56,6 +49,8 @@ def make_folds(
     y is `stratified`, (n,) with few values, the folds share each value alike. `counts` are the rows
     that are not left out, None for all: the folds number them from 0.
     """
+    from sklearn.model_selection import check_cv  # slow to import, and not to predict
+
     together: Array | None = None if groups is None else column_or_1d(groups)
     if together is not None:
         check_consistent_length(X, together)
@@ -90,6 +85,8 @@ def _as_rows(train: Any, test: Any, n: int, counts: Array | None) -> tuple[Array
 
 
 def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified: bool) -> Any:
+    from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, StratifiedGroupKFold
+
     check_int("cv", cv, 2)
     if groups is None and stratified:
         return PredefinedSplit(dealt_by_value(y, min(cv, len(y)), RandomState(seed)))

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.random import RandomState
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from sklearn.covariance import ledoit_wolf_shrinkage
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
@@ -224,6 +223,8 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
     degrees of freedom of the samples that a regression on all inputs uses: the trace of its hat
     matrix over their number.
     """
+    from sklearn.covariance import ledoit_wolf_shrinkage  # slow to import, and not to predict
+
     there = (~np.isnan(A)).astype(np.float64)
     A = np.nan_to_num(A)
     n = np.maximum(there.T @ there, 1.0)
