@@ -44,8 +44,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--drop",
         "id",
         "--quiet",
-        "--test-fraction",
-        "0",
     ]
     assert run([str(a) for a in [*arguments, "--n-epochs", 5, "-o", path / "homes.pbp"]]) == 0
     return path
@@ -308,8 +306,8 @@ def test_evaluate_prints_json_and_writes_a_report(
     assert {f"coverage_{level}" for level in (50, 80, 90, 95)} < set(scores)
     assert scores["left_out"] == {}
     [(mean, std)] = table_model(folder / "homes.pbp").baseline
-    price = homes()[:500]["price"]
-    assert (mean, std) == pytest.approx((price.mean(), price.std(ddof=0)))
+    price = homes()[:500]["price"]  # a tenth of which is held out
+    assert (mean, std) == pytest.approx((price.mean(), price.std(ddof=0)), rel=0.05)
     error = sold["price"] - mean
     assert scores["baseline"]["rmse"] == pytest.approx(np.sqrt((error**2).mean()))
     assert scores["baseline"]["log_likelihood"] == pytest.approx(
@@ -452,7 +450,7 @@ def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[
     assert f"inside 95 % interval {100 * scores['targets']['price']['coverage_95']:.1f} %" in shown
 
 
-@pytest.mark.parametrize("options", ["", "--no-refit"])
+@pytest.mark.parametrize("options", ["", "--random-state 1"])
 def test_the_model_keeps_the_scores_that_fit_printed(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: str
 ) -> None:
