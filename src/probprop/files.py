@@ -394,7 +394,7 @@ def _cross_validated(
     model = _unfitted(kind, parameters)
     _check_candidate(choice_, encoding_, estimators_)
     first = estimators_[0]
-    n_features = first.n_features_in_ if encoding_ is None else len(encoding_.mean)
+    n_features = first.n_features_in_ if encoding_ is None else len(encoding_.center)
     model.estimators_, model.choice_, model.calibration_ = estimators_, choice_, calibration_
     model.bounds_, model.encoding_, model.joint_ = bounds_, encoding_, joint_
     model.n_partitions_, model.n_samples_seen_ = n_partitions_, n_samples_seen_
@@ -403,7 +403,7 @@ def _cross_validated(
     if len(estimators_) % n_partitions_:
         raise ValueError("the partitions do not have as many members each")
     if encoding_ is not None:
-        _check_scales("X", encoding_.mean, encoding_.scale)
+        _check_scales("X", encoding_.center, encoding_.scale)
     if (joint_ is None) != (model.missing == "error"):
         raise ValueError("the joint distribution of the features does not fit `missing`")
     g, candidate, noise = transformation_of(model), choice_.candidate, {"auto"}
@@ -418,7 +418,7 @@ def _cross_validated(
             raise ValueError("the squares of calibration_ are those of other members")
         per_feature["calibration_/range"] = calibration_.range.low
         if network is not None:
-            per_feature["calibration_/noise"] = network.encoding.mean
+            per_feature["calibration_/noise"] = network.encoding.center
         noise |= {"constant" if network is None else "input"}
     if wrong := [k for k, array in per_feature.items() if len(array) != n_features]:
         raise ValueError(f"{wrong[0]} does not have a number per feature")
@@ -484,7 +484,7 @@ def _check_noise(network: NoiseNetwork) -> None:
 
 
 def _check_encoding(state: PiecewiseLinear) -> None:
-    known = np.isin(state.column, np.arange(len(state.mean))).all()
+    known = np.isin(state.column, np.arange(len(state.center))).all()
     if state.column.dtype != np.int64 or not known or (np.diff(state.column) < 0).any():
         raise ValueError("the encoding has ramps of columns out of order, or of none")
     if not (state.start < state.end).all():
@@ -492,7 +492,7 @@ def _check_encoding(state: PiecewiseLinear) -> None:
 
 
 def _check_joint(joint: Joint) -> None:
-    encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.mean)
+    encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.center)
     if (joint.column.dtype.kind, joint.discrete.dtype.kind) != ("i", "b"):
         raise ValueError("the dtypes of the joint distribution are none that a model has")
     lengths = (len(joint.discrete), len(joint.factor))
@@ -666,8 +666,8 @@ _DECLARED: dict[Any, Declared] = {
     ),
     PiecewiseLinear: Declared(
         {"scale": _SCALE, "ramp_scale": _POSITIVE},
-        {"mean": "n", "scale": "n"}
-        | dict.fromkeys(("column", "start", "end", "ramp_mean", "ramp_scale"), "m"),
+        {"mean": "n", "scale": "n", "center": "n"}
+        | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
     ),
     InputBounds: Declared(

@@ -20,7 +20,7 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 from probprop.cli.training import hold_out
 from probprop.estimators import cost
 from probprop.metrics import classes as class_metrics
-from probprop.metrics.baseline import class_baseline
+from probprop.metrics.classes import class_baseline
 from probprop.metrics.verdict import class_verdict
 from probprop.table import read_table
 

@@ -14,7 +14,8 @@ from scipy.stats import norm
 from probprop import metrics
 from probprop._types import FloatArray
 from probprop.distributions.mixture import Mixture
-from probprop.metrics.baseline import baseline_summary, class_baseline
+from probprop.metrics.classes import class_baseline
+from probprop.metrics.regression import baseline_summary
 from probprop.metrics.verdict import class_verdict, largest_by_chance, scale_of, verdict
 
 
@@ -215,7 +216,7 @@ def test_the_baseline_is_the_marginal_mean_and_std() -> None:
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - 5.0) ** 2)))
     assert found["r2"] == pytest.approx(1.0 - np.mean((y - 5.0) ** 2) / y.var())
     assert found["log_likelihood"] == pytest.approx(norm.logpdf(y, 5.0, 4.0).mean())
-    expected = metrics.crps_gaussian(y, np.full(200, 5.0), np.full(200, 4.0))
+    expected = Mixture.of_one(np.full(200, 5.0), np.zeros(200), 4.0).crps(y).mean()
     assert found["crps"] == pytest.approx(expected)
     assert baseline_summary(y, 5.0, 0.0) is None
 

@@ -61,8 +61,7 @@ def judge(model: TableModel, frame: DataFrame, predictive: Any = None) -> list[J
     `predictive` are the predictions, such as out-of-fold ones; None: the model predicts the rows,
     with the noise of their weights.
     """
-    from probprop.metrics.baseline import class_baseline
-    from probprop.metrics.classes import class_summary, rarer_class
+    from probprop.metrics.classes import class_baseline, class_summary, rarer_class
     from probprop.metrics.verdict import class_verdict, verdict
 
     y = model.observed(frame)
@@ -89,7 +88,7 @@ def judge(model: TableModel, frame: DataFrame, predictive: Any = None) -> list[J
 
 def baselines_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
     """Return what each target scores with its marginal mean and standard deviation."""
-    from probprop.metrics.baseline import baseline_summary
+    from probprop.metrics.regression import baseline_summary
 
     columns = _columns(y)
     if not model.baseline:

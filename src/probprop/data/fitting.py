@@ -446,7 +446,7 @@ def _train_network(
     random_state: RandomState = check_random_state(model.random_state)
     none = Inputs(np.zeros((0, rows.schema.n_features)))
     once = model.n_epochs == 1
-    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
+    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, near_draw=once)
     state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
     if checkpoint is not None:

@@ -54,7 +54,7 @@ from probprop.inference.training import target_variance
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
 _CELL = 8  # bytes of a number
-_BINS = (4, 8, 16, 32, 64, 128)  # of a feature, in the encodings that are compared
+_BINS = (4, 8, 16, 32, 64)  # of a feature, in the encodings that are compared
 _COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 

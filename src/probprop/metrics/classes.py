@@ -205,6 +205,14 @@ def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
     }
 
 
+def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
+    """Score the class shares of y, (n,) class indices, as the probabilities of every sample."""
+    index = np.asarray(y)
+    shares = np.bincount(index, minlength=n_classes) / len(index)
+    with np.errstate(divide="ignore"):  # a class without samples is never looked up
+        return class_scores(index, np.log(np.tile(shares, (len(index), 1))))
+
+
 def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:
     """Return indices of classes, (n,), and probabilities, (n, n_classes), n > 0, that fit."""
     index, p = np.asarray(y), np.asarray(proba, np.float64)

@@ -42,9 +42,13 @@ from probprop.facts import (
 )
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
-from probprop.metrics.baseline import baseline_summary, class_baseline
-from probprop.metrics.classes import class_summary, rarer_class
-from probprop.metrics.regression import Scores, scores, without_density_in_words
+from probprop.metrics.classes import class_baseline, class_summary, rarer_class
+from probprop.metrics.regression import (
+    Scores,
+    baseline_summary,
+    scores,
+    without_density_in_words,
+)
 from probprop.metrics.verdict import Verdict, class_verdict, verdict
 from probprop.plot.model import candidate_in_words
 from probprop.report.dependence import Rows, depending, rows_of

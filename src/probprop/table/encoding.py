@@ -14,9 +14,9 @@ from probprop._types import Array, FloatArray
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of
 from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
-    MOST_CATEGORIES,
     Kind,
     booleans,
+    check_n_categories,
     check_no_missing,
     dates,
     kind_of,
@@ -313,9 +313,5 @@ def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
 
 def _categories(name: str, surveys: Sequence[Survey]) -> list[str]:
     found = sorted({c for each in surveys for c in each.categories.get(name, ())})
-    if len(found) > MOST_CATEGORIES:
-        raise TableError(
-            f"Column {name!r} has {len(found)} different texts, but at most {MOST_CATEGORIES} can "
-            "be encoded: put the rare ones together, or leave it out."
-        )
+    check_n_categories(name, len(found))
     return found

@@ -30,13 +30,13 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         knows all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
-        one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
-        samples: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
-        each and a layer of 100; these are compared on two folds (one from 5,000 samples on), and
+        one of 10, 20 or 48, or two of 48, or 16 ramps beside each and a layer of 48. With more
+        samples: columns alone, with no hidden layer, one of 96, or two of 48, or 32 ramps beside
+        each and a layer of 96; these are compared on two folds (one from 5,000 samples on), and
         only the winner learns the others. The evidence cap is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
-        "fast": up to 80 epochs, one layer of 50 (100), evidence cap 10; "good": up to 320 epochs;
-        "best": up to 1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is
+        "fast": up to 80 epochs, one layer of 48 (96), evidence cap 10; "good": up to 320 epochs;
+        "best": up to 1,280 epochs, with 64 ramps and two layers of 96 too. A number above 0 is
         seconds of processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
         How NaN in X is treated: as an error, or as a missing value, as in `PBPRegressorCV`.

@@ -18,7 +18,12 @@ from probprop.estimators.cv import policy
 from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs
-from probprop.inference.standardize import fit_standardizer
+from probprop.inference.standardize import (
+    Standardizer,
+    fit_standardizer,
+    leaving_features,
+    with_usual_scales,
+)
 
 MOST_RAMPS = 1_024  # of all columns of a table together: a wide table gets fewer per column
 FEWEST_BINS = 4  # columns that could not have as many get none
@@ -210,9 +215,11 @@ class Encodings:
         """All rows, completed."""
         return complete(self.X, self.joint)
 
-    def spreads(self, n_bins: int | None) -> FloatArray:
-        """Return the standard deviations of all rows in that encoding, (n_inputs,)."""
-        return self._spreads if n_bins is None else self.state(n_bins).spreads
+    def standardizer(self, of_fold: Standardizer, n_bins: int | None) -> Standardizer:
+        """Return what standardizes the rows of a fold, as measured there, in that encoding."""
+        if n_bins is not None:
+            return leaving_features(of_fold)
+        return with_usual_scales(of_fold, self._spreads)
 
     @cached_property
     def _spreads(self) -> FloatArray:
