@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from probprop._types import Array
 from probprop.data.sources import (
     Columnwise,
     Loaded,
@@ -124,6 +125,17 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     drop = (*asked.drop, *counting.names)
     wanted = Wanted(asked.targets, asked.features, drop, classes, takes_gaps(network))
     return TableReader(network, wanted, counting, asked.na)
+
+
+def rows_at(pieces: Iterable[Piece], schema: Schema, places: Array) -> list[pd.DataFrame]:
+    """Return some of the rows that count, for each piece; places are ascending."""
+    found, start = [], 0
+    for piece in pieces:
+        frame = schema.reader.rows(piece.rows, piece.label)
+        own = places[(places >= start) & (places < start + len(frame))] - start
+        found.append(frame.iloc[own])
+        start += len(frame)
+    return found
 
 
 def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
