@@ -65,7 +65,7 @@ def test_blocks_that_change_are_refused() -> None:
         yield made()
         yield made(100 + passes)
 
-    with pytest.raises(ValueError, match=r"block 1 had 101 rows in the first pass, .* 102 in the"):
+    with pytest.raises(ValueError, match=r"block 1 had 101 rows in the first pass, .* 102 in a"):
         fit(network(), changing)
 
 

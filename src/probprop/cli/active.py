@@ -171,13 +171,14 @@ def active(
         )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
-    chosen = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(kinds)
     if strategy is Strategy.thompson:  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
     missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, about which the model knows nothing, and not a row like any other.
-    _, X = fit_encoder(table[chosen])
+    _, X = fit_encoder(table[chosen], kinds)
 
     n_new = len(rows_not_told(X[~measured], X[measured]))
     if n_new == 0:
@@ -215,9 +216,7 @@ def active(
             seed=random_state,
             missing=missing,
         )
-        learner = ActiveLearner(
-            recipe.first(again=False), strategy.value, random_state=random_state
-        )
+        learner = ActiveLearner(recipe.estimator, strategy.value, random_state=random_state)
         asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
         predicted = _predictions(learner.estimator_, X[~measured])
         for line in recipe.choice(learner.estimator_).splitlines():

@@ -160,7 +160,8 @@ def _read(
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     chosen = choose_features(frame, [target], wanted, unwanted)
     note_table(terminal, read, frame, [target])
-    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(kinds)
     of_classes = task is TaskOption.classification
     if task is TaskOption.auto:
         decided, words = decide_task(frame, [target])

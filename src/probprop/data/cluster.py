@@ -164,6 +164,8 @@ class ClusterRows:
 
     schema: Schema
     client: Client
+    pieces: Sequence[Piece]  # where the rows come from
+    known: Sequence[Known]
     shards: list[Any]  # futures of `Loaded`
     summaries: list[Summary]
     held_out: Any = None
@@ -182,6 +184,16 @@ class ClusterRows:
         ]
         results: list[Any] = self.client.gather(futures)
         return results
+
+    def taken(self, known: Sequence[Known]) -> list[Any]:
+        """Return the rows `out` of each piece, as they are in the table."""
+        futures = [
+            _submit(self.client, held_out, [piece], each, self.schema)
+            for piece, each in zip(self.pieces, known, strict=True)
+            if len(each.out)
+        ]
+        frames: list[Any] = self.client.gather(futures)
+        return frames
 
     def n_rounds(self, n_hidden: int) -> int:
         """Return the rounds of an epoch."""
@@ -233,13 +245,9 @@ def load_shards(
                 f"{known[k].label}, of shard {k}, has no rows with a target and a weight above 0: "
                 "give fewer shards, or leave it out."
             )
-    frames = [
-        _submit(client, held_out, [piece], each, schema)
-        for piece, each in zip(pieces, known, strict=True)
-        if len(each.out)
-    ]
     shards = [_submit(client, loaded_shard, pieces[k::n], known[k::n], schema) for k in range(n)]
-    rows = ClusterRows(schema, client, shards, [], together(client.gather(frames)))
+    rows = ClusterRows(schema, client, pieces, known, shards, [])
+    rows = replace(rows, held_out=together(rows.taken(known)))
     rows = replace(rows, summaries=rows.map(summarize, schema.likelihood))
     warn_of_order(rows.summaries)
     return rows

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from probprop._types import Array
 from probprop.data import shards
 from probprop.data.cross_validation import SAMPLE, fit_cross_validated
 from probprop.data.scratch import bytes_of
@@ -43,6 +45,7 @@ from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure, merged
 
 if TYPE_CHECKING:
+    import pandas as pd
     from dask import dataframe as dd
     from distributed import Client
 
@@ -330,6 +333,21 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         reader.na,
         baseline,
     )
+
+
+def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array) -> pd.DataFrame:
+    """Return rows of a table that was fitted, such as ``oof_rows_``, as the table has them.
+
+    The files are read once more, by the workers of a cluster if there is one.
+    """
+    known = [each.with_out(numbers) for each in rows.known]
+    if isinstance(rows, MemoryRows | DiskRows):
+        pairs = shards.paired(known, source.pieces(rows.schema))
+        frames = [shards.split_piece(piece.rows, each, rows.schema)[1] for each, piece in pairs]
+    else:
+        frames = rows.taken(known)
+    frame: pd.DataFrame = shards.together(frames).set_axis(np.unique(numbers))
+    return frame.loc[numbers]
 
 
 # ---- Training

@@ -91,25 +91,28 @@ class Scratch:
         self._file, self._random = file, default_rng((seed, 0))
         n_bytes = min(_MOST_WAITING, max(_LEAST_WAITING, budget // 4))
         self._n_together = -(-n_bytes // (_CELL * shape.n_columns))
-        self._waiting, self._n_waiting = list[Array](), 0  # rows that are not written yet
+        self._waiting, self._n_waiting = np.empty(0), 0  # rows that are not written yet
         self._runs: list[tuple[int, Array]] = []  # where each lies, and where its piles begin
 
     def add(self, rows: Array) -> None:
         """Deal rows, (n,), records of n_columns numbers and always of the same, into piles."""
-        start = 0
-        while start < len(rows):
-            part = rows[start : start + self._n_together - self._n_waiting]
-            self._waiting.append(part)
-            self._n_waiting, start = self._n_waiting + len(part), start + len(part)
+        done = 0
+        while done < len(rows):
+            start = self._n_waiting
+            if start == 0:
+                self._waiting = np.empty(self._n_together, rows.dtype)
+            part = rows[done : done + self._n_together - start]
+            self._waiting[start : start + len(part)] = part
+            self._n_waiting, done = start + len(part), done + len(part)
             if self._n_waiting == self._n_together:
                 self.write()
 
     def write(self) -> None:
         """Write the rows that wait, pile after pile."""
-        if not self._waiting:
+        if not self._n_waiting:
             return
-        rows = np.concatenate(self._waiting)
-        self._waiting, self._n_waiting, self._dtype = [], 0, rows.dtype
+        rows = self._waiting[: self._n_waiting]
+        self._waiting, self._n_waiting, self._dtype = np.empty(0), 0, rows.dtype
         # A number for each row: blocks of any size draw the same.
         piles = (self._random.random(len(rows)) * self.shape.n_piles).astype(np.int32)
         order = np.argsort(piles, kind="stable")  # in a pile the rows keep their order

@@ -19,7 +19,7 @@ from numpy.random import RandomState
 
 from probprop._types import Array
 from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, in_words, scratch, shape_of
-from probprop.data.sources import Loaded, Schema, Source, joined
+from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
 from probprop.encoding.piecewise import PiecewiseLinear
@@ -335,6 +335,7 @@ class MemoryRows:
 
     schema: Schema
     loaded: Loaded
+    known: Sequence[Known]
     held_out: Any = None
 
 
@@ -344,6 +345,7 @@ class DiskRows:
 
     schema: Schema
     scratch: Scratch  # the fields of `Loaded`, with y as the likelihood encodes it
+    known: Sequence[Known]
     held_out: Any = None
 
     @cached_property
@@ -423,6 +425,11 @@ class Known(NamedTuple):
     first: int  # the number of the first one among all rows
     out: Array  # the places of those that are held out
 
+    def with_out(self, numbers: Array) -> Known:
+        """Return the piece with other rows to take out of it: the ones of it with these numbers."""
+        places = numbers - self.first
+        return self._replace(out=places[(places >= 0) & (places < self.n)])
+
 
 def known_pieces(surveys: Sequence[Any], test: Kept, seed: int) -> list[Known]:
     """Return what the first pass has found, with the rows to hold out, drawn from all pieces."""
@@ -446,6 +453,7 @@ def split_piece(rows: Any, known: Known, schema: Schema) -> tuple[Any, Any]:
     if not len(known.out):
         return rows, None
     frame = schema.reader.rows(rows, known.label)
+    _check_unchanged(known, len(frame))
     out = np.isin(np.arange(len(frame)), known.out)
     return frame[~out], frame[out]
 
@@ -454,14 +462,27 @@ def load_piece(rows: Any, known: Known, schema: Schema) -> Loaded:
     """Load the rows of a piece that are learned; refuse a piece that has changed."""
     loaded = schema.load(rows, known.label)
     numbers = np.delete(np.arange(known.first, known.first + known.n), known.out)
-    if len(numbers) != len(loaded.X):
-        n = known.n - len(numbers) + len(loaded.X)
-        raise _changed(f"{known.label} had {known.n:,} rows in the first pass, and has {n:,}")
+    _check_unchanged(known, len(loaded.X) + len(known.out))
     return replace(loaded, number=numbers)
 
 
+def paired(known: Sequence[Known], pieces: Iterator[Piece]) -> Iterator[tuple[Known, Piece]]:
+    """Yield each piece with what is known of it; refuse other pieces than in the first pass."""
+    for before, piece in zip_longest(known, pieces):
+        if before is None or piece is None or before.label != piece.label:
+            labels = [each.label if each else "nothing" for each in (before, piece)]
+            raise _changed(f"{labels[0]} in the first pass is {labels[1]}")
+        yield before, piece
+
+
+def _check_unchanged(known: Known, n: int) -> None:
+    """Refuse a piece whose number of rows has changed."""
+    if n != known.n:
+        raise _changed(f"{known.label} had {known.n:,} rows in the first pass, and has {n:,}")
+
+
 def _changed(what: str) -> ValueError:
-    return ValueError(f"{what} in the second: leave the rows as they are while they are read.")
+    return ValueError(f"{what} in a later one: leave the rows as they are until the fit is done.")
 
 
 @contextmanager
@@ -485,17 +506,16 @@ def read_here(
     frames = list[Any]()
 
     def loaded() -> Iterator[Loaded]:
-        for before, piece in zip_longest(known, source.pieces(schema)):
-            if before is None or piece is None or before.label != piece.label:
-                labels = [each.label if each else "nothing" for each in (before, piece)]
-                raise _changed(f"{labels[0]} in the first pass is {labels[1]}")
+        for before, piece in paired(known, source.pieces(schema)):
             rows, frame = split_piece(piece.rows, before, schema)
-            frames.extend([] if frame is None else [frame])
-            yield load_piece(rows, before, schema)
+            frames.append(frame)
+            part = load_piece(rows, before, schema)
+            del rows  # before the next piece is read
+            yield part
 
     if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
         rows = joined([*loaded()])
-        yield MemoryRows(schema, rows, together(frames))
+        yield MemoryRows(schema, rows, known, together(frames))
         return
     check_parts_fit(shape, int(budget))
     needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
@@ -509,7 +529,7 @@ def read_here(
             if len(part.X):
                 file.add(_records(replace(part, y=schema.likelihood.encode(part.y))))
         file.write()
-        yield DiskRows(schema, file, together(frames))
+        yield DiskRows(schema, file, known, together(frames))
 
 
 def _n_encoded(n_features: int) -> int:
@@ -535,6 +555,7 @@ def _loaded(records: Array) -> Loaded:
 
 def together(frames: Sequence[Any]) -> Any:
     """Return the rows that were held out, as they are in the table; None if there are none."""
+    frames = [frame for frame in frames if frame is not None]
     if not frames:
         return None
     import pandas as pd  # arrays do without it
