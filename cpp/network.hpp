@@ -10,6 +10,7 @@
 #pragma once
 
 #include "arena.hpp"
+#include "points.hpp"
 #include "simd.hpp"
 
 namespace probprop {
@@ -53,8 +54,7 @@ struct Network {
     double *m_out, *v_out;      // the output's moments, (n_out,)
     double *d_m_out, *d_v_out;  // dlogZ/dm_out, dlogZ/dv_out
     double* scratch;            // what the likelihood works in
-    T *x, *x_next;              // points as the first layer sees them: x/sqrt(n), bias last
-    T* x2_next;                 // x^2/n, with its variance (x^2 + variance)/n
+    Point<T> point, next;       // their x2 is the same; with a variance (x^2 + variance)/n
     T* x_v;                     // variance/n; 0 where the inputs are certain
     T *d_z_m, *d_z_v;           // dlogZ/dm_z, dlogZ/dv_z of the layer below
 };
@@ -63,7 +63,8 @@ PROBPROP_INLINE int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Lay the network out in the arena (which only measures while its base is null).
 template <typename T>
-static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n_scratch) {
+static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool listed,
+                          size_t n_scratch) {
     constexpr int lanes = Simd<T>::lanes;
     Network<T> net;
     net.n_hidden = n_layers - 1;
@@ -117,18 +118,26 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, size_t n
     for (double** field : per_output_unit) *field = arena.take<double>(n_out);
     net.scratch = arena.take<double>(n_scratch);
     const size_t point = (static_cast<size_t>(sizes[0]) + 1 + lanes) / lanes * lanes;
-    T** per_point[] = {&net.x, &net.x_next, &net.x2_next, &net.x_v};
+    T** per_point[] = {&net.point.x, &net.next.x, &net.next.x2, &net.x_v};
     for (T** field : per_point) *field = arena.take<T>(point);
+    net.point.x2 = net.next.x2;
+    Point<T>* points[] = {&net.point, &net.next};
+    for (Point<T>* p : points) {
+        p->input = listed ? arena.take<int>(point) : nullptr;
+        p->n = 0;
+    }
     net.d_z_m = arena.take<T>(widest + lanes);
     net.d_z_v = arena.take<T>(widest + lanes);
     return net;
 }
 
+// With `listed` its points are lists.
 template <typename T>
-static Network<T> allocate(Arena& arena, const int* sizes, int n_layers, size_t n_scratch = 0) {
-    lay_out<T>(arena, sizes, n_layers, n_scratch);  // measures
+static Network<T> allocate(Arena& arena, const int* sizes, int n_layers, bool listed,
+                           size_t n_scratch = 0) {
+    lay_out<T>(arena, sizes, n_layers, listed, n_scratch);  // measures
     if (!arena.reserve()) return Network<T>{};
-    return lay_out<T>(arena, sizes, n_layers, n_scratch);
+    return lay_out<T>(arena, sizes, n_layers, listed, n_scratch);
 }
 
 // Where the weight from `row` to `unit` has its mean; the variance is `n_vec * lanes` further.

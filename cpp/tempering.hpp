@@ -14,6 +14,7 @@ template <typename T>
 struct PriorPrecisions {
     T** hidden;  // per layer
     T* out;
+    int64_t* tempered;  // of each input of the first layer: points whose evidence it has given back
 };
 
 template <typename T>
@@ -25,6 +26,7 @@ static PriorPrecisions<T> lay_out(Arena& arena, const Network<T>& net) {
         if (prior.hidden != nullptr) prior.hidden[l] = precisions;
     }
     prior.out = arena.take<T>(static_cast<size_t>(net.n_out * net.out_n_vec) * Simd<T>::lanes);
+    prior.tempered = arena.take<int64_t>(static_cast<size_t>(net.n_features) + 1);
     return prior;
 }
 
@@ -63,10 +65,11 @@ PROBPROP_INLINE void temper_vector(T* m, T* v, const T* v_hat, T share) {
     store(v, v_old * r);
 }
 
+// All layers from `first` on.
 template <typename T>
-static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share) {
+static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share, int first) {
     constexpr int lanes = Simd<T>::lanes;
-    for (int l = 0; l < net.n_hidden; ++l) {
+    for (int l = first; l < net.n_hidden; ++l) {
         const HiddenLayer<T>& layer = net.hidden[l];
         const T* v_hat = prior.hidden[l];
         for (int b = 0; b < layer.n_blocks; ++b) {
@@ -87,6 +90,36 @@ PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
     for (; n_points > 0; n_points /= 2, base *= base)
         if (n_points % 2 == 1) kept *= base;
     return 1.0 - kept;
+}
+
+// ---- The first layer where points are lists: weights whose inputs are 0 do not change between two
+// returns of evidence, and those compose to one. So each row is tempered when its input occurs.
+
+// Let the weights of an input give back what they have not yet of the first `n_points` points.
+template <typename T>
+static void temper_input(Network<T>& net, const PriorPrecisions<T>& prior, int input,
+                         int64_t n_points, double capacity) {
+    constexpr int lanes = Simd<T>::lanes;
+    const T share = T(share_of(n_points - prior.tempered[input], capacity));
+    prior.tempered[input] = n_points;
+    const HiddenLayer<T>& layer = net.hidden[0];
+    for (int b = 0; b < layer.n_blocks; ++b) {
+        const int units = layer.blocks[b].n_vec * lanes;
+        const T* v_hat = prior.hidden[0] + layer.blocks[b].offset / 2 +
+                         static_cast<size_t>(input) * static_cast<size_t>(units);
+        T* m = weight_at(layer, b, input);
+        for (int u = 0; u < units; u += lanes)
+            temper_vector<T>(m + u, m + units + u, v_hat + u, share);
+    }
+}
+
+// The inputs of the next point.
+template <typename T>
+static void temper_next(Network<T>& net, const PriorPrecisions<T>& prior, int64_t n_points,
+                        double capacity) {
+    for (int k = 0; k < net.next.n; ++k)
+        if (prior.tempered[net.next.input[k]] < n_points)
+            temper_input(net, prior, net.next.input[k], n_points, capacity);
 }
 
 }  // namespace PROBPROP_LEVEL
