@@ -76,6 +76,17 @@ PROBPROP_INLINE int update_row(T* w, T x, const Vec<T>* d_m, const Vec<T>* c, Ve
     return undone;
 }
 
+// Add what one row of weights, m and v, gives to (13)(14).
+template <typename T, int n_vec>
+PROBPROP_INLINE void add_row(const Vec<T>* m, const Vec<T>* v, T x, T x2, Vec<T>* sum_m,
+                             Vec<T>* sum_v) {
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        sum_m[b] += m[b] * x;
+        sum_v[b] += v[b] * x2;
+    }
+}
+
 // Apply the update of the point in x; then sum (13)(14) for the point in x_next.
 template <typename T, int n_vec, Weights weights>
 static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, const T* c_,
@@ -97,11 +108,7 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
         }
         if constexpr (weights == Weights::updated)
             undone += update_row<T, n_vec>(w, x[row], d_m, c, m, v);
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            sum_m[b] += m[b] * x_next[row];
-            sum_v[b] += v[b] * x2_next[row];
-        }
+        add_row<T, n_vec>(m, v, x_next[row], x2_next[row], sum_m, sum_v);
     }
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
@@ -111,38 +118,50 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
     return undone;
 }
 
-// The same where points are lists: rows of weights whose input is 0 are not touched.
+// The same where points are lists: rows of weights whose input is 0 are not touched. Lists begin
+// with the same inputs where those are never 0, and end with the bias; of these both are fused.
 template <typename T, int n_vec, Weights weights>
 static int64_t first_layer_listed(T* w, const Point<T>& point, const T* d_m_, const T* c_,
                                   const Point<T>& next, T* m_a, T* v_a) {
-    constexpr int lanes = Simd<T>::lanes, row = 2 * n_vec * lanes;
+    constexpr int lanes = Simd<T>::lanes;
+    Vec<T> d_m[n_vec], c[n_vec], m[n_vec], v[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        d_m[b] = load(d_m_ + b * lanes);
+        c[b] = load(c_ + b * lanes);
+    }
+    const auto load_row = [&](int input) {
+        T* at = w + static_cast<size_t>(input) * (2 * n_vec * lanes);
+        PROBPROP_UNROLL
+        for (int b = 0; b < n_vec; ++b) {
+            m[b] = load(at + b * lanes);
+            v[b] = load(at + (n_vec + b) * lanes);
+        }
+        return at;
+    };
+    const int last = next.n - 1;
     int64_t undone = 0;
+    int k = 0;
     if constexpr (weights == Weights::updated) {
-        Vec<T> d_m[n_vec], c[n_vec], m[n_vec], v[n_vec];
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            d_m[b] = load(d_m_ + b * lanes);
-            c[b] = load(c_ + b * lanes);
-        }
-        for (int k = 0; k < point.n; ++k) {
-            T* at = w + static_cast<size_t>(point.input[k]) * row;
-            PROBPROP_UNROLL
-            for (int b = 0; b < n_vec; ++b) {
-                m[b] = load(at + b * lanes);
-                v[b] = load(at + (n_vec + b) * lanes);
-            }
+        const int of_point = point.n - 1;
+        for (; k < of_point && k < last && point.input[k] == next.input[k]; ++k) {
+            T* at = load_row(point.input[k]);
             undone += update_row<T, n_vec>(at, point.x[k], d_m, c, m, v);
+            add_row<T, n_vec>(m, v, next.x[k], next.x2[k], sum_m, sum_v);
+        }
+        for (int own = k; own < of_point; ++own) {
+            T* at = load_row(point.input[own]);
+            undone += update_row<T, n_vec>(at, point.x[own], d_m, c, m, v);
         }
     }
-    Vec<T> sum_m[n_vec] = {}, sum_v[n_vec] = {};
-    for (int k = 0; k < next.n; ++k) {
-        const T* at = w + static_cast<size_t>(next.input[k]) * row;
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            sum_m[b] += load(at + b * lanes) * next.x[k];
-            sum_v[b] += load(at + (n_vec + b) * lanes) * next.x2[k];
-        }
+    for (; k < last; ++k) {
+        load_row(next.input[k]);
+        add_row<T, n_vec>(m, v, next.x[k], next.x2[k], sum_m, sum_v);
     }
+    T* bias = load_row(next.input[last]);
+    if constexpr (weights == Weights::updated)
+        undone += update_row<T, n_vec>(bias, point.x[point.n - 1], d_m, c, m, v);
+    add_row<T, n_vec>(m, v, next.x[last], next.x2[last], sum_m, sum_v);
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
         store(m_a + b * lanes, sum_m[b]);

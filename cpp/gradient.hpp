@@ -9,10 +9,12 @@ namespace PROBPROP_LEVEL {
 
 // Take a gradient from the output's moments, where it is d_m and d_v, to net.point.
 // The steps are those of an ADF pass without its updates, down to the first layer. d_x has the
-// inputs or, where they are a basis of row i, its columns.
+// standardised inputs or, where they are a basis of row i, its columns as they are.
 template <typename T>
-static void to_features(Network<T>& net, const Rows& rows, int64_t i, double d_m, double d_v,
-                        double* d_x) {
+static void to_features(Network<T>& net, const PredictArgs<T>& args, int64_t i, double d_m,
+                        double d_v, double* d_x) {
+    const Rows& rows = args.X;
+    const double* scale = args.X_scaling.scale;
     net.d_m_out[0] = d_m;
     net.d_v_out[0] = d_v;
     output_backward<T, Weights::kept>(net);
@@ -28,7 +30,8 @@ static void to_features(Network<T>& net, const Rows& rows, int64_t i, double d_m
     d_x += i * rows.basis->n_columns;
     for (int c = 0; c < rows.basis->n_columns; ++c) d_x[c] = 0.0;
     each_input(rows, i, [&](int input, double, int column, double slope) {
-        d_x[column] += slope * double(net.d_z_m[input]);
+        const double by = scale == nullptr ? slope : slope / scale[input];
+        d_x[column] += by * double(net.d_z_m[input]);
     });
 }
 
@@ -45,8 +48,8 @@ static Status gradient(const GradientArgs<T>& args) {
         if ((i + 1) % rows.poll_every == 0 && !rows.keep_going(rows.context))
             return Status::interrupted;
         if (!forward_row<T, Activation, true>(net, rows, read, i)) return Status::too_large;
-        to_features(net, rows.X, i, 1.0, 0.0, args.dm_dx);
-        to_features(net, rows.X, i, 0.0, 1.0, args.dv_dx);
+        to_features(net, rows, i, 1.0, 0.0, args.dm_dx);
+        to_features(net, rows, i, 0.0, 1.0, args.dv_dx);
     }
     return Status::ok;
 }

@@ -47,7 +47,7 @@ struct Rows {
 struct Scaling {
     const double *mean, *scale;
     double largest;  // refuse what lies farther from the mean than this many scales
-};  // Compressed rows have no mean: 0 stays 0. A basis has its scales in it.
+};  // Inputs that are listed have no mean: 0 stays 0.
 
 // Which point comes t-th: entry first + t of an index of either width; or point first + t.
 struct Order {

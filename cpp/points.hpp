@@ -137,15 +137,18 @@ PROBPROP_INLINE int64_t interval_of(double x, const double* knots, int64_t n) {
 
 // Call visit(input, value, column, slope) for the inputs of row i that are not 0: the column that
 // an input comes from, and its derivative by that.
+template <typename Source, typename Visit>
+PROBPROP_INLINE void each_compressed(const Rows& rows, int64_t i, Visit visit) {
+    const Source* values = static_cast<const Source*>(rows.X.data);
+    const int64_t last = rows.indptr[i + 1];
+    for (int64_t k = rows.indptr[i]; k < last; ++k)
+        visit(rows.indices[k], double(values[k]), rows.indices[k], 1.0);
+}
 template <typename Visit>
 PROBPROP_INLINE void each_input(const Rows& rows, int64_t i, Visit visit) {
     if (rows.basis == nullptr) {
-        for (int64_t k = rows.indptr[i]; k < rows.indptr[i + 1]; ++k) {
-            const double value = rows.X.single ? double(static_cast<const float*>(rows.X.data)[k])
-                                               : static_cast<const double*>(rows.X.data)[k];
-            visit(rows.indices[k], value, rows.indices[k], 1.0);
-        }
-        return;
+        if (rows.X.single) return each_compressed<float>(rows, i, visit);
+        return each_compressed<double>(rows, i, visit);
     }
     const Basis& basis = *rows.basis;
     for (int c = 0; c < basis.n_columns; ++c) {
@@ -158,18 +161,20 @@ PROBPROP_INLINE void each_input(const Rows& rows, int64_t i, Visit visit) {
     }
 }
 
+// The point i as a list, or with all inputs where it has no room for one. False where an input is
+// too large.
 template <typename T>
 static bool read_listed(const Rows& rows, const Scaling& scaling, int64_t i, T inv_sqrt_n,
                         Point<T>& point) {
-    T *x = point.x, *x2 = point.x2;
-    int* input = point.input;
+    T* __restrict x = point.x, * __restrict x2 = point.x2;
+    int* __restrict input = point.input;
     const int n_inputs = rows.basis != nullptr ? rows.basis->n_inputs : rows.X.n_columns;
     if (input == nullptr) {
         memset(x, 0, static_cast<size_t>(n_inputs) * sizeof(T));
         memset(x2, 0, static_cast<size_t>(n_inputs) * sizeof(T));
     }
-    const double* scale = rows.basis == nullptr ? scaling.scale : nullptr;
-    const double largest = scaling.scale == nullptr ? __builtin_inf() : scaling.largest;
+    const double* __restrict scale = scaling.scale;
+    const double largest = scale == nullptr ? __builtin_inf() : scaling.largest;
     int n = 0;
     bool fits = true;
     const auto add = [&](int j, double value, int, double) {

@@ -151,11 +151,10 @@ static void forward_listed(const SampledNetwork& net, int64_t first) {
     const SampledArgs& args = net.args;
     const SampledLayer& l = net.layers[0];
     const int64_t last = args.X.X.n_rows - 1, per_unit = l.n_in + 1;
-    const double* scale = args.X.basis == nullptr ? args.x_scale : nullptr;
     for (int r = 0; r < batch; ++r) {
         for (int u = 0; u < l.n_out; ++u) l.z_out[u * batch + r] = l.w[u * per_unit + l.n_in];
         const auto add = [&](int j, double value, int, double) {
-            const double x = scale == nullptr ? value : value / scale[j];
+            const double x = value / args.x_scale[j];
             for (int u = 0; u < l.n_out; ++u) l.z_out[u * batch + r] += l.w[u * per_unit + j] * x;
         };
         each_input(args.X, first + r < last ? first + r : last, add);
@@ -179,7 +178,7 @@ PROBPROP_INLINE void store_gradient(const SampledNetwork& net, int64_t row, int 
     double* df_dx = args.df_dx + row * n_columns;
     for (int c = 0; c < n_columns; ++c) df_dx[c] = 0.0;
     each_input(args.X, row, [&](int input, double, int column, double slope) {
-        df_dx[column] += slope * net.x[input * batch + r] * args.y_scale;
+        df_dx[column] += slope / args.x_scale[input] * net.x[input * batch + r] * args.y_scale;
     });
 }
 

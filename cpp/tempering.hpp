@@ -39,15 +39,10 @@ static PriorPrecisions<T> allocate(Arena& arena, const Network<T>& net, const T*
     PriorPrecisions<T> prior = lay_out(arena, net);
     for (int l = 0; l < net.n_hidden; ++l) {
         const HiddenLayer<T>& layer = net.hidden[l];
-        const size_t rows = static_cast<size_t>(layer.n_in) + 1;
-        T* at = prior.hidden[l];
-        for (int b = 0; b < layer.n_blocks; ++b) {
-            const int first = layer.blocks[b].first * lanes;
-            for (size_t row = 0; row < rows; ++row)
-                for (int u = first; u < first + layer.blocks[b].n_vec * lanes; ++u)
-                    *at++ = u < layer.n_out ? v_hat_nat[static_cast<size_t>(u) * rows + row] : T(1);
-        }
-        v_hat_nat += static_cast<size_t>(layer.n_out) * rows;
+        each_weight(layer, [&](size_t row, int u, int, int64_t flat) {
+            prior.hidden[l][row / 2 + size_t(u)] = flat < 0 ? T(1) : v_hat_nat[flat];
+        });
+        v_hat_nat += static_cast<size_t>(layer.n_out) * (static_cast<size_t>(layer.n_in) + 1);
     }
     T* at = prior.out;
     for (int k = 0; k < net.n_out; ++k, v_hat_nat += net.out_n_in)
@@ -87,8 +82,8 @@ static void temper(Network<T>& net, const PriorPrecisions<T>& prior, T share, in
 // The share that `n_points` steps give back together, each 1/capacity of what is left.
 PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
     double kept = 1.0, base = 1.0 - 1.0 / capacity;
-    for (; n_points > 0; n_points /= 2, base *= base)
-        if (n_points % 2 == 1) kept *= base;
+    for (; n_points > 0; n_points >>= 1, base *= base)
+        kept *= (n_points & 1) != 0 ? base : 1.0;  // no branch, which nobody could predict
     return 1.0 - kept;
 }
 

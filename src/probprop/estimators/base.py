@@ -261,6 +261,7 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "marginalize"
+        tags.input_tags.sparse = True
         return tags
 
 
