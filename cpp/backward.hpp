@@ -121,8 +121,8 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
 // The same where points are lists: rows of weights whose input is 0 are not touched. Lists begin
 // with the same inputs where those are never 0, and end with the bias; of these both are fused.
 template <typename T, int n_vec, Weights weights>
-static int64_t first_layer_listed(T* w, const Point<T>& point, const T* d_m_, const T* c_,
-                                  const Point<T>& next, T* m_a, T* v_a) {
+static int64_t first_layer_listed(T* w, int n_inputs, const Point<T>& point, const T* d_m_,
+                                  const T* c_, const Point<T>& next, T* m_a, T* v_a) {
     constexpr int lanes = Simd<T>::lanes;
     Vec<T> d_m[n_vec], c[n_vec], m[n_vec], v[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
     PROBPROP_UNROLL
@@ -158,7 +158,7 @@ static int64_t first_layer_listed(T* w, const Point<T>& point, const T* d_m_, co
         load_row(next.input[k]);
         add_row<T, n_vec>(m, v, next.x[k], next.x2[k], sum_m, sum_v);
     }
-    T* bias = load_row(next.input[last]);
+    T* bias = load_row(n_inputs);
     if constexpr (weights == Weights::updated)
         undone += update_row<T, n_vec>(bias, point.x[point.n - 1], d_m, c, m, v);
     add_row<T, n_vec>(m, v, next.x[last], next.x2[last], sum_m, sum_v);
@@ -179,9 +179,10 @@ static int64_t first_layer(Network<T>& net) {
         const int first = layer.blocks[b].first * Simd<T>::lanes;
         T *w = weight_at(layer, b, 0), *m_a = layer.m_a + first, *v_a = layer.v_a + first;
         const T *d_m = layer.d_m + first, *c = layer.d_v + first;
-#define PROBPROP_BLOCK(n)                                                                          \
-    undone += listed ? first_layer_listed<T, n, weights>(w, net.point, d_m, c, net.next, m_a, v_a) \
-                     : first_layer_block<T, n, weights>(w, layer.n_in + 1, net.point.x, d_m, c,    \
+#define PROBPROP_BLOCK(n)                                                                       \
+    undone += listed ? first_layer_listed<T, n, weights>(w, layer.n_in, net.point, d_m, c,      \
+                                                         net.next, m_a, v_a)                    \
+                     : first_layer_block<T, n, weights>(w, layer.n_in + 1, net.point.x, d_m, c, \
                                                         net.next.x, net.next.x2, m_a, v_a)
         switch (layer.blocks[b].n_vec) {
             case 1: PROBPROP_BLOCK(1); break;

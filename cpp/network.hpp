@@ -124,7 +124,7 @@ static Network<T> lay_out(Arena& arena, const int* sizes, int n_layers, bool lis
     Point<T>* points[] = {&net.point, &net.next};
     for (Point<T>* p : points) {
         p->input = listed ? arena.take<int>(point) : nullptr;
-        p->n = 0;
+        p->n = 1;  // the bias
     }
     net.d_z_m = arena.take<T>(widest + lanes);
     net.d_z_v = arena.take<T>(widest + lanes);
