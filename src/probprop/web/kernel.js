@@ -62,6 +62,8 @@ const ProbpropKernel = (() => {
   }
   // The rows of X, and the columns by which derivatives are taken.
   function shapeOf(X, sizes) {
+    const inputs = X.indptr ? X.indices : X.basis ? X.basis.input : [];
+    check(inputs.every((j) => j >= 0 && j < sizes[0]), "an index of X is of no input");
     if (X.indptr) return [X.indptr.length - 1, sizes[0]];
     const n_columns = X.basis ? X.basis.first_knot.length - 1 : sizes[0];
     const entries = X.basis ? X.X : X;
