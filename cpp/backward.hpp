@@ -118,50 +118,57 @@ static int64_t first_layer_block(T* w, int rows, const T* x, const T* d_m_, cons
     return undone;
 }
 
+template <typename T, int n_vec>
+PROBPROP_INLINE T* load_row(T* w, int row, Vec<T>* m, Vec<T>* v) {
+    constexpr int lanes = Simd<T>::lanes;
+    T* at = w + static_cast<size_t>(row) * (2 * n_vec * lanes);
+    PROBPROP_UNROLL
+    for (int b = 0; b < n_vec; ++b) {
+        m[b] = load(at + b * lanes);
+        v[b] = load(at + (n_vec + b) * lanes);
+    }
+    return at;
+}
+
 // The same where points are lists: rows of weights whose input is 0 are not touched. Lists begin
 // with the same inputs where those are never 0, and end with the bias; of these both are fused.
 template <typename T, int n_vec, Weights weights>
-static int64_t first_layer_listed(T* w, int n_inputs, const Point<T>& point, const T* d_m_,
-                                  const T* c_, const Point<T>& next, T* m_a, T* v_a) {
+static int64_t first_layer_listed(T* w, int n_inputs, Point<T> point, const T* d_m_, const T* c_,
+                                  Point<T> next, T* m_a, T* v_a) {
     constexpr int lanes = Simd<T>::lanes;
-    Vec<T> d_m[n_vec], c[n_vec], m[n_vec], v[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
+    const int *of_point = point.input, *of_next = next.input;
+    const T *x = point.x, *x_next = next.x, *x2_next = next.x2;
+    const int n = point.n - 1, n_next = next.n - 1;  // without the bias
+    Vec<T> d_m[n_vec], c[n_vec], sum_m[n_vec] = {}, sum_v[n_vec] = {};
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
         d_m[b] = load(d_m_ + b * lanes);
         c[b] = load(c_ + b * lanes);
     }
-    const auto load_row = [&](int input) {
-        T* at = w + static_cast<size_t>(input) * (2 * n_vec * lanes);
-        PROBPROP_UNROLL
-        for (int b = 0; b < n_vec; ++b) {
-            m[b] = load(at + b * lanes);
-            v[b] = load(at + (n_vec + b) * lanes);
-        }
-        return at;
-    };
-    const int last = next.n - 1;
     int64_t undone = 0;
     int k = 0;
     if constexpr (weights == Weights::updated) {
-        const int of_point = point.n - 1;
-        for (; k < of_point && k < last && point.input[k] == next.input[k]; ++k) {
-            T* at = load_row(point.input[k]);
-            undone += update_row<T, n_vec>(at, point.x[k], d_m, c, m, v);
-            add_row<T, n_vec>(m, v, next.x[k], next.x2[k], sum_m, sum_v);
+        for (; k < n && k < n_next && of_point[k] == of_next[k]; ++k) {
+            Vec<T> m[n_vec], v[n_vec];
+            T* at = load_row<T, n_vec>(w, of_point[k], m, v);
+            undone += update_row<T, n_vec>(at, x[k], d_m, c, m, v);
+            add_row<T, n_vec>(m, v, x_next[k], x2_next[k], sum_m, sum_v);
         }
-        for (int own = k; own < of_point; ++own) {
-            T* at = load_row(point.input[own]);
-            undone += update_row<T, n_vec>(at, point.x[own], d_m, c, m, v);
+        for (int own = k; own < n; ++own) {
+            Vec<T> m[n_vec], v[n_vec];
+            T* at = load_row<T, n_vec>(w, of_point[own], m, v);
+            undone += update_row<T, n_vec>(at, x[own], d_m, c, m, v);
         }
     }
-    for (; k < last; ++k) {
-        load_row(next.input[k]);
-        add_row<T, n_vec>(m, v, next.x[k], next.x2[k], sum_m, sum_v);
+    Vec<T> m[n_vec], v[n_vec];
+    for (; k < n_next; ++k) {
+        load_row<T, n_vec>(w, of_next[k], m, v);
+        add_row<T, n_vec>(m, v, x_next[k], x2_next[k], sum_m, sum_v);
     }
-    T* bias = load_row(n_inputs);
+    T* bias = load_row<T, n_vec>(w, n_inputs, m, v);
     if constexpr (weights == Weights::updated)
-        undone += update_row<T, n_vec>(bias, point.x[point.n - 1], d_m, c, m, v);
-    add_row<T, n_vec>(m, v, next.x[last], next.x2[last], sum_m, sum_v);
+        undone += update_row<T, n_vec>(bias, x[n], d_m, c, m, v);
+    add_row<T, n_vec>(m, v, x_next[n_next], x2_next[n_next], sum_m, sum_v);
     PROBPROP_UNROLL
     for (int b = 0; b < n_vec; ++b) {
         store(m_a + b * lanes, sum_m[b]);
