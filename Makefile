@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard cpp/* cpp/*/*) $(wildcard src/probprop/_kernel.pyi)
+LAB := $(addprefix lab/,pyproject.toml CMakeLists.txt cpp/leapfrog.cpp)
+CPP := cpp/*.hpp cpp/*/*.hpp cpp/*.cpp lab/cpp/*.cpp
 INSTALLED := $(VENV)/.installed
 COMMAND := $(VENV)/.command
 
@@ -27,15 +29,15 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i cpp/*.hpp cpp/*/*.hpp cpp/*.cpp
+	$(BIN)/clang-format -i $(CPP)
 
 bench: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[field]"
+	$(BIN)/python -m pip install --quiet --editable "lab[field]"
 	$(BIN)/python -m benchmarks
 
 fuzz: $(INSTALLED)
@@ -82,7 +84,7 @@ sanitize: $(INSTALLED)
 # The type stubs of the compiled modules, after a change of their bindings in cpp/.
 stub: $(INSTALLED)
 	$(BIN)/python -m nanobind.stubgen -m probprop._kernel -O src/probprop
-	$(BIN)/python -m nanobind.stubgen -m probprop_lab.baselines._leapfrog -O src/probprop_lab/baselines
+	$(BIN)/python -m nanobind.stubgen -m probprop_lab.baselines._leapfrog -O lab/src/probprop_lab/baselines
 
 # The kernel for pages, after a change in cpp/; tests/web compares it with the sources.
 wasm: $(INSTALLED)
@@ -90,7 +92,7 @@ wasm: $(INSTALLED)
 	$(BIN)/python tools/build_wasm.py
 
 clean:
-	rm -rf $(VENV) $(SANITIZE) build dist
+	rm -rf $(VENV) $(SANITIZE) build dist lab/build lab/dist
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -101,6 +103,7 @@ $(COMMAND): $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable ".[cli]"
 	touch $@
 
-$(INSTALLED): $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[baselines,test,lint,bench]"
+# Both distributions: probprop, and the laboratory in lab/.
+$(INSTALLED): $(BIN)/python $(SOURCES) $(LAB)
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint,bench]" --editable "lab[baselines,data]"
 	touch $@ $(COMMAND)

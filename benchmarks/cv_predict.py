@@ -24,7 +24,7 @@ _MOST = {"mean": 0.6, "mean and std": 0.8, "interval": 2.2}  # times CatBoost's 
 def run(effort: Effort) -> Outcome:
     """Time all in turn; CatBoost's ratio is reported where it is installed."""
     X, y = made_data(_N_ROWS, _N_FEATURES)
-    plain = [Candidate(memory=10.0, noise="constant")]
+    plain = [Candidate(evidence_cap=10.0, noise="constant")]
     model = PBPRegressorCV(candidates=plain, budget="fast", random_state=0)
     model.fit(X[:_N_FIT], y[:_N_FIT])
     _check(model, X[:_N_FIT])  # inside the training range, where no value is bounded

@@ -167,8 +167,8 @@ def page(written: Figures) -> str:
     apart = [f"{kind} above clothes" for kind in cases[0]["told_apart"]]
     return "\n".join(
         [
-            f"784-{HIDDEN}-10 on {written['n_train']:,} pictures, memory 10, float32, one core "
-            f"({info['cpu']}, {info['date'][:10]}); accuracy and log-loss on the 10,000 test "
+            f"784-{HIDDEN}-10 on {written['n_train']:,} pictures, evidence cap 10, float32, one "
+            f"core ({info['cpu']}, {info['date'][:10]}); accuracy and log-loss on the 10,000 test "
             "pictures:",
             "",
             table([*header, _epoch_title(written), "accuracy", "log-loss"], scores),

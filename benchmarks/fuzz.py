@@ -291,7 +291,7 @@ def _of_network(rng: Generator) -> dict[str, Any]:
     return {
         "hidden_layer_sizes": sizes[rng.integers(len(sizes))],
         "n_epochs": int(rng.choice([1, 5, 20])),
-        "memory": [None, 1.0, 10.0][rng.integers(3)],
+        "evidence_cap": [None, 1.0, 10.0][rng.integers(3)],
         "missing": str(rng.choice(["error", "marginalize"])),
         "dtype": str(rng.choice(["float64", "float32"])),
         "random_state": int(rng.integers(2**31)),
@@ -330,11 +330,11 @@ def _of_cv(rng: Generator) -> dict[str, Any]:
 
 def _candidates(rng: Generator) -> list[dict[str, Any]]:
     every = [
-        {"hidden": 5, "memory": 10.0},
-        {"hidden": (), "memory": None},
-        {"hidden": (4, 4), "memory": 3.0},
+        {"hidden": 5, "evidence_cap": 10.0},
+        {"hidden": (), "evidence_cap": None},
+        {"hidden": (4, 4), "evidence_cap": 3.0},
         {"hidden": 5, "n_bins": 4},
-        {"hidden": (), "n_bins": 8, "memory": 10.0},
+        {"hidden": (), "n_bins": 8, "evidence_cap": 10.0},
     ]
     return [every[i] for i in rng.choice(len(every), rng.integers(1, 4), replace=False)]
 

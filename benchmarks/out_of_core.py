@@ -30,10 +30,10 @@ from probprop_lab.experiments.harness import benchmark
 _FOLDER = Path(__file__).resolve().parent.parent / "docs" / "results"
 _CASES = ("memory", "parquet", "csv")
 _SETS = ("kin8nm", "power_plant", "protein")
-_MEMORIES = (None, 3.0)
+_EVIDENCE_CAPS = (None, 3.0)
 _N_SPLITS, _N_SEEDS, _N_EPOCHS = 5, 3, 40
 _N_PILES = 64
-COMMAND = "fit *.parquet --target y --fast --epochs 3"
+COMMAND = "fit *.parquet --target y --fast --n-epochs 3"
 _LIMITS = {"command": "", "limited": f" --memory-limit {LIMIT}"}  # of the command
 _WORDS = {"memory": "in memory", "parquet": f"from {N_FILES} Parquet files", "csv": "from one CSV"}
 
@@ -61,11 +61,11 @@ def main() -> None:
             known[case] = commanded(arguments.data, limit)
             _keep(path, known)
     for name in _SETS:
-        for memory in _MEMORIES:
-            case = f"{name}-{memory}"
+        for cap in _EVIDENCE_CAPS:
+            case = f"{name}-{cap}"
             if case not in known:
                 say(case)
-                known[case] = agreement(name, memory)
+                known[case] = agreement(name, cap)
                 _keep(path, known)
     page = _page(known, machine())
     (_FOLDER / "out-of-core.md").write_text(page)
@@ -82,7 +82,7 @@ def commanded(folder: Path, limit: str) -> Figures:
     return used
 
 
-def agreement(name: str, memory: float | None) -> Figures:
+def agreement(name: str, evidence_cap: float | None) -> Figures:
     """Compare fits in memory with those on disk, of rows in their order and sorted by target."""
     scores: dict[str, list[float]] = {"memory": [], "disk": [], "sorted": []}
     for split in range(_N_SPLITS):
@@ -90,7 +90,7 @@ def agreement(name: str, memory: float | None) -> Figures:
         order = np.argsort(y, kind="stable")
         found: dict[str, list[float]] = {kind: [] for kind in scores}
         for seed in range(split, split + 100 * _N_SEEDS, 100):
-            network = PBPRegressor(n_epochs=_N_EPOCHS, memory=memory, random_state=seed)
+            network = PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=evidence_cap, random_state=seed)
             models = {
                 "memory": network.fit(X, y),
                 "disk": on_disk(network, X, y),
@@ -102,7 +102,7 @@ def agreement(name: str, memory: float | None) -> Figures:
                 )
         for kind, values in found.items():
             scores[kind].append(float(np.mean(values)))
-    return {"n": len(X), "dataset": name, "memory": memory, **scores}
+    return {"n": len(X), "dataset": name, "evidence_cap": evidence_cap, **scores}
 
 
 def on_disk(network: PBPRegressor, X: Array, y: Array) -> Any:
@@ -137,7 +137,7 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
     agreed = [
         [
             "data set",
-            "memory",
+            "evidence cap",
             "in memory",
             "on disk − in memory",
             "sorted by target, on disk − in memory",
@@ -145,12 +145,12 @@ def _page(known: dict[str, Any], info: dict[str, str]) -> str:
         [":--", "--:", "--:", "--:", "--:"],
     ]
     for name in _SETS:
-        for bound in _MEMORIES:
-            f = known[f"{name}-{bound}"]
+        for cap in _EVIDENCE_CAPS:
+            f = known[f"{name}-{cap}"]
             agreed.append(
                 [
                     name,
-                    "none" if bound is None else f"{bound:g}",
+                    "none" if cap is None else f"{cap:g}",
                     f"{np.mean(f['memory']):.4f}",
                     _difference(f["disk"], f["memory"]),
                     _difference(f["sorted"], f["memory"]),

@@ -25,7 +25,7 @@ _KINDS = {"parquet": "*.parquet", "csv": "rows.csv"}
 
 
 def network() -> PBPRegressor:
-    return PBPRegressor(n_epochs=_N_EPOCHS, memory=3, random_state=0)
+    return PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=3, random_state=0)
 
 
 def write(folder: Path, *, text: bool) -> None:

@@ -28,7 +28,7 @@ _SEED = 0
 
 
 def network() -> PBPRegressor:
-    return PBPRegressor(n_epochs=_N_EPOCHS, memory=3, random_state=0)
+    return PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=3, random_state=0)
 
 
 def rows(n: int, seed: int) -> pd.DataFrame:

@@ -89,13 +89,17 @@ def single(folder: Path) -> list[Figures]:
 
 def shared(folder: Path) -> list[Figures]:
     """Fit in rounds on two threads."""
-    return [_variant(f"{_FIT}, `memory=3, n_shards=8`", {"memory": 3, "n_shards": 8}, np.float64)]
+    return [
+        _variant(
+            f"{_FIT}, `evidence_cap=3, n_shards=8`", {"evidence_cap": 3, "n_shards": 8}, np.float64
+        )
+    ]
 
 
 def shell_fit(folder: Path) -> list[Figures]:
     """Fit from the shell, on a table with a line of names."""
     write_tables(folder)
-    network = f"--fast --hidden {HIDDEN} --epochs {N_EPOCHS} --test-fraction 0"
+    network = f"--fast --hidden-layer-sizes {HIDDEN} --n-epochs {N_EPOCHS} --test-fraction 0"
     fit, _ = commanded("fit --fast", folder, f"fit train.csv --target year {network} -o shell.pbp")
     return [fit | {"note": f"CSV of {_n_train():,} rows"}]
 

@@ -2,9 +2,9 @@
 Letting the data choose
 =======================
 
-``PBPRegressorCV`` compares encodings, layers, memories and epochs on rows that are held out, and
-calibrates the best. What is best depends on the data: little noise needs long training, much noise
-little.
+``PBPRegressorCV`` compares encodings, layers, evidence caps and epochs on rows that are held out,
+and calibrates the best. What is best depends on the data: little noise needs long training, much
+noise little.
 """
 
 # %%
@@ -52,7 +52,7 @@ for name, (_, chosen) in models.items():
 print(f"{'':28} RMSE  log-lik.  in 95 %  epistemic_std  aleatoric_std")
 for name, (_, X_test, _, y_test) in parts.items():
     print(name)
-    for label, model in zip(["40 epochs, no bound", "chosen"], models[name], strict=True):
+    for label, model in zip(["40 epochs, no cap", "chosen"], models[name], strict=True):
         predicted = model.predict_distribution(X_test)
         scores = metrics.summary(y_test, predicted)
         print(

@@ -63,7 +63,7 @@ time, acceleration = np.loadtxt("data/motorcycle.csv", delimiter=",", skiprows=3
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
 for ax, noise in zip(axes, ("constant", "input"), strict=True):
-    model = PBPRegressor((20, 20), noise=noise, n_epochs=200, memory=30, random_state=0)
+    model = PBPRegressor((20, 20), noise=noise, n_epochs=200, evidence_cap=30, random_state=0)
     model.fit(time[:, np.newaxis], acceleration)
     for _ in range(20):
         model.partial_fit(time[:, np.newaxis], acceleration)

@@ -101,5 +101,5 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the docstring examples that wait for a sampler to be compiled."""
     for item in items:
-        if item.nodeid.startswith("src/probprop_lab/baselines/hmc"):
+        if item.nodeid.startswith("lab/src/probprop_lab/baselines/hmc"):
             item.add_marker(pytest.mark.slow)

@@ -64,28 +64,28 @@ def estimator(kind: str, **parameters: Any) -> Any:
 
 def cases() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield (name, estimator, keywords): every kind, depth and dtype, with options in turn."""
-    options, memories = cycle(OPTIONS), cycle([None, 3.0, 3.0])
+    options, caps = cycle(OPTIONS), cycle([None, 3.0, 3.0])
     for engine in ("native", "reference"):
         for kind in KINDS:
             for layers in LAYERS:
                 for dtype in ("float64", "float32"):
                     own = dict(next(options))
-                    memory = next(memories)
-                    name = f"{engine}, {kind}, {layers}, {dtype}, memory {memory}, {own}"
+                    cap = next(caps)
+                    name = f"{engine}, {kind}, {layers}, {dtype}, memory {cap}, {own}"
                     uncertain = own.pop("X_std", False)
                     model = estimator(
                         kind,
                         hidden_layer_sizes=layers,
                         dtype=dtype,
                         engine=engine,
-                        memory=memory,
+                        evidence_cap=cap,
                         n_epochs=3,
                         **own,
                     )
                     yield name, model, {"uncertain": uncertain}
-            for memory in (None, 3.0):
-                name = f"{engine}, {kind}, stream, memory {memory}"
-                model = estimator(kind, hidden_layer_sizes=(9,), engine=engine, memory=memory)
+            for cap in (None, 3.0):
+                name = f"{engine}, {kind}, stream, memory {cap}"
+                model = estimator(kind, hidden_layer_sizes=(9,), engine=engine, evidence_cap=cap)
                 yield name, model, {"stream": True}
 
 

@@ -24,7 +24,7 @@ N_TRAIN = 300
 CITIES = ["Ulm", "Bonn <b>&amp;</b>", '"Köln", am Rhein', "Bern"]
 SMALL: dict[str, Any] = {"hidden_layer_sizes": (12,), "n_epochs": 8, "random_state": 0}
 GAPS: dict[str, Any] = {**SMALL, "missing": "marginalize"}
-CANDIDATE = {"hidden": (12,), "memory": 10.0}
+CANDIDATE = {"hidden": (12,), "evidence_cap": 10.0}
 
 
 @cache

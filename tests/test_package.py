@@ -9,6 +9,7 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -20,19 +21,52 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_version_is_that_of_pyproject() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert probprop.__version__ == project["version"]
+    project, lab = (
+        tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        for folder in (ROOT, ROOT / "lab")
+    )
+    assert probprop.__version__ == project["version"] == lab["version"]
+    assert lab["dependencies"] == [f"probprop[cli]=={project['version']}"]
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
     assert f"version: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-@pytest.mark.parametrize("name", ["probprop._kernel", "probprop_lab.baselines._leapfrog"])
-def test_the_stub_of_a_compiled_module_is_current(name: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("src", "probprop._kernel"), ("lab/src", "probprop_lab.baselines._leapfrog")],
+)
+def test_the_stub_of_a_compiled_module_is_current(folder: str, name: str) -> None:
     module = import_module(name)
     generator = StubGen(module)
     generator.put(module)
-    path = ROOT / "src" / Path(*name.split(".")).with_suffix(".pyi")
+    path = ROOT / folder / Path(*name.split(".")).with_suffix(".pyi")
     assert generator.get() == path.read_text(), "run `make stub`"
+
+
+@pytest.mark.process
+def test_the_wheels_hold_one_package_each(tmp_path: Path) -> None:
+    """Built without the compiled modules: these take minutes, and have their own line in CMake."""
+    pytest.importorskip("scikit_build_core", reason="needs the extra 'test'")
+    code = (
+        "import sys; from scikit_build_core.build import build_wheel\n"
+        "build_wheel(sys.argv[1], {'wheel.cmake': 'false', 'build-dir': sys.argv[1] + '/build'})"
+    )
+    for folder, package in ((ROOT, "probprop"), (ROOT / "lab", "probprop_lab")):
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        [wheel] = tmp_path.glob(f"{package}-*.whl")
+        files = [Path(name) for name in ZipFile(wheel).namelist()]
+        code_of = {path.parts[0] for path in files if ".dist-info" not in path.parts[0]}
+        assert code_of == {package}
+        assert not [path for path in files if path.suffix == ".so"]
+        sources = (folder / "src" / package).rglob("*.py")
+        assert {path for path in files if path.suffix == ".py"} == {
+            path.relative_to(folder / "src") for path in sources
+        }
+        built = re.findall(r"DESTINATION (\w+)", (folder / "CMakeLists.txt").read_text())
+        assert built == [package]
+    assert (ROOT / "LICENSE").read_bytes() == (ROOT / "lab" / "LICENSE").read_bytes()
 
 
 def test_a_missing_kernel_says_what_to_do() -> None:

@@ -54,15 +54,16 @@ Sources = Mapping[str, str]  # the text of each module by its dotted name
 parsed = cache(ast.parse)
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-
-
 @pytest.fixture(scope="module")
 def sources() -> Sources:
-    paths = [path for path in (ROOT / "src").rglob("*") if path.suffix in {".py", ".pyi"}]
-    assert len(paths) > 100
-    return {module_name(path): path.read_text() for path in sorted(paths)}
+    found = {}
+    for folder in (ROOT / "src", ROOT / "lab" / "src"):
+        paths = [path for path in folder.rglob("*") if path.suffix in {".py", ".pyi"}]
+        assert len(paths) > 50
+        for path in sorted(paths):
+            name = ".".join(path.relative_to(folder).with_suffix("").parts)
+            found[name] = path.read_text()
+    return found
 
 
 # ---- Imports

@@ -175,7 +175,7 @@ class Command:
         return " ".join(said.split())
 
 
-FAST, CHOSEN = "--target y --hidden 4 --epochs 2", "--target y --budget fast"
+FAST, CHOSEN = "--target y --hidden-layer-sizes 4 --n-epochs 2", "--target y --budget fast"
 
 
 def in_python(feature: str, at: Python) -> None:
@@ -266,7 +266,7 @@ def in_command(feature: str, at: Command) -> None:
             at.run(FAST)
             at.run(f"{FAST.replace(' y', ' label')}")
         case "an ensemble":
-            assert "2 networks" in at.run(f"{FAST} --ensemble 2")
+            assert "2 networks" in at.run(f"{FAST} --n-members 2")
         case "cross-validation":
             assert "chosen: " in at.run(CHOSEN)
             assert "chosen: " in at.run(CHOSEN.replace(" y", " label"))

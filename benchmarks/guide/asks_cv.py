@@ -7,7 +7,6 @@ fitted. The error of a repetition is the mean over its eleven fits.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from benchmarks.guide.pages import FOLDER, Figures, parser_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import brief, change, difference, verdict
 from probprop_lab.experiments.beyond.acquisition import CV
+from probprop_lab.results import read_rows
 
 DEFAULT = "variance_reduction"
 
@@ -23,12 +23,10 @@ def main() -> None:
     parser = parser_of("asks_cv", __doc__)
     parser.add_argument("--rows", type=Path, default=FOLDER, help="the folder of both files")
     arguments = parser.parse_args()
-    own, others = (read(arguments.rows / f"{n}.jsonl") for n in ("acquisition_cv", "acquisition"))
+    own, others = (
+        read_rows(arguments.rows / f"{n}.jsonl") for n in ("acquisition_cv", "acquisition")
+    )
     write_pages(arguments.results, {"asks_cv": page(own, others)})
-
-
-def read(path: Path) -> list[Figures]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def page(own: Sequence[Figures], others: Sequence[Figures]) -> str:

@@ -46,7 +46,7 @@ def measure(dataset: str, repetition: int, strategy: Any) -> Figures:
     """Collect 140 rows; return the scores of the fifteen fits."""
     X, y = acquisition_sets.load(dataset)
     member = PBPRegressor(
-        acquisition.HIDDEN, n_epochs=acquisition.N_EPOCHS, memory=acquisition.MEMORY
+        acquisition.HIDDEN, n_epochs=acquisition.N_EPOCHS, evidence_cap=acquisition.EVIDENCE_CAP
     )
     model = PBPEnsemble(member, acquisition.N_MEMBERS, random_state=repetition)
     learner = ActiveLearner(model, strategy, BATCH, random_state=repetition)

@@ -82,7 +82,7 @@ def ordered(dataset: str, split: int, order: str) -> Figures:
 
     X, y, X_test, y_test = load_split(dataset, split)
     rows = np.argsort(y, kind="stable") if order != ORDERS[0] else np.arange(len(y))
-    network = PBPRegressor(n_epochs=_N_EPOCHS, memory=3, random_state=split)
+    network = PBPRegressor(n_epochs=_N_EPOCHS, evidence_cap=3, random_state=split)
     # Threads, not processes: the result is the same, and a task costs less.
     with cluster(processes=False) as client, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

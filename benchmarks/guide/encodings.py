@@ -1,8 +1,8 @@
 """Columns, ramps and hats: ``python -m benchmarks.guide.encodings`` judges networks on each.
 
 ``docs/results/encodings.jsonl`` has a row per fit, ``encodings_sets.md`` the benchmark sets,
-``encodings_memory.md`` what a bound on the evidence does, and ``encodings_diabetes.md`` a set with
-few rows and much noise.
+``encodings_evidence_cap.md`` what a bound on the evidence does, and ``encodings_diabetes.md`` a set
+with few rows and much noise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SPLITS = {
 }
 ENCODINGS = ("columns", "ramps", "hats")
 BOUNDED = ("boston_housing", "wine_red")  # where ramps make predictions too sure of themselves
-MEMORIES = (None, 10.0, 3.0, 1.0)
+EVIDENCE_CAPS = (None, 10.0, 3.0, 1.0)
 _N_BINS = 32
 _N_FOLDS = 5
 _DIABETES = "diabetes"
@@ -72,13 +72,17 @@ def fold(split: int) -> tuple[Array, Array, Array, Array]:
     return X[train], y[train], X[test], y[test]
 
 
-def judge(dataset: str, split: int, encoding: str, n_bins: int, memory: float | None) -> Figures:
+def judge(
+    dataset: str, split: int, encoding: str, n_bins: int, evidence_cap: float | None
+) -> Figures:
     """Fit an encoding and a network on a split; the seconds are processor time of both."""
     X_train, y_train, X_test, y_test = (
         fold(split) if dataset == _DIABETES else load_split(dataset, split)
     )
     encoder = encoder_of(encoding, n_bins, X_train)
-    model = PBPRegressor(memory=memory, random_state=0 if dataset == _DIABETES else split)
+    model = PBPRegressor(
+        evidence_cap=evidence_cap, random_state=0 if dataset == _DIABETES else split
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of counts
         seconds, _ = timed(partial(make_pipeline(encoder, model).fit, X_train, y_train))
@@ -95,10 +99,10 @@ def cases(splits: dict[str, int]) -> Iterator[dict[str, Any]]:
     """Return the fits; those that are compared follow one another."""
     for dataset, n_splits in splits.items():
         for split in range(n_splits):
-            for memory in MEMORIES if dataset in BOUNDED else (None,):
-                for encoding in ENCODINGS if memory is None else ENCODINGS[:2]:
+            for evidence_cap in EVIDENCE_CAPS if dataset in BOUNDED else (None,):
+                for encoding in ENCODINGS if evidence_cap is None else ENCODINGS[:2]:
                     n_bins = 0 if encoding == "columns" else _N_BINS
-                    yield _case(dataset, split, encoding, n_bins, memory)
+                    yield _case(dataset, split, encoding, n_bins, evidence_cap)
     for split in range(_N_FOLDS):
         yield _case(_DIABETES, split, "columns", 0, None)
         for n_bins in (8, _N_BINS):
@@ -106,14 +110,14 @@ def cases(splits: dict[str, int]) -> Iterator[dict[str, Any]]:
 
 
 def _case(
-    dataset: str, split: int, encoding: str, n_bins: int, memory: float | None
+    dataset: str, split: int, encoding: str, n_bins: int, evidence_cap: float | None
 ) -> dict[str, Any]:
     return {
         "dataset": dataset,
         "split": split,
         "encoding": encoding,
         "n_bins": n_bins,
-        "memory": memory,
+        "evidence_cap": evidence_cap,
     }
 
 
@@ -134,7 +138,7 @@ def pages(rows: list[Figures]) -> dict[str, str]:
     """Return the tables and the sentence by the names of their files."""
     return {
         "encodings_sets": _sets_page(rows),
-        "encodings_memory": _memory_page(rows),
+        "encodings_evidence_cap": _evidence_cap_page(rows),
         "encodings_diabetes": _diabetes_page(rows),
     }
 
@@ -148,7 +152,7 @@ def _sets_page(rows: list[Figures]) -> str:
     likely, errors = [], []
     for dataset in SPLITS:
         of = {
-            encoding: partial(_values, rows, dataset=dataset, encoding=encoding, memory=None)
+            encoding: partial(_values, rows, dataset=dataset, encoding=encoding, evidence_cap=None)
             for encoding in ENCODINGS
         }
         log_p = {encoding: find("log_likelihood") for encoding, find in of.items()}
@@ -177,24 +181,28 @@ def _sets_page(rows: list[Figures]) -> str:
     return "\n\n".join(tables) + "\n"
 
 
-def _memory_page(rows: list[Figures]) -> str:
+def _evidence_cap_page(rows: list[Figures]) -> str:
     lines = [
         [
             f"{dataset}, {encoding}",
             *(
                 mean(
                     _values(
-                        rows, "log_likelihood", dataset=dataset, encoding=encoding, memory=memory
+                        rows,
+                        "log_likelihood",
+                        dataset=dataset,
+                        encoding=encoding,
+                        evidence_cap=evidence_cap,
                     ),
                     2,
                 )
-                for memory in MEMORIES
+                for evidence_cap in EVIDENCE_CAPS
             ),
         ]
         for dataset in BOUNDED
         for encoding in ENCODINGS[:2]
     ]
-    header = ["`memory=`", *("None" if m is None else f"{m:g}" for m in MEMORIES)]
+    header = ["`evidence_cap=`", *("None" if m is None else f"{m:g}" for m in EVIDENCE_CAPS)]
     return table(header, lines) + "\n"
 
 
@@ -204,8 +212,8 @@ def _diabetes_page(rows: list[Figures]) -> str:
         for n_bins in (0, 8, _N_BINS)
     )
     return (
-        f"With `memory=None` all rows of the set in five folds make {columns}, {few} and {many}: "
-        "the more inputs, the more a bound on the evidence matters.\n"
+        f"With `evidence_cap=None` all rows of the set in five folds make {columns}, {few} and "
+        f"{many}: the more inputs, the more a bound on the evidence matters.\n"
     )
 
 

@@ -15,7 +15,7 @@ from benchmarks.guide.pages import FOLDER, Figures, parser_of, write
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
 from probprop import PBPEnsemble, PBPRegressor
-from probprop_lab.experiments.harness.results import read_results
+from probprop_lab.experiments import read_results
 
 SETS = {
     "boston_housing": "Boston housing",

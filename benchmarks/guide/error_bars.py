@@ -7,7 +7,6 @@ intervals hold: on the paper's sets from the rows of Table 1, on diabetes measur
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -22,6 +21,7 @@ from benchmarks.paired import mean
 from probprop import PBPRegressor, metrics
 from probprop._types import FloatArray
 from probprop.toy import toy_cubic
+from probprop_lab.results import read_rows
 
 WHERE = {0.0: "amid the data", 4.0: "just outside", 6.0: "far outside"}
 SETS = ("boston_housing", "concrete", "energy", "wine_red", "yacht")
@@ -76,7 +76,7 @@ def outside() -> Figures:
 
 def splits(n_splits: int) -> Figures:
     """Return means of the scores with default parameters over splits, by set."""
-    kept = [json.loads(line) for line in (FOLDER / "table1.jsonl").read_text().splitlines()]
+    kept = read_rows(FOLDER / "table1.jsonl")
     found: Figures = {}
     for name in SETS:
         rows = [row for row in kept if (row["dataset"], row["method"]) == (name, "PBP")]

@@ -7,15 +7,14 @@ the rules were made apart from those that were not, and the best of the others b
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.guide.pages import Figures, parser_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import difference, mean
+from probprop_lab.results import read_rows
 
 REGRESSOR, CLASSIFIER = "PBPRegressorCV", "PBPClassifierCV"
 LARGE = {
@@ -43,12 +42,9 @@ Splits = Mapping[int, float]
 
 def main() -> None:
     folder = parser_of("gains", __doc__).parse_args().results
-    auto, field, classes = (_read(folder, name) for name in ("auto", "field", "classification"))
+    names = ("auto", "field", "classification")
+    auto, field, classes = (read_rows(folder / f"{name}.jsonl") for name in names)
     write_pages(folder, pages(auto, field, classes))
-
-
-def _read(folder: Path, name: str) -> list[Figures]:
-    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
 
 
 def pages(

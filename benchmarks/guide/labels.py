@@ -38,13 +38,13 @@ SETS = {"breast cancer": load_breast_cancer, "wine": load_wine, "digits": load_d
 WEIGHTED = {"wine": load_wine, "breast cancer": load_breast_cancer, "iris": load_iris}
 METHODS: dict[str, Any] = {
     "`PBPClassifier()`": PBPClassifier(random_state=0),
-    "`memory=3`": PBPClassifier(memory=3, random_state=0),
-    "`memory=None`": PBPClassifier(memory=None, random_state=0),
+    "`evidence_cap=3`": PBPClassifier(evidence_cap=3, random_state=0),
+    "`evidence_cap=None`": PBPClassifier(evidence_cap=None, random_state=0),
     "five seeds, averaged": PBPEnsemble(PBPClassifier(), 5, random_state=0),
     "`MLPClassifier()`": make_pipeline(StandardScaler(), MLPClassifier(random_state=0)),
     "`LogisticRegression()`": make_pipeline(StandardScaler(), LogisticRegression()),
 }
-DEFAULT, UNBOUNDED, OTHER = "`PBPClassifier()`", "`memory=None`", "`MLPClassifier()`"
+DEFAULT, UNBOUNDED, OTHER = "`PBPClassifier()`", "`evidence_cap=None`", "`MLPClassifier()`"
 
 _N_FOLDS, _N_SEEDS = 10, 20
 _N_LABELLED = 90  # rows with weights
@@ -94,7 +94,7 @@ def several_labels() -> Figures:
     """Return the log-loss per label of four noisy labels: 200 rows to fit and 200 to test."""
     X, Y = make_multilabel_classification(400, 8, n_classes=4, random_state=0)
     found = {}
-    for how in (DEFAULT, "`memory=3`", OTHER):
+    for how in (DEFAULT, "`evidence_cap=3`", OTHER):
         model = clone(METHODS[how]).fit(X[:200], Y[:200])
         p = np.clip(model.predict_proba(X[200:]), 1e-15, 1.0 - 1e-15)
         found[how] = float(-np.mean(np.where(Y[200:] == 1, np.log(p), np.log1p(-p))))
@@ -124,11 +124,11 @@ def weighted(X: Array, y: Array, seed: int) -> Figures:
     ways = {
         "weights": (train, weights, 10),
         "repeated rows": (repeated, None, 10),
-        "weights, `memory=None`": (train, weights, None),
+        "weights, `evidence_cap=None`": (train, weights, None),
     }
     found = {}
-    for way, (rows, weight, memory) in ways.items():
-        model = PBPClassifier(10, n_epochs=20, memory=memory, random_state=seed)
+    for way, (rows, weight, evidence_cap) in ways.items():
+        model = PBPClassifier(10, n_epochs=20, evidence_cap=evidence_cap, random_state=seed)
         model.fit(X[rows], y[rows], sample_weight=weight)
         p = model.predict_proba(X[test])
         found[way] = -float(log_loss(y[test], p, labels=model.classes_))
@@ -154,12 +154,13 @@ def _folds_page(written: Figures) -> str:
             table(["log-loss", *folds], rows),
             "",
             f"Accuracy is {_shares(folds, DEFAULT, 'accuracy')} with the default, and its mean "
-            f"confidence {_shares(folds, DEFAULT, 'confidence')}. Without a memory the confidence "
-            f"is {_shares(folds, UNBOUNDED, 'confidence')}, and the accuracy "
+            f"confidence {_shares(folds, DEFAULT, 'confidence')}. Without an evidence cap the "
+            f"confidence is {_shares(folds, UNBOUNDED, 'confidence')}, and the accuracy "
             f"{_shares(folds, UNBOUNDED, 'accuracy')}.",
             "",
             f"Several labels: the log-loss per label is {labels[DEFAULT]:.2f} with the default, "
-            f"{labels['`memory=3`']:.2f} with `memory=3`, and {labels[OTHER]:.2f} for {OTHER}.",
+            f"{labels['`evidence_cap=3`']:.2f} with `evidence_cap=3`, and {labels[OTHER]:.2f} for "
+            f"{OTHER}.",
             "",
             f"Pictures of pure noise: after a fit on 1,500 digits the entropy is "
             f"{noise['digits']:.2f} nats on held-out digits and {noise['noise']:.2f} on noise, "

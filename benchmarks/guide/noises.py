@@ -66,7 +66,9 @@ def motorcycle(n_repeats: int) -> dict[str, float]:
     scores: dict[str, list[FloatArray]] = {"constant": [], "input": [], "passes": []}
     for train, test in RepeatedKFold(n_splits=10, n_repeats=n_repeats, random_state=0).split(X):
         for noise in NOISES:
-            model = PBPRegressor((20, 20), noise=noise, n_epochs=200, memory=30, random_state=0)
+            model = PBPRegressor(
+                (20, 20), noise=noise, n_epochs=200, evidence_cap=30, random_state=0
+            )
             model.fit(X[train], y[train])
             scores[noise].append(model.predict_distribution(X[test]).logpdf(y[test]))
         for _ in range(_N_PASSES):

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.clock import say
 from benchmarks.machine import machine
+from probprop_lab.results import appending, read_rows
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results"
 
@@ -52,7 +53,7 @@ def rows_of(
     """Return a row per case: the case, and what was measured in it.
 
     Each is kept in the file (JSON Lines) at once, and one that is there is not measured again,
-    so a long measurement may be stopped and goes on. Delete the file to begin anew.
+    so a long measurement may be stopped and continued. Delete the file to start over.
 
     Parameters
     ----------
@@ -64,19 +65,14 @@ def rows_of(
     tell : callable
         Called with every case before it is measured; by default the case is printed.
     """
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]  # a kill may leave half a line
-    if len(whole) < len(lines):
-        path.write_text("".join(whole))
-    kept = [json.loads(line) for line in whole]
     rows = []
-    with path.open("a") as file:
+    with appending(path) as append:
+        kept = read_rows(path)
         for case in cases:
             known = [row for row in kept if case.items() <= row.items()]
             if not known:
                 tell(case)
                 known = [{**case, **measure(**case)}]
-                file.write(json.dumps(known[0]) + "\n")
-                file.flush()
+                append(known[0])
             rows.append(known[0])
     return rows

@@ -16,7 +16,7 @@ from benchmarks.guide.pages import Figures, parser_of, rows_of, write_pages
 from benchmarks.markdown import table
 from benchmarks.paired import mean
 from probprop_lab import datasets
-from probprop_lab.experiments.harness.results import read_results
+from probprop_lab.experiments import read_results
 
 TAKEN: dict[str, Sequence[float]] = {
     "yacht": (3, 10, 30),

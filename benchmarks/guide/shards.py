@@ -96,7 +96,7 @@ def judge(n_epochs: int, seed: int) -> Figures:
 
 
 def _fit(data: Rows, n_epochs: int, n_shards: int | None, seed: int) -> PBPRegressor:
-    model = PBPRegressor(n_epochs=n_epochs, memory=3, n_shards=n_shards, random_state=seed)
+    model = PBPRegressor(n_epochs=n_epochs, evidence_cap=3, n_shards=n_shards, random_state=seed)
     return model.fit(*data)
 
 

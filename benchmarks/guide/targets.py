@@ -25,7 +25,7 @@ from probprop_lab.datasets.store import download, find_raw
 N_REPETITIONS = 10
 SETTINGS: dict[str, dict[str, Any]] = {
     "`PBPRegressor()`": {},
-    "`n_epochs=100, memory=10`": {"n_epochs": 100, "memory": 10},
+    "`n_epochs=100, evidence_cap=10`": {"n_epochs": 100, "evidence_cap": 10},
     "two layers of 50": {"hidden_layer_sizes": (50, 50)},
 }
 TARGETS = ("heating", "cooling")

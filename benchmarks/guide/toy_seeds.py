@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.guide.pages import Figures, parser_of, write_pages
 from benchmarks.markdown import table
-from probprop_lab.experiments.harness.results import read_results
+from probprop_lab.experiments import read_results
 
 TRUTHS, METHODS = ("HMC weak", "HMC"), ("PBP", "VI")
 

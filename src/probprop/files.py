@@ -442,7 +442,7 @@ def _check_candidate(choice: CVChoice, state: PiecewiseLinear | None, found: lis
     for own in (member.get_params() for member in found):
         if own["n_epochs"] != choice.n_epochs:
             raise ValueError("the members have not made the epochs that were chosen")
-        if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "memory")):
+        if any(own[k] != parameters[k] for k in ("dtype", "missing", "engine", "evidence_cap")):
             raise ValueError("the members do not have the same parameters")
         if any(own[k] != usual[k] for k in ("noise", "noise_tail") if k in usual):
             raise ValueError("the members have noise that no member has")

@@ -27,7 +27,10 @@ def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
-    both = [Candidate(hidden=(8,), memory=10), Candidate(n_bins=8, hidden=(8,), memory=10)]
+    both = [
+        Candidate(hidden=(8,), evidence_cap=10),
+        Candidate(n_bins=8, hidden=(8,), evidence_cap=10),
+    ]
     return kind(**{"cv": 2, "candidates": both, "budget": "fast", "random_state": 0} | changed)
 
 
@@ -48,7 +51,7 @@ def test_weights_and_known_errors_count_as_in_memory() -> None:
     X, y = made(2000)
     w, e = random.randint(0, 4, len(y)).astype(float), random.uniform(0.0, 2.0, len(y))
     y = y + e * random.standard_normal(len(y))
-    net = network(n_epochs=10, memory=3)
+    net = network(n_epochs=10, evidence_cap=3)
     blocks = [(X[:700], y[:700], w[:700], e[:700]), (X[700:], y[700:], w[700:], e[700:])]
     model, alone = fit(net, blocks), net.fit(X, y, sample_weight=w, y_std=e)
     assert model.n_samples_seen_ == (w > 0.0).sum()

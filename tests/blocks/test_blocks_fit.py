@@ -35,8 +35,8 @@ from probprop.inference.training import Fitted, Setting, Step, first_state, roun
 @pytest.mark.parametrize("ends", [[], [100], [1, 2, 399]])
 def test_blocks_that_fit_are_fitted_as_in_memory_bit_for_bit(ends: list[int]) -> None:
     X, y = made()
-    model = fit(network(memory=3), cut(X, y, ends))
-    own = network(memory=3).fit(X, y)
+    model = fit(network(evidence_cap=3), cut(X, y, ends))
+    own = network(evidence_cap=3).fit(X, y)
     assert same(model.posterior_, own.posterior_)
     assert model.history_ == own.history_
     assert model.log_evidence_ == own.log_evidence_
@@ -63,7 +63,7 @@ def test_names_classes_and_ensembles_are_those_of_memory() -> None:
 
 def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterior:
     """Deal, shuffle and absorb row by row, as the docstring of `scratch` says it."""
-    plan = Plan(Gaussian(), hidden=(10,), memory=model.memory, engine="reference")
+    plan = Plan(Gaussian(), hidden=(10,), evidence_cap=model.evidence_cap, engine="reference")
     rows = np.column_stack([X, y])
     n_piles = -(-rows.nbytes // pile_bytes)
     deal = default_rng((0, 0))
@@ -97,12 +97,12 @@ def oracle(model: PBPRegressor, X: Array, y: Array, pile_bytes: int) -> Posterio
     return q
 
 
-@pytest.mark.parametrize("memory", [None, 2.0])
+@pytest.mark.parametrize("evidence_cap", [None, 2.0])
 @pytest.mark.usefixtures("on_disk")
-def test_a_fit_on_disk_is_that_of_the_oracle(memory: float | None) -> None:
+def test_a_fit_on_disk_is_that_of_the_oracle(evidence_cap: float | None) -> None:
     X, y = made(300)
-    model = fit(network(memory=memory, n_epochs=3), cut(X, y, [40, 41]))
-    expected = oracle(network(memory=memory, n_epochs=3), X, y, 2000)
+    model = fit(network(evidence_cap=evidence_cap, n_epochs=3), cut(X, y, [40, 41]))
+    expected = oracle(network(evidence_cap=evidence_cap, n_epochs=3), X, y, 2000)
     np.testing.assert_allclose(flat(model.posterior_.m_w), flat(expected.m_w), 1e-8, 1e-10)
     np.testing.assert_allclose(flat(model.posterior_.v_w), flat(expected.v_w), 1e-8)
     assert model.n_samples_seen_ == 300
@@ -112,12 +112,14 @@ def test_a_fit_on_disk_is_that_of_the_oracle(memory: float | None) -> None:
 @pytest.mark.usefixtures("on_disk")
 def test_neither_blocks_nor_the_limit_change_a_bit_on_disk(tmp_path: Path) -> None:
     X, y = made()
-    whole = fit(network(memory=2), [(X, y)])
-    halves = fit(network(memory=2), cut(X, y, [3, 200]), memory_limit=LEAST)
+    whole = fit(network(evidence_cap=2), [(X, y)])
+    halves = fit(network(evidence_cap=2), cut(X, y, [3, 200]), memory_limit=LEAST)
     assert same(whole.posterior_, halves.posterior_)
     assert whole.history_ == halves.history_
-    assert not same(whole.posterior_, network(memory=2).fit(X, y).posterior_)  # another shuffle
-    other = fit(network(memory=2, random_state=1), [(X, y)])
+    assert not same(
+        whole.posterior_, network(evidence_cap=2).fit(X, y).posterior_
+    )  # another shuffle
+    other = fit(network(evidence_cap=2, random_state=1), [(X, y)])
     assert not same(whole.posterior_, other.posterior_)
 
 
@@ -128,10 +130,10 @@ def test_sorted_rows_are_as_good_as_shuffled_ones() -> None:
     order = np.argsort(y)
 
     def score(X: Array, y: Array) -> float:
-        model = fit(network(n_epochs=10, memory=3), cut(X, y, [1000, 2000]))
+        model = fit(network(n_epochs=10, evidence_cap=3), cut(X, y, [1000, 2000]))
         return float(np.mean(model.predict_distribution(X_test).logpdf(y_test)))
 
-    own = network(n_epochs=10, memory=3).fit(X, y)
+    own = network(n_epochs=10, evidence_cap=3).fit(X, y)
     in_memory = float(np.mean(own.predict_distribution(X_test).logpdf(y_test)))
     assert score(X, y) > in_memory - 0.15
     assert score(X[order], y[order]) > in_memory - 0.15
@@ -177,7 +179,7 @@ def test_a_constant_column_is_harmless(options: dict[str, Any]) -> None:
 
 PLANS = [
     Plan(Gaussian(), hidden=(5,)),
-    Plan(Gaussian(), hidden=(5,), memory=2.0),
+    Plan(Gaussian(), hidden=(5,), evidence_cap=2.0),
     Plan(Heavy(), hidden=(5,), noise_hidden=(3,)),
 ]
 
@@ -270,7 +272,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
 ) -> None:
     X, y = made()
     path = tmp_path / "fit.checkpoint"
-    undisturbed = fit(network(memory=2), cut(X, y, [99]))
+    undisturbed = fit(network(evidence_cap=2), cut(X, y, [99]))
     calls = 0
     part = scratch_module.Scratch.part
 
@@ -286,7 +288,7 @@ def test_a_fit_goes_on_from_its_checkpoint_to_the_same_bits(
     n_interrupts = 0
     while True:
         try:
-            model = fit(network(memory=2), cut(X, y, [5, 6]), checkpoint=path)
+            model = fit(network(evidence_cap=2), cut(X, y, [5, 6]), checkpoint=path)
             break
         except KeyboardInterrupt:
             n_interrupts += 1

@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "id",
         "--quiet",
     ]
-    assert run([str(a) for a in [*arguments, "--epochs", 5, "-o", path / "homes.pbp"]]) == 0
+    assert run([str(a) for a in [*arguments, "--n-epochs", 5, "-o", path / "homes.pbp"]]) == 0
     return path
 
 
@@ -116,7 +116,7 @@ def fitted(folder: Path, tmp_path: Path, *options: str) -> TableModel:
         table,
         "--target",
         "price",
-        "--epochs",
+        "--n-epochs",
         "2",
         "-q",
         "-o",
@@ -135,7 +135,16 @@ def test_fit_refits_on_every_row_unless_told_not_to(folder: Path, tmp_path: Path
 
 
 def test_fit_takes_its_options(folder: Path, tmp_path: Path) -> None:
-    options = ["--hidden", "7,3", "--epochs", "3", "--dtype", "float32", "--seed", "5"]
+    options = [
+        "--hidden-layer-sizes",
+        "7,3",
+        "--n-epochs",
+        "3",
+        "--dtype",
+        "float32",
+        "--random-state",
+        "5",
+    ]
     model = fitted(folder, tmp_path, *options, "--features", "area, rooms", "--features", "city")
     assert model.features == ["city", "rooms", "area"]  # in the order of the table
     assert model.estimator.posterior_.layer_sizes[1:] == (7, 3, 1)
@@ -147,7 +156,7 @@ def test_fit_takes_its_options(folder: Path, tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_model(folder: Path, tmp_path: Path) -> None:
     noise = [
-        fitted(folder, tmp_path, "--seed", seed).estimator.noise_variance_
+        fitted(folder, tmp_path, "--random-state", seed).estimator.noise_variance_
         for seed in ("1", "1", "2")
     ]
     assert noise[0] == noise[1] != noise[2]
@@ -411,7 +420,7 @@ def test_quantiles_of_several_targets_and_of_classes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     homes(60).to_csv("homes.csv", index=False)
-    options = "--drop id --fast --epochs 1 --test-fraction 0"
+    options = "--drop id --fast --n-epochs 1 --test-fraction 0"
     assert run(f"fit homes.csv --target price,area {options} -o two.pbp".split()) == 0
     assert run(["predict", "two.pbp", "homes.csv", "--quantiles", "0.25", "-o", "two.csv"]) == 0
     assert {"price_quantile_0.25", "area_quantile_0.25"} < {*pd.read_csv("two.csv")}
@@ -424,7 +433,7 @@ def test_quantiles_of_several_targets_and_of_classes(
 def test_quiet_commands_print_their_results(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    fit = f"fit --fast --epochs 2 --target price {folder}/homes.csv -o {tmp_path}/m.pbp"
+    fit = f"fit --fast --n-epochs 2 --target price {folder}/homes.csv -o {tmp_path}/m.pbp"
     lines = [fit, f"evaluate {folder}/homes.pbp {folder}/sold.csv", f"info {folder}/homes.pbp"]
     for line in lines:
         capfd.readouterr()
@@ -450,7 +459,7 @@ def test_warnings_of_training_are_notes(tmp_path: Path, capfd: pytest.CaptureFix
     pd.DataFrame({"x": x, "y": np.where(np.arange(400) == 30, 1e9, x)}).to_csv(
         tmp_path / "outlier.csv", index=False
     )
-    arguments = ["fit", "--fast", str(tmp_path / "outlier.csv"), "--target", "y", "--epochs", "2"]
+    arguments = ["fit", "--fast", str(tmp_path / "outlier.csv"), "--target", "y", "--n-epochs", "2"]
     assert run([*arguments, "-o", str(tmp_path / "m.pbp")]) == 0
     assert "note:" not in capfd.readouterr().err  # of interest to those who know the algorithm
     assert run([*arguments, "-v", "-o", str(tmp_path / "m.pbp")]) == 0

@@ -15,7 +15,7 @@ from probprop.active import ActiveLearner
 from probprop.cli import active as command
 
 MARKS = ["probprop_ask", "probprop_mean", "probprop_std", "probprop_epistemic_std"]
-OPTIONS = "--target price --drop id --hidden 10 --epochs 5"
+OPTIONS = "--target price --drop id --hidden-layer-sizes 10 --n-epochs 5"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -103,7 +103,7 @@ def test_no_cell_of_the_users_table_is_changed() -> None:
     rows += [f'{i:03d};"a;{i % 3}";{i}.50;NA;{"1.250" if i < 9 else ""}' for i in range(20)]
     text = "".join(f"{row}\r\n" for row in rows)
     Path("pool.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
-    line = "active --fast pool.csv --target y --features x --epochs 2 -q"
+    line = "active --fast pool.csv --target y --features x --n-epochs 2 -q"
     assert call(line) == 0
     marked = Path("pool.asked.csv").read_bytes()
     assert marked.startswith(b"\xef\xbb\xbf")
@@ -140,7 +140,7 @@ def test_other_formats_have_the_same_rows() -> None:
 def test_fit_never_learns_the_columns_that_active_wrote(capfd: Captured) -> None:
     write_pool()
     assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
-    line = "--target price --drop id --epochs 2 --fast"
+    line = "--target price --drop id --n-epochs 2 --fast"
     capfd.readouterr()
     assert call(f"fit pool.asked.csv {line} -o marked.pbp") == 0
     note = "note: columns that `probprop active` wrote are not features: 'probprop_ask', "
@@ -179,9 +179,9 @@ def test_weeks_on_one_growing_file() -> None:
 def test_the_same_seed_marks_the_same_rows(strategy: str) -> None:
     write_pool()
     line = f"active --fast pool.csv {OPTIONS} --strategy {strategy} -q"
-    assert call(f"{line} -o one.csv --seed 3") == 0
-    assert call(f"{line} -o two.csv --seed 3") == 0
-    assert call(f"{line} -o three.csv --seed 4") == 0
+    assert call(f"{line} -o one.csv --random-state 3") == 0
+    assert call(f"{line} -o two.csv --random-state 3") == 0
+    assert call(f"{line} -o three.csv --random-state 4") == 0
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
     assert Path("one.csv").read_bytes() != Path("three.csv").read_bytes()
 

@@ -16,7 +16,7 @@ from probprop.table import TableError, fit_table_model, iter_table, read, read_t
 
 Captured = pytest.CaptureFixture[str]
 
-FIT = "--target price --drop id --fast --epochs 2 --hidden 4"
+FIT = "--target price --drop id --fast --n-epochs 2 --hidden-layer-sizes 4"
 NOTES = {
     "gzip": "(gzip, delimiter: comma)",
     "bzip2": "(bzip2, delimiter: comma)",
@@ -145,7 +145,7 @@ def test_names_with_commas_and_long_names(capfd: Captured) -> None:
     frame.to_csv("t.csv", index=False)
     from probprop.cli.application import run
 
-    fit = ["fit", "t.csv", "--target", "price", "--fast", "--epochs", "1", "-o", "m.pbp"]
+    fit = ["fit", "t.csv", "--target", "price", "--fast", "--n-epochs", "1", "-o", "m.pbp"]
     assert run([*fit, "--drop", "A, B,c"]) == 0
     assert probprop.load("m.pbp").features == ["area", "x" * 200_000]
 
@@ -190,7 +190,9 @@ def test_active_takes_them_too(tmp_path: Path) -> None:
     frame = flats()
     frame.loc[frame.index % 3 == 0, "price"] = np.nan
     for kind, path in write_awkward(tmp_path, frame).items():
-        options = "--target price --drop id --ask 2 --fast --epochs 1 --hidden 2 -o out.pq"
+        options = (
+            "--target price --drop id --ask 2 --fast --n-epochs 1 --hidden-layer-sizes 2 -o out.pq"
+        )
         assert call(f"active {path} {options} -q") == 0, kind
         written = pd.read_parquet("out.pq")
         assert len(written) == len(frame), kind

@@ -67,7 +67,7 @@ def test_the_settings_are_chosen_and_fitted_again_on_all_rows(capfd: Captured) -
 
 
 def test_it_is_the_model_of_the_estimator() -> None:
-    assert call(f"{FIT} --test-fraction 0 --budget fast --seed 3 -q") == 0
+    assert call(f"{FIT} --test-fraction 0 --budget fast --random-state 3 -q") == 0
     rows, found = pd.read_csv("homes.csv"), saved()
     assert found.candidates == "auto"
     expected = fit_table_model(
@@ -145,12 +145,12 @@ def test_active_chooses_too(capfd: Captured) -> None:
     ("options", "expected"),
     [
         ("", PBPRegressor()),
-        ("--hidden 5,4 --epochs 3", PBPRegressor((5, 4), n_epochs=3)),
-        ("--memory 2.5", PBPRegressor(memory=2.5)),
-        ("--memory none --dtype float32", PBPRegressor(dtype="float32")),
+        ("--hidden-layer-sizes 5,4 --n-epochs 3", PBPRegressor((5, 4), n_epochs=3)),
+        ("--evidence-cap 2.5", PBPRegressor(evidence_cap=2.5)),
+        ("--evidence-cap none --dtype float32", PBPRegressor(dtype="float32")),
         ("--noise input --noise-tail heavy", PBPRegressor(noise="input", noise_tail="heavy")),
-        ("--ensemble 2", PBPEnsemble(PBPRegressor(), 2, n_jobs=-1)),
-        ("--ensemble 1", PBPRegressor()),
+        ("--n-members 2", PBPEnsemble(PBPRegressor(), 2, n_jobs=-1)),
+        ("--n-members 1", PBPRegressor()),
     ],
 )
 def test_fast_is_the_papers_protocol(options: str, expected: Any) -> None:
@@ -162,7 +162,7 @@ def test_fast_is_the_papers_protocol(options: str, expected: Any) -> None:
     assert repr(found) == repr(expected)
 
 
-def test_fast_for_classes_has_their_own_memory() -> None:
+def test_fast_for_classes_has_their_own_evidence_cap() -> None:
     assert call("fit homes.csv --target new --drop id -o m.pbp --fast -q") == 0
     assert repr(saved()) == repr(PBPClassifier(missing="marginalize", random_state=0))
 
@@ -170,9 +170,12 @@ def test_fast_for_classes_has_their_own_memory() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--epochs 2", "with --epochs one"),
-        ("--hidden 4 --epochs 2 --dtype float32", "with --hidden, --epochs and --dtype one"),
-        ("--noise constant --epochs 2", "with --epochs and --noise one"),
+        ("--n-epochs 2", "with --n-epochs one"),
+        (
+            "--hidden-layer-sizes 4 --n-epochs 2 --dtype float32",
+            "with --hidden-layer-sizes, --n-epochs and --dtype one",
+        ),
+        ("--noise constant --n-epochs 2", "with --n-epochs and --noise one"),
         ("--error rooms", "with --error one"),
         ("--target area", "with several targets one"),
     ],
@@ -199,15 +202,18 @@ def test_what_only_one_network_has_implies_fast(capfd: Captured, options: str, w
         ("--budget inf", "--budget: 'inf' is neither"),
         ("--budget -3", "--budget: '-3' is neither"),
         ("--budget good --fast", "--budget: with --fast one network is fitted"),
-        ("--budget 3 --hidden 5", "--budget: with --hidden one network is fitted"),
+        (
+            "--budget 3 --hidden-layer-sizes 5",
+            "--budget: with --hidden-layer-sizes one network is fitted",
+        ),
         ("--budget 3 --error rooms", "--budget: with --error one network is fitted"),
         ("--budget best --target area", "--budget: with several targets one network"),
-        ("--memory some", "--memory: 'some' is neither a number nor none"),
-        ("--memory auto", "--memory: 'auto' is neither a number nor none"),
-        ("--memory nan", "--memory: 'nan' is neither a number nor none"),
-        ("--memory 0.5", "--memory: 0.5 is not at least 1"),
-        ("--epochs auto", "Invalid value for '--epochs'"),
-        ("--epochs -2", "--epochs: -2 is not at least 1"),
+        ("--evidence-cap some", "--evidence-cap: 'some' is neither a number nor none"),
+        ("--evidence-cap auto", "--evidence-cap: 'auto' is neither a number nor none"),
+        ("--evidence-cap nan", "--evidence-cap: 'nan' is neither a number nor none"),
+        ("--evidence-cap 0.5", "--evidence-cap: 0.5 is not at least 1"),
+        ("--n-epochs auto", "Invalid value for '--n-epochs'"),
+        ("--n-epochs -2", "--n-epochs: -2 is not at least 1"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_code_2(

@@ -53,7 +53,8 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fit(options: str) -> int:
     """Fit once, on all rows."""
     line = (
-        "fit --fast flowers.csv --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -o m.pbp"
+        "fit --fast flowers.csv --features a,b,c,d --n-epochs 5 "
+        "--hidden-layer-sizes 8 --test-fraction 0 -o m.pbp"
     )
     return call(f"{line} {options}")
 
@@ -64,7 +65,8 @@ def model(folder: Path) -> Path:
     path = folder / "species.pbp"
     data = folder / "flowers.csv"
     line = (
-        f"fit --fast {data} --features a,b,c,d --epochs 5 --hidden 8 --test-fraction 0 -q -o {path}"
+        f"fit --fast {data} --features a,b,c,d --n-epochs 5 "
+        f"--hidden-layer-sizes 8 --test-fraction 0 -q -o {path}"
     )
     assert call(f"{line} --target species") == 0
     return path
@@ -96,7 +98,7 @@ def test_what_is_fitted_and_said(
     assert said in first if said else "holds" not in first
     loaded = probprop.load("m.pbp")
     assert type(loaded.estimator) is kind
-    assert loaded.estimator.memory == (10.0 if kind is PBPClassifier else None)
+    assert loaded.estimator.evidence_cap == (10.0 if kind is PBPClassifier else None)
 
 
 def test_the_time_of_many_classes_is_said_first(
@@ -105,15 +107,17 @@ def test_the_time_of_many_classes_is_said_first(
     monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
     rows = pd.concat([flowers()] * 4)
     rows.assign(many=[f"class {i % 40}" for i in range(600)]).to_csv("many.csv", index=False)
-    assert call("fit --fast many.csv --target many --features a,b,c,d --epochs 2 -o many.pbp") == 0
+    assert (
+        call("fit --fast many.csv --target many --features a,b,c,d --n-epochs 2 -o many.pbp") == 0
+    )
     said = capfd.readouterr().err
     assert said.index("note: 40 classes and ") < said.index("fitted on ")
     assert "samples: the fit takes about 0 s of processor time" in said
 
 
-def test_a_memory_that_is_given_is_taken() -> None:
-    assert fit("--target species --memory none -q") == 0
-    assert probprop.load("m.pbp").estimator.memory is None
+def test_an_evidence_cap_that_is_given_is_taken() -> None:
+    assert fit("--target species --evidence-cap none -q") == 0
+    assert probprop.load("m.pbp").estimator.evidence_cap is None
 
 
 def test_the_classes_come_back_as_they_were() -> None:
@@ -134,7 +138,10 @@ def test_of_every_class_a_row_is_left_to_fit(capfd: Captured) -> None:
         train, test = hold_out(frame, 0.7, seed, frame["species"].to_numpy(), [])
         assert {"once", "twice"} < {*train["species"]}
         assert (len(train), len(test)) == (18, 42)
-    line = "fit --fast rare.csv --features a,b,c,d --target species --epochs 1 --hidden 3"
+    line = (
+        "fit --fast rare.csv --features a,b,c,d --target species "
+        "--n-epochs 1 --hidden-layer-sizes 3"
+    )
     assert call(f"{line} --test-fraction 0.7 --no-refit -o m.pbp") == 0
     assert "42 rows held out" in capfd.readouterr().err
     model = probprop.load("m.pbp")
@@ -222,9 +229,12 @@ def test_info_of_a_classifier_from_python(capfd: Captured) -> None:
 @pytest.mark.parametrize("target", ["species", "a"])
 def test_ensembles(target: str, capfd: Captured) -> None:
     features = ",".join({"a", "b", "c", "d"} - {target})
-    line = f"fit --fast flowers.csv --target {target} --features {features} --hidden 8 --epochs 3"
+    line = (
+        f"fit --fast flowers.csv --target {target} --features {features} "
+        "--hidden-layer-sizes 8 --n-epochs 3"
+    )
     report = " --report m.html" if target == "species" else ""
-    assert call(f"{line} --ensemble 3 --no-refit -o m.pbp{report}") == 0
+    assert call(f"{line} --n-members 3 --no-refit -o m.pbp{report}") == 0
     assert re.search(r"^wrote m\.pbp: .*, 3 networks$", capfd.readouterr().err, re.MULTILINE)
     loaded = probprop.load("m.pbp")
     assert isinstance(loaded.estimator, PBPEnsemble)
@@ -248,7 +258,7 @@ def test_ensembles(target: str, capfd: Captured) -> None:
 
 
 def test_an_ensemble_of_one_is_the_single_model() -> None:
-    assert fit("--target species -q --ensemble 1") == 0
+    assert fit("--target species -q --n-members 1") == 0
     assert type(probprop.load("m.pbp").estimator) is PBPClassifier
 
 
@@ -260,7 +270,7 @@ def test_an_ensemble_of_one_is_the_single_model() -> None:
     [
         ("--target species --task regression", 1, ["'species' must hold numbers"]),
         ("--target species --task nominal", 2, ["--task"]),
-        ("--target species --ensemble 0", 2, ["--ensemble", "0 is not from 1"]),
+        ("--target species --n-members 0", 2, ["--n-members", "0 is not from 1"]),
         ("--target same", 1, ["'same' has only one class, 'x'", "another class"]),
         ("--target name", 1, ["'name' has 60 different values in 60 rows", "--task regression"]),
         ("--target half --task classification", 1, ["'half' has 1.5", "whole numbers"]),
@@ -278,7 +288,7 @@ def test_a_target_that_cannot_be_fitted(
     frame["day"] = np.where(frame["rare"], "2024-05-31", "2024-06-01")
     frame.to_csv("bad.csv", index=False)
     Path("bad.pbp").unlink(missing_ok=True)
-    assert call(f"fit --fast bad.csv --features a,b --epochs 1 -o bad.pbp {options}") == code
+    assert call(f"fit --fast bad.csv --features a,b --n-epochs 1 -o bad.pbp {options}") == code
     line = last_line(capfd)
     assert line.startswith("error: ")
     for fragment in fragments:

@@ -26,7 +26,7 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
     model = str(tmp_path / "m.pbp")
     with processes(2) as client:
         address = client.scheduler.address
-        options = ["--target", "y", "--epochs", "4", "--drop", "b", "--checkpoint"]
+        options = ["--target", "y", "--n-epochs", "4", "--drop", "b", "--checkpoint"]
         where = ["--dask", address, "-o", model]
         assert run("fit", pattern, *options, str(tmp_path / "c"), *where) == 0
         said = capfd.readouterr().err
@@ -93,16 +93,16 @@ def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     data, out, kept = tmp_path / "t.csv", tmp_path / "m.pbp", tmp_path / "c"
     table(300).to_csv(data, index=False)
-    command = ["fit", str(data), "--target", "y", "--epochs", "5", "--checkpoint", str(kept)]
+    command = ["fit", str(data), "--target", "y", "--n-epochs", "5", "--checkpoint", str(kept)]
     assert run(*command, "-o", str(out)) == 0
     first = out.read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
     assert run(*command, "-o", str(out)) == 0
     assert out.read_bytes() == first
-    assert run(*command, "--seed", "1", "-o", str(out)) == 1
+    assert run(*command, "--random-state", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
     several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
-    assert run(*several, "--ensemble", "2", "-o", str(out)) == 0
+    assert run(*several, "--n-members", "2", "-o", str(out)) == 0
     assert {path.name for path in tmp_path.glob("s*")} == {
         f"s{judged}.{i}" for judged in ("", ".judged") for i in (0, 1)
     }
@@ -121,7 +121,7 @@ def test_a_comparison_goes_on_from_its_checkpoint(
     monkeypatch.setattr(search, "advance", None)  # nothing is trained again
     assert run(*command, "--budget", "fast") == 0
     assert out.read_bytes() == first
-    assert run(*command, "--budget", "fast", "--seed", "1") == 1
+    assert run(*command, "--budget", "fast", "--random-state", "1") == 1
     assert "random_state was 0 and is 1" in capfd.readouterr().err
     assert run(*command, "--budget", "5") == 2
     assert "depends on the machine" in " ".join(capfd.readouterr().err.split())

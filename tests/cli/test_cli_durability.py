@@ -26,7 +26,7 @@ pytestmark = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_homes(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert call("fit --fast homes.csv --target price --drop id --epochs 2 -q -o homes.pbp") == 0
+    assert call("fit --fast homes.csv --target price --drop id --n-epochs 2 -q -o homes.pbp") == 0
     return tmp_path
 
 

@@ -49,7 +49,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         "id",
         "-q",
     ]
-    assert run([*arguments, "--epochs", "2", "-o", str(path / "homes.pbp")]) == 0
+    assert run([*arguments, "--n-epochs", "2", "-o", str(path / "homes.pbp")]) == 0
     return (path / "homes.pbp").read_bytes()
 
 
@@ -79,16 +79,25 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ("fit --fast homes.csv --target price", ["Missing option '-o'"]),
         ("fit --fast homes.csv --target price -o m.pbp --nope", ["No such option: --nope"]),
         (
-            "fit --fast homes.csv --target price -o m.pbp --epochs 0",
-            ["--epochs", "0 is not at least 1"],
+            "fit --fast homes.csv --target price -o m.pbp --n-epochs 0",
+            ["--n-epochs", "0 is not at least 1"],
         ),
         (
-            "fit --fast homes.csv --target price -o m.pbp --epochs ten",
-            ["--epochs", "Invalid value"],
+            "fit --fast homes.csv --target price -o m.pbp --n-epochs ten",
+            ["--n-epochs", "Invalid value"],
         ),
-        ("fit --fast homes.csv --target price -o m.pbp --seed -1", ["--seed", "-1 is not from 0"]),
-        ("fit --fast homes.csv --target price -o m.pbp --hidden 50,x", ["--hidden", "50,50"]),
-        ("fit --fast homes.csv --target price -o m.pbp --hidden 0", ["--hidden", "above 0"]),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --random-state -1",
+            ["--random-state", "-1 is not from 0"],
+        ),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --hidden-layer-sizes 50,x",
+            ["--hidden-layer-sizes", "50,50"],
+        ),
+        (
+            "fit --fast homes.csv --target price -o m.pbp --hidden-layer-sizes 0",
+            ["--hidden-layer-sizes", "above 0"],
+        ),
         ("fit --fast homes.csv --target price -o m.pbp --dtype int", ["--dtype", "'float32'"]),
         (
             "fit --fast homes.csv --target price -o m.pbp --test-fraction 1",
@@ -221,7 +230,7 @@ def test_a_table_that_cannot_be_fitted(
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
     (folder / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (folder / "sold.csv").read_bytes())
-    assert call("fit --fast bom.csv --target price --drop id --epochs 1 -o bom.pbp") == 0
+    assert call("fit --fast bom.csv --target price --drop id --n-epochs 1 -o bom.pbp") == 0
 
 
 def test_columns_that_are_not_there(folder: Path, capfd: Captured) -> None:
@@ -248,7 +257,7 @@ def test_missing_values_are_counted_over_the_whole_table(folder: Path, capfd: Ca
     frame.loc[::10, "area"] = float("nan")
     frame.loc[3, "city"] = None
     frame.to_csv("gaps.csv", index=False)
-    fit = "fit --fast gaps.csv --target price --epochs 1 -o m.pbp --missing error"
+    fit = "fit --fast gaps.csv --target price --n-epochs 1 -o m.pbp --missing error"
     fails(capfd, 1, fit, "'city' (1 row), 'area' (50 rows)", "in 51 of 500 rows")
     assert call(f"{fit} --drop area,city") == 0
 

@@ -14,7 +14,7 @@ import probprop
 from cli_tables import call, write_homes
 from probprop._atomic import updating
 
-FIT = "fit --fast homes.csv --target price --drop id --epochs 1 -q"
+FIT = "fit --fast homes.csv --target price --drop id --n-epochs 1 -q"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_a_model_that_was_replaced_in_the_meantime_is_kept(
     learn = TableModel.update
 
     def fit_meanwhile(self: TableModel, frame: object) -> TableModel:
-        assert call(f"{FIT} --hidden 3 -o homes.pbp") == 0
+        assert call(f"{FIT} --hidden-layer-sizes 3 -o homes.pbp") == 0
         return learn(self, frame)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TableModel, "update", fit_meanwhile)

@@ -20,7 +20,7 @@ from probprop.table import TableError, fit_table_model, read, read_table
 
 Captured = pytest.CaptureFixture[str]
 NAMES = ["rooms", "area", "new", "city=Lima, north", "city=Oslo", "city=Rome"]
-FIT = "fit --fast gaps.csv --target price --epochs 2 --hidden 5 -o m.pbp"
+FIT = "fit --fast gaps.csv --target price --n-epochs 2 --hidden-layer-sizes 5 -o m.pbp"
 
 
 def gaps(n: int = 80) -> pd.DataFrame:
@@ -156,10 +156,10 @@ def test_the_report_of_rows_with_gaps() -> None:
 
 
 def test_classes_and_ensembles_take_gaps() -> None:
-    options = "--target city --ensemble 2 --missing marginalize -q -o c.pbp"
+    options = "--target city --n-members 2 --missing marginalize -q -o c.pbp"
     frame = gaps().dropna(subset="city")
     frame.to_csv("cities.csv", index=False)
-    assert call(f"fit --fast cities.csv --epochs 2 --hidden 5 {options}") == 0
+    assert call(f"fit --fast cities.csv --n-epochs 2 --hidden-layer-sizes 5 {options}") == 0
     model = probprop.load("c.pbp")
     assert isinstance(model.estimator, PBPEnsemble)
     assert all(type(m) is PBPClassifier for m in model.estimator.estimators_)
@@ -197,7 +197,7 @@ def test_refused_where_that_is_asked_for(capfd: Captured) -> None:
     )
     fails(capfd, 2, f"{FIT} --missing mean", "--missing", "'marginalize'")
     gaps().dropna().to_csv("full.csv", index=False)
-    assert call("fit full.csv --target price --epochs 1 --missing error -o full.pbp -q") == 0
+    assert call("fit full.csv --target price --n-epochs 1 --missing error -o full.pbp -q") == 0
     for command in ("predict", "evaluate", "update"):
         fails(capfd, 1, f"{command} full.pbp new.csv", "Missing values in columns", marginalize)
 

@@ -73,4 +73,4 @@ def test_the_module_can_be_run() -> None:
 def test_the_help_names_the_default_seed(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["fit", "--help"]) == 0
     out = " ".join(capfd.readouterr().out.split())
-    assert re.search(r"--seed N [^-]*as in Python\. \[default: 0\]", out)
+    assert re.search(r"--random-state N [^-]*as in Python\. \[default: 0\]", out)

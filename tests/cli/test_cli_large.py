@@ -22,7 +22,7 @@ from probprop.inference.posterior import flat
 from probprop.table import read
 
 Captured = pytest.CaptureFixture[str]
-FIT = "fit homes.csv --target price --drop id --hidden 10 --epochs 3"
+FIT = "fit homes.csv --target price --drop id --hidden-layer-sizes 10 --n-epochs 3"
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_a_large_table_is_fitted_in_blocks_and_judged(capfd: Captured) -> None:
     assert (mean, std) == pytest.approx((price.mean(), price.std()), rel=0.1)
     assert call(f"{FIT} --memory-limit 3GB -o again.pbp") == 0
     assert np.array_equal(weights("large.pbp"), weights("again.pbp"))
-    assert call(f"{FIT} --seed 1 -o other.pbp") == 0
+    assert call(f"{FIT} --random-state 1 -o other.pbp") == 0
     assert not np.array_equal(weights("large.pbp"), weights("other.pbp"))
 
 
@@ -74,7 +74,7 @@ def test_rows_that_name_themselves_and_classes(capfd: Captured) -> None:
     frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
     frame.loc[:4, "price"] = np.nan
     frame.to_csv("homes.csv", index=False)
-    assert call("fit homes.csv --target price --epochs 3 --ensemble 2 -o classes.pbp") == 0
+    assert call("fit homes.csv --target price --n-epochs 3 --n-members 2 -o classes.pbp") == 0
     err = capfd.readouterr().err
     assert "texts that name the rows, and left out: 'id'" in err
     assert "5 rows without 'price' left out" in err
@@ -102,7 +102,7 @@ def test_settings_are_chosen_with_weights_and_reported(
     monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
     frame = homes()[:500].assign(n=lambda f: np.arange(len(f)) % 4)
     frame.to_csv("homes.csv", index=False)
-    plain = FIT.replace("--hidden 10 --epochs 3", "--budget fast --weight n")
+    plain = FIT.replace("--hidden-layer-sizes 10 --n-epochs 3", "--budget fast --weight n")
     assert call(f"{plain} --report page.html --static -o large.pbp") == 0
     err = capfd.readouterr().err
     assert "on disk" in err
@@ -148,8 +148,8 @@ def test_a_checkpoint_is_kept_and_goes_on(capfd: Captured, monkeypatch: pytest.M
     assert call(f"{FIT} -o resumed.pbp --checkpoint state") == 0
     assert np.array_equal(weights("whole.pbp"), weights("resumed.pbp"))
     capfd.readouterr()
-    assert call(f"{FIT} --memory 3 -o resumed.pbp --checkpoint state") == 1
-    assert "is of other settings (memory was None and is 3)" in capfd.readouterr().err
+    assert call(f"{FIT} --evidence-cap 3 -o resumed.pbp --checkpoint state") == 1
+    assert "is of other settings (evidence_cap was None and is 3)" in capfd.readouterr().err
 
 
 def test_small_tables_stay_in_memory_whatever_the_limit(capfd: Captured) -> None:
@@ -244,7 +244,7 @@ def test_classes_are_evaluated_in_chunks(capfd: Captured, monkeypatch: pytest.Mo
     frame = homes()
     frame["price"] = np.where(frame["price"] > 3e5, "dear", "cheap")
     frame.to_csv("homes.csv", index=False)
-    assert call("fit homes.csv --target price --drop id --epochs 3 -q -o homes.pbp") == 0
+    assert call("fit homes.csv --target price --drop id --n-epochs 3 -q -o homes.pbp") == 0
     capfd.readouterr()
     assert call("evaluate homes.pbp homes.csv --json") == 0
     whole = json.loads(capfd.readouterr().out)
@@ -295,7 +295,9 @@ def test_the_limit_holds_for_a_table_several_times_as_large(tmp_path: Path) -> N
     for i in range(1, n_files):
         shutil.copy("0.parquet", f"{i}.parquet")
     in_memory = 5 * 8 * n_files * n * width  # what a fit in memory takes, and more
-    command = f"fit {tmp_path}/*.parquet --target y --hidden 5 --epochs 1 -q -o large.pbp"
+    command = (
+        f"fit {tmp_path}/*.parquet --target y --hidden-layer-sizes 5 --n-epochs 1 -q -o large.pbp"
+    )
     command += " --memory-limit 700MB"
     made = [sys.executable, "-c", PEAK, *command.split()]
     done = subprocess.run(made, check=True, stdout=subprocess.PIPE, text=True)

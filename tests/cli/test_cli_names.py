@@ -54,7 +54,7 @@ def shown(capfd: Captured) -> str:
     return printed
 
 
-FIT = ["--target", PRICE, "--fast", "--epochs", "2", "-o", "n.pbp"]
+FIT = ["--target", PRICE, "--fast", "--n-epochs", "2", "-o", "n.pbp"]
 COMMANDS = {
     "info": ["info", "m.pbp"],
     "predict": ["predict", "m.pbp", "gaps.parquet", "-o", "p.csv"],
@@ -78,7 +78,6 @@ def test_no_command_prints_control_characters(command: str, capfd: Captured) -> 
 
 
 def test_compare(capfd: Captured) -> None:
-    pytest.importorskip("probprop_lab")
     options = ["--jobs", "1", "--splits", "2", "--method", "PBP"]
     assert run(["compare", "gaps.parquet", "--target", PRICE, *options]) == 0
     shown(capfd)

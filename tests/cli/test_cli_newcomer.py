@@ -23,7 +23,7 @@ RNG = RandomState(0)
 SPENT = RNG.uniform(1e3, 9e6, N).round(2)
 DAYS = pd.Timestamp("2024-01-01") + pd.to_timedelta(RNG.randint(0, 360, N), unit="D")
 YES = RNG.choice(["yes", "no"], N)
-FIT = "--target spent --fast --epochs 1 --hidden 2 --test-fraction 0 -o m.pbp"
+FIT = "--target spent --fast --n-epochs 1 --hidden-layer-sizes 2 --test-fraction 0 -o m.pbp"
 
 
 def comma(value: float) -> str:

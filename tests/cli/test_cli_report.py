@@ -11,7 +11,9 @@ import pytest
 from browser import NEEDS_CHROMIUM, Browser
 from cli_tables import call, write_homes
 
-FIT = "fit homes.csv --target price --drop id --fast --epochs 3 --hidden 8 -q -o m.pbp"
+FIT = (
+    "fit homes.csv --target price --drop id --fast --n-epochs 3 --hidden-layer-sizes 8 -q -o m.pbp"
+)
 PAGE, ROWS = 'id="what-if-model"', '"rows":{"cells"'
 
 
@@ -159,7 +161,7 @@ def test_columns_that_hardly_say_anything_do_no_harm(capfd: pytest.CaptureFixtur
     other = frame.assign(total=2.5, third=1e9, large=-1.0).drop(columns="y")
     other.to_csv("other.csv", index=False)
     frame.drop(columns="y").to_csv("same.csv", index=False)
-    for options in ("--budget fast", "--fast --epochs 3"):
+    for options in ("--budget fast", "--fast --n-epochs 3"):
         line = f"fit rows.csv --target y {options} --report r.html -q -o own.pbp"
         assert call(line) == 0, capfd.readouterr().err
         assert PAGE in Path("r.html").read_text()

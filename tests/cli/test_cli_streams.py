@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("streams")
     write_homes(made)
     table, model = made / "homes.csv", made / "m.pbp"
-    fit = f"fit --fast {table} --target price --drop id --epochs 1 -q -o {model}"
+    fit = f"fit --fast {table} --target price --drop id --n-epochs 1 -q -o {model}"
     assert call(fit) == 0
     homes()[:20].assign(owner="Zoë 東京").to_csv(made / "new.csv", index=False)
     return made
@@ -79,7 +79,7 @@ def test_closed_streams_do_not_end_in_the_output(folder: Path, closed: str) -> N
     assert shell(folder, f"predict m.pbp new.csv -o out.csv {closed}").returncode == 0
     assert (folder / "out.csv").read_bytes() == whole
     assert shell(folder, f"predict m.pbp none.csv -o out.csv {closed}").returncode == 1
-    fit = "fit --fast new.csv --target price --drop id,owner --epochs 1 -o other.pbp"
+    fit = "fit --fast new.csv --target price --drop id,owner --n-epochs 1 -o other.pbp"
     assert shell(folder, f"{fit} {closed}").returncode == 0
     assert shell(folder, "info other.pbp").returncode == 0  # nothing was printed into it
 

@@ -31,7 +31,7 @@ from probprop.table import TableError, TableModel, fit_table_model, read, read_t
 Captured = pytest.CaptureFixture[str]
 COMMA = "load, kW"  # a name that holds a comma
 ADDED = ["mean", "std", "epistemic_std", "aleatoric_std", "lower", "upper"]
-FIT = "fit --fast loads.csv --epochs 3 --hidden 5 -o m.pbp"
+FIT = "fit --fast loads.csv --n-epochs 3 --hidden-layer-sizes 5 -o m.pbp"
 
 
 def loads(n: int = 70) -> pd.DataFrame:
@@ -65,7 +65,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "cost",
         "--drop",
     ]
-    line += ["kind,flag", "--epochs", "3", "--hidden", "5", "-q", "-o", str(folder / "two.pbp")]
+    line += [
+        "kind,flag",
+        "--n-epochs",
+        "3",
+        "--hidden-layer-sizes",
+        "5",
+        "-q",
+        "-o",
+        str(folder / "two.pbp"),
+    ]
     assert run(line) == 0
     return folder
 
@@ -118,12 +127,15 @@ def test_one_target_is_as_it_was() -> None:
     assert listed.predict_distribution(loads()).mean.shape == (70,)
 
 
-@pytest.mark.parametrize("options", ["--ensemble 2", "--memory 3"])
-def test_ensembles_and_memory(options: str, capfd: Captured) -> None:
-    line = f"fit --fast loads.csv --target a,cost --features b,wall --hidden 3 --epochs 2 {options}"
+@pytest.mark.parametrize("options", ["--n-members 2", "--evidence-cap 3"])
+def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
+    line = (
+        "fit --fast loads.csv --target a,cost --features b,wall "
+        f"--hidden-layer-sizes 3 --n-epochs 2 {options}"
+    )
     assert call(f"{line} --test-fraction 0 -o m.pbp") == 0
     model = probprop.load("m.pbp")
-    assert isinstance(model.estimator, PBPEnsemble) == ("ensemble" in options)
+    assert isinstance(model.estimator, PBPEnsemble) == ("members" in options)
     assert call("predict m.pbp new.csv -o out.pq -q") == 0
     written, predicted = pd.read_parquet("out.pq"), model.predict_distribution(loads()[50:])
     lower, upper = predicted.interval(0.95)
@@ -221,7 +233,7 @@ def test_the_report_has_sections_of_each_target() -> None:
 
 
 def test_fit_writes_the_report() -> None:
-    assert call(f"{FIT} --target a,cost --features b --epochs 1 -q --report m.html") == 0
+    assert call(f"{FIT} --target a,cost --features b --n-epochs 1 -q --report m.html") == 0
     page = Path("m.html").read_text()
     assert "<title>Predicting a and cost</title>" in page
     assert "noise of a and cost" in page

@@ -22,7 +22,10 @@ from probprop.table import TableError, TableModel, fit_table_model, read_table
 from probprop.table.target import Counting
 
 Captured = pytest.CaptureFixture[str]
-FIT = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,other,other_error"
+FIT = (
+    "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o "
+    "m.pbp --drop kind,other,other_error"
+)
 
 
 def stars(n: int = 80) -> pd.DataFrame:
@@ -75,7 +78,10 @@ def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
 
 
 def test_errors_of_several_targets() -> None:
-    line = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --drop kind,n --target light,other"
+    line = (
+        "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp "
+        "--drop kind,n --target light,other"
+    )
     assert call(f"{line} --error light_error,other_error") == 0
     frame = stars()[:60]
     expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
@@ -87,8 +93,10 @@ def test_errors_of_several_targets() -> None:
 
 
 def test_classes_have_weights() -> None:
-    line = "fit --fast stars.csv --epochs 3 --hidden 4 -o m.pbp --features colour,size"
-    assert call(f"{line} --target kind --weight n --ensemble 2 -q") == 0
+    line = (
+        "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp --features colour,size"
+    )
+    assert call(f"{line} --target kind --weight n --n-members 2 -q") == 0
     frame = stars()[:60]
     expected = PBPEnsemble(PBPClassifier((4,), n_epochs=3, random_state=0), 2).fit(
         frame[["colour", "size"]].to_numpy(), frame["kind"], frame["n"]
@@ -139,7 +147,9 @@ def test_rows_are_judged_at_their_weights(capsys: Captured) -> None:
     test.loc[len(test)] = [0.0, 0.0, 1e6]  # of weight 0
     test.to_csv("test.csv", index=False)
     test[:-1].drop(columns="n").to_csv("bare.csv", index=False)
-    line = "fit --fast few.csv --target y --weight n --hidden 8 --test-fraction 0 -o m.pbp"
+    line = (
+        "fit --fast few.csv --target y --weight n --hidden-layer-sizes 8 --test-fraction 0 -o m.pbp"
+    )
     assert call(line) == 0
     capsys.readouterr()
     assert call("evaluate m.pbp test.csv --json --report page.html") == 0
@@ -168,7 +178,10 @@ def test_a_constant_factor_of_the_weights_changes_nothing(target: str, capsys: C
         frame = measured(200, factor)
         frame["kind"] = np.where(frame["y"] > 0.0, "high", "low")
         frame.to_csv("m.csv", index=False)
-        line = f"fit --fast m.csv --target {target} --features x --weight n --hidden 8 -o m.pbp"
+        line = (
+            f"fit --fast m.csv --target {target} --features x --weight n "
+            "--hidden-layer-sizes 8 -o m.pbp"
+        )
         assert call(line) == 0
         capsys.readouterr()
         assert call("predict m.pbp m.csv -o out.csv") == 0
@@ -238,7 +251,13 @@ def test_bad_columns_are_named(options: str, message: str, capsys: Captured) -> 
     frame["holed"] = np.where(np.arange(20) == 1, np.nan, 1.0)
     frame["zero"] = 0
     frame.to_csv("bad.csv", index=False)
-    assert call(f"fit --fast bad.csv --target light --epochs 1 --hidden 2 -o b.pbp {options}") != 0
+    assert (
+        call(
+            "fit --fast bad.csv --target light --n-epochs 1 "
+            f"--hidden-layer-sizes 2 -o b.pbp {options}"
+        )
+        != 0
+    )
     said = " ".join(capsys.readouterr().err.split())
     assert message in said
 

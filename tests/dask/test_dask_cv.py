@@ -46,7 +46,10 @@ def bits(model: Any) -> list[bytes]:
 
 
 def small(kind: Any = PBPRegressorCV, **changed: object) -> Any:
-    both = [Candidate(hidden=(8,), memory=10), Candidate(n_bins=8, hidden=(8,), memory=10)]
+    both = [
+        Candidate(hidden=(8,), evidence_cap=10),
+        Candidate(n_bins=8, hidden=(8,), evidence_cap=10),
+    ]
     parameters = {"cv": 2, "candidates": both, "budget": "fast", "random_state": 0}
     return kind(**parameters | changed)
 

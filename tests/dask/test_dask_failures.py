@@ -26,7 +26,7 @@ pytestmark = pytest.mark.process
 
 
 def network(n_epochs: int = 6) -> PBPRegressor:
-    return PBPRegressor((30,), n_epochs=n_epochs, memory=3, random_state=0)
+    return PBPRegressor((30,), n_epochs=n_epochs, evidence_cap=3, random_state=0)
 
 
 def kill_one_at_work(client: Client, pids: dict[str, int], killed: list[int]) -> None:

@@ -28,7 +28,7 @@ def client() -> Iterator[Client]:
 
 
 def small(**changed: object) -> PBPRegressor:
-    parameters = {"n_epochs": 8, "memory": 3, "random_state": 0} | changed
+    parameters = {"n_epochs": 8, "evidence_cap": 3, "random_state": 0} | changed
     return PBPRegressor((12,), **parameters)
 
 

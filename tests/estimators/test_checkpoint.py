@@ -59,7 +59,7 @@ def stopping_after(n_epochs: int):
 
 MODELS = {
     "one piece": PBPRegressor((6,), n_epochs=6, random_state=0),
-    "shards": PBPRegressor((6,), n_epochs=6, memory=3, random_state=0, n_shards=2),
+    "shards": PBPRegressor((6,), n_epochs=6, evidence_cap=3, random_state=0, n_shards=2),
     "deep, single": PBPRegressor((5, 4), n_epochs=6, random_state=0, dtype="float32"),
     "noise": PBPRegressor((6,), n_epochs=6, random_state=0, noise="input", noise_tail="heavy"),
     "noise in shards": PBPRegressor(
@@ -127,7 +127,7 @@ def test_short_epochs_are_not_held_up_by_the_disk(tmp_path: Path, monkeypatch) -
 
 CHANGED = {
     "n_epochs was 4 and is 5": {"n_epochs": 5},
-    "memory was None and is 3": {"memory": 3},
+    "evidence_cap was None and is 3": {"evidence_cap": 3},
     "random_state was 0 and is 1": {"random_state": 1},
     "n_shards was None and is 2": {"n_shards": 2},
 }
@@ -147,7 +147,7 @@ def test_other_settings_are_refused(message: str, changed: dict, tmp_path: Path)
 # What the checkpoint was written with, then the same, then another: as Python and NumPy have them.
 AS_NUMPY = {
     "n_epochs": (3, np.int64(3), np.int64(4)),
-    "memory": (np.float64(3.0), 3, np.int64(4)),
+    "evidence_cap": (np.float64(3.0), 3, np.int64(4)),
     "hidden_layer_sizes": (np.array([5]), [np.int64(5)], np.array([6])),
     "random_state": (np.int64(0), 0, np.int64(1)),
     "n_shards": (np.int64(2), 2, np.int64(3)),

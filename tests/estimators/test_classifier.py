@@ -67,7 +67,7 @@ def test_predictions_agree_with_each_other(split):
 
 def test_log_probabilities_where_probabilities_vanish():
     X = np.linspace(-1.0, 1.0, 200).reshape(-1, 1)
-    model = PBPClassifier((), n_epochs=200, memory=None, random_state=0).fit(X, X[:, 0] > 0.0)
+    model = PBPClassifier((), n_epochs=200, evidence_cap=None, random_state=0).fit(X, X[:, 0] > 0.0)
     log_p = model.predict_log_proba([[1e6]])
     assert np.isfinite(log_p).all()
     assert log_p[0, 0] < log_p[0, 1] <= 0.0
@@ -161,7 +161,7 @@ def loss(split: Split, **parameters: Any) -> float:
 def test_tempering_keeps_probabilities_from_growing_over_confident(cancer, wine):
     bounded = loss(cancer, n_epochs=100)
     assert bounded < 0.15
-    assert bounded < 0.5 * loss(cancer, n_epochs=100, memory=None)
+    assert bounded < 0.5 * loss(cancer, n_epochs=100, evidence_cap=None)
     assert loss(wine, n_epochs=100) < 0.15
 
 
@@ -177,9 +177,9 @@ def test_confidence_on_digits_is_a_little_below_accuracy(digits):
 
 def test_labels_are_learned_as_well_together_as_alone(labels):
     X, X_test, y, y_test = labels
-    p = PBPClassifier(memory=3.0, random_state=0).fit(X, y).predict_proba(X_test)
+    p = PBPClassifier(evidence_cap=3.0, random_state=0).fit(X, y).predict_proba(X_test)
     together = np.mean([log_loss(y_test[:, k], p[:, k]) for k in range(4)])
-    alone = np.mean([loss((X, X_test, y[:, k], y_test[:, k]), memory=3.0) for k in range(4)])
+    alone = np.mean([loss((X, X_test, y[:, k], y_test[:, k]), evidence_cap=3.0) for k in range(4)])
     constant = np.mean([log_loss(t, np.full(len(t), t.mean())) for t in y_test.T])
     assert together < 0.75 * constant
     assert together < 1.05 * alone
@@ -222,7 +222,7 @@ def test_fit_starts_afresh_even_with_other_classes(cancer, wine, labels):
 
 def test_the_defaults():
     model = PBPClassifier()
-    assert (model.memory, model.n_epochs, model.hidden_layer_sizes) == (10.0, 40, (50,))
+    assert (model.evidence_cap, model.n_epochs, model.hidden_layer_sizes) == (10.0, 40, (50,))
 
 
 def test_history_and_evidence(split):

@@ -26,7 +26,7 @@ from probprop import PBPClassifier
 def test_partial_fit_equals_one_epoch_in_the_same_order(n_classes):
     random = RandomState(5)
     X, y = random.standard_normal((100, 3)), random.randint(n_classes, size=100)
-    parameters = {"standardize": False, "memory": None, "random_state": 3}
+    parameters = {"standardize": False, "evidence_cap": None, "random_state": 3}
     whole = PBPClassifier((7,), n_epochs=1, **parameters).fit(X, y)
     drawn = RandomState(3)
     drawn.standard_normal(7 * 4 + 8 * whole.posterior_.layer_sizes[-1])  # the initial means
@@ -126,7 +126,7 @@ def test_classes_that_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"memory": 0.5}, "memory == 0.5, must be >= 1"),
+        ({"evidence_cap": 0.5}, "evidence_cap == 0.5, must be >= 1"),
         ({"n_epochs": "auto"}, "n_epochs must be a number"),
         ({"prior_shape": 1.0}, "prior_shape == 1.0, must be > 1"),
         ({"engine": "gpu"}, "engine must be one of"),
@@ -172,7 +172,7 @@ def test_frames_and_search(wine) -> None:
     names = pd.Series(y).map({0: "a", 1: "b", 2: "c"})
     pipeline = make_pipeline(StandardScaler(), small())
     search = GridSearchCV(
-        pipeline, {"pbpclassifier__memory": [3.0, 10.0]}, scoring="neg_log_loss", cv=2
+        pipeline, {"pbpclassifier__evidence_cap": [3.0, 10.0]}, scoring="neg_log_loss", cv=2
     )
     search.fit(frame, names)
     assert set(search.predict(frame)) == {"a", "b", "c"}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 MODELS = {
     "about": PBPClassifier((3,), n_epochs=2, random_state=0),
     "up to": PBPClassifierCV(
-        2, candidates=[{"hidden": 3, "memory": 10.0}], budget="fast", random_state=0
+        2, candidates=[{"hidden": 3, "evidence_cap": 10.0}], budget="fast", random_state=0
     ),
 }
 

@@ -29,7 +29,7 @@ Y = X[:, 0] + 0.1 * RNG.standard_normal(60)
 
 @pytest.mark.parametrize(
     ("extreme", "same"),
-    [({"memory": 1e307}, {"memory": 1e12})],
+    [({"evidence_cap": 1e307}, {"evidence_cap": 1e12})],
 )
 @pytest.mark.parametrize("engine", ["native", "reference"])
 def test_options_at_the_ends_of_the_range(

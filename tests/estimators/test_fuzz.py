@@ -87,7 +87,7 @@ def draw(number: int) -> tuple[Any, dict[str, Any], str]:
     options: dict[str, Any] = {
         "hidden_layer_sizes": [(4,), (), (3, 2), 5][rng.choice(4, p=[0.6, 0.1, 0.2, 0.1])],
         "n_epochs": int(rng.choice([1, 2, 5])),
-        "memory": rng.choice([None, 1.0, 10.0, 1e307]),
+        "evidence_cap": rng.choice([None, 1.0, 10.0, 1e307]),
         "standardize": bool(rng.uniform() < 0.7),
         "missing": str(rng.choice(["error", "marginalize"])),
         "dtype": str(rng.choice(["float64", "float32"])),

@@ -50,7 +50,7 @@ def test_scikit_learn_checks(estimator, check):
     [
         {},
         {"hidden_layer_sizes": (8, 8)},
-        {"dtype": "float32", "memory": 3.0},
+        {"dtype": "float32", "evidence_cap": 3.0},
         {"engine": "reference", "n_epochs": 8, "hidden_layer_sizes": 4},
         {"n_targets": 2, "hidden_layer_sizes": ()},
     ],
@@ -133,9 +133,9 @@ KINDS = ("constant", "input")
 
 @pytest.mark.filterwarnings("ignore:In [0-9]+ updates:RuntimeWarning")  # of the outlier
 @pytest.mark.parametrize("hidden", [(), (6,), (5, 4)])
-@pytest.mark.parametrize("memory", [None, 2.0])
+@pytest.mark.parametrize("evidence_cap", [None, 2.0])
 @pytest.mark.parametrize("n_targets", [1, 2])
-def test_the_engines_agree(hidden, memory, n_targets):
+def test_the_engines_agree(hidden, evidence_cap, n_targets):
     X, y, _ = trumpet(40, n_targets=n_targets)
     y[3] += 30.0
     models = [
@@ -144,7 +144,7 @@ def test_the_engines_agree(hidden, memory, n_targets):
             noise="input",
             noise_layer_sizes=(4,),
             n_epochs=9,
-            memory=memory,
+            evidence_cap=evidence_cap,
             engine=engine,
             random_state=2,
         ).fit(X, y)

@@ -33,7 +33,7 @@ def same(a: PBPRegressor, b: PBPRegressor) -> bool:
 def test_the_number_of_shards_decides_the_result() -> None:
     X, y = rows()
     fits = {
-        n: PBPRegressor((10,), n_epochs=5, memory=3, random_state=0, n_shards=n).fit(X, y)
+        n: PBPRegressor((10,), n_epochs=5, evidence_cap=3, random_state=0, n_shards=n).fit(X, y)
         for n in (None, 1, 2, 8, 50)
     }
     assert same(fits[1], fits[None])

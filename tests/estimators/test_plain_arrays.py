@@ -158,14 +158,14 @@ def test_targets_of_single_precision_are_those_of_double() -> None:
 
 def test_a_parameter_that_is_changed_is_checked_again(model: PBPRegressor) -> None:
     model.partial_fit(X, Y)
-    model.memory = 0.5
-    with pytest.raises(ValueError, match=r"memory == 0\.5"):
+    model.evidence_cap = 0.5
+    with pytest.raises(ValueError, match=r"evidence_cap == 0\.5"):
         model.partial_fit(X, Y)
-    with pytest.raises(ValueError, match=r"memory == 0\.5"):  # not taken for checked
+    with pytest.raises(ValueError, match=r"evidence_cap == 0\.5"):  # not taken for checked
         model.partial_fit(X, Y)
-    model.memory = 3
+    model.evidence_cap = 3
     model.partial_fit(X, Y)
-    model.memory = True if model.memory == 1 else 3.5
+    model.evidence_cap = True if model.evidence_cap == 1 else 3.5
     model.partial_fit(X, Y)
 
 

@@ -35,7 +35,7 @@ def classifier(**parameters: Any) -> PBPClassifier:
 
 MODELS = {
     "regressor": (regressor(), Y),
-    "float32, memory": (regressor(dtype="float32", memory=3.0), Y),
+    "float32, evidence cap": (regressor(dtype="float32", evidence_cap=3.0), Y),
     "two targets": (regressor(), np.column_stack([Y, -X[:, 1]])),
     "three classes": (classifier(), LABELS),
     "two classes": (classifier(), LABELS == "a"),

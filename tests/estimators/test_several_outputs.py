@@ -200,7 +200,7 @@ def test_energy_loads_of_heating_and_cooling() -> None:
         pytest.skip("PROBPROP_DATA names no folder with ENB2012_data.xlsx")
     X, y = np.split(read_sheet(path), [8], axis=1)
     train = np.random.RandomState(0).permutation(len(y)) < 600
-    settings = {"n_epochs": 100, "memory": 10.0, "random_state": 0}
+    settings = {"n_epochs": 100, "evidence_cap": 10.0, "random_state": 0}
     both = PBPRegressor(**settings).fit(X[train], y[train]).predict(X[~train])
     for k in range(2):
         alone = PBPRegressor(**settings).fit(X[train], y[train, k]).predict(X[~train])

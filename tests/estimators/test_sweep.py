@@ -35,7 +35,7 @@ def test_no_setting_gives_a_prediction_that_is_not_a_number(part):
         settings = {
             "hidden_layer_sizes": tuple(random.randint(1, 21, size=random.randint(5))),
             "n_epochs": int(np.exp(random.uniform(0.0, np.log(150.0)))),
-            "memory": [None, 1.0, *np.exp(random.uniform(0.0, np.log(200.0), size=4))][
+            "evidence_cap": [None, 1.0, *np.exp(random.uniform(0.0, np.log(200.0), size=4))][
                 random.randint(6)
             ],
             "dtype": ["float64", "float32"][random.randint(2)],

@@ -310,7 +310,7 @@ def test_saved_and_loaded(incomplete, tmp_path: Path) -> None:
 
 def test_ensembles(incomplete) -> None:
     X, y = incomplete
-    inside = PBPRegressor(3, n_epochs=3, memory=3.0, missing="marginalize", random_state=0)
+    inside = PBPRegressor(3, n_epochs=3, evidence_cap=3.0, missing="marginalize", random_state=0)
     model = PBPEnsemble(inside, 2).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()

@@ -84,8 +84,8 @@ def test_loaded_model_predicts_and_goes_on_identically(
     assert_goes_on(model, load(tmp_path / "m"), y)
 
 
-def test_a_memory_a_stream_and_joblib(tmp_path: Path) -> None:
-    model = fitted(INDEX, memory=3.0)
+def test_an_evidence_cap_a_stream_and_joblib(tmp_path: Path) -> None:
+    model = fitted(INDEX, evidence_cap=3.0)
     stream = PBPClassifier((), random_state=0).partial_fit(X, INDEX, classes=range(5))
     for one in (model, stream):
         one.save(tmp_path / "m")

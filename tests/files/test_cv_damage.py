@@ -68,7 +68,7 @@ IMPOSSIBLE: dict[tuple[str, ...], list[Any]] = {
     ("choice_", "curves", "0", "candidate", "power"): [0.5, 0, True, "0", [], NAN, 10**400],
     ("choice_", "curves", "0", "candidate", "n_bins"): [REMOVE, 1, 2.5, "4", None],
     ("choice_", "curves", "0", "candidate", "hidden"): [REMOVE, 4, [0], [5], [4, 4], [[4]], "4"],
-    ("choice_", "curves", "0", "candidate", "memory"): [0.5, "auto", [], NAN],
+    ("choice_", "curves", "0", "candidate", "evidence_cap"): [0.5, "auto", [], NAN],
     ("choice_", "curves", "0", "candidate", "noise"): [None, "constant", "none", 1, []],
     ("choice_", "curves", "0", "calibrated"): [REMOVE, [], [NAN] * 3, [1, 2, 3], "abc"],
     ("choice_", "curves", "0", "n_epochs"): [[20, 20, 20], [0, 20, 40], [20, 40, 10**400]],

@@ -39,7 +39,7 @@ USUAL: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
 
 CASES: dict[str, tuple[Any, Any, Any]] = {
     "regression": (PBPRegressor((4,), **USUAL), X, Y),
-    "single": (PBPRegressor((4,), dtype="float32", memory=3.0, **USUAL), X, Y),
+    "single": (PBPRegressor((4,), dtype="float32", evidence_cap=3.0, **USUAL), X, Y),
     "targets": (PBPRegressor((4,), **USUAL), X, np.column_stack([Y, Y**2])),
     "gaps": (PBPRegressor((4,), missing="marginalize", **USUAL), GAPS, Y),
     "noise": (PBPRegressor((4,), noise="input", noise_tail="heavy", **USUAL), X, Y),

@@ -107,7 +107,7 @@ def test_asking_further_writes_its_page(
     assert len({row["rmses"][0] for row in rows}) == 2  # strategies share their first fit
     X, y = acquisition_sets.load("friedman1")
     train, test, _ = acquisition_sets.split(len(y), 0, 60)
-    member = PBPRegressor((50,), n_epochs=5, memory=10.0)
+    member = PBPRegressor((50,), n_epochs=5, evidence_cap=10.0)
     model = PBPEnsemble(member, 2, random_state=0).fit(X[train], y[train])
     assert rows[0]["rmses"][0] == pytest.approx(metrics.rmse(y[test], model.predict(X[test])))
 

@@ -39,7 +39,7 @@ def test_a_fit_in_one_piece_and_one_in_shards_are_judged_on_new_rows(
     found = shards.judge(2, 1)
     learned, new = rows(2_000, 3), rows(500, 4)
     for name, n_shards in (("one", None), ("shared", 8)):
-        model = PBPRegressor(n_epochs=2, memory=3, n_shards=n_shards, random_state=1)
+        model = PBPRegressor(n_epochs=2, evidence_cap=3, n_shards=n_shards, random_state=1)
         model.fit(learned.drop(columns="y").to_numpy(), learned["y"])
         predicted = model.predict_distribution(new.drop(columns="y").to_numpy())
         assert found[name] == pytest.approx(np.mean(predicted.logpdf(new["y"])))

@@ -45,7 +45,9 @@ def test_hats_stand_beside_the_columns_at_the_knots_of_the_ramps() -> None:
 def test_a_row_is_what_the_pipeline_predicts(few: None) -> None:
     found = encodings.judge("wine_red", 3, "ramps", 8, 10.0)
     X, y, X_test, y_test = made_split("", 3)
-    model = make_pipeline(PiecewiseLinearEncoder(8), PBPRegressor(memory=10.0, random_state=3))
+    model = make_pipeline(
+        PiecewiseLinearEncoder(8), PBPRegressor(evidence_cap=10.0, random_state=3)
+    )
     mean = model.fit(X, y).predict(X_test)
     assert found["rmse"] == metrics.rmse(y_test, mean)
     assert found["inputs"] == 2 + 8
@@ -60,7 +62,7 @@ def test_encodings_write_their_pages(
     monkeypatch.setattr(sys, "argv", ["encodings", "--results", str(tmp_path)])
     encodings.main()
     printed = capsys.readouterr().out
-    for name in ("encodings_sets", "encodings_memory", "encodings_diabetes"):
+    for name in ("encodings_sets", "encodings_evidence_cap", "encodings_diabetes"):
         assert (tmp_path / f"{name}.md").read_text() in printed
     lines = (tmp_path / "encodings.jsonl").read_text().splitlines()
     assert len(lines) == 2 * 2 * (3 + 3 * 2) + 5 * 3
@@ -68,7 +70,7 @@ def test_encodings_write_their_pages(
         tmp_path / "encodings.jsonl", encodings.cases(encodings.SPLITS), encodings.judge
     )
     columns, ramps = (
-        encodings._values(rows, "rmse", dataset="wine_red", encoding=encoding, memory=None)
+        encodings._values(rows, "rmse", dataset="wine_red", encoding=encoding, evidence_cap=None)
         for encoding in ("columns", "ramps")
     )
     assert np.mean(ramps) < 0.8 * np.mean(columns)

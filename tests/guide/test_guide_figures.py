@@ -13,6 +13,7 @@ from benchmarks.guide import error_bars, inputs, labels, streams, targets
 from benchmarks.guide.pages import rows_of
 
 from probprop import PBPRegressor, metrics
+from probprop_lab.results import ResultsError, appending
 
 
 def made_split(name: str, split: int) -> tuple[np.ndarray, ...]:
@@ -239,3 +240,8 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     assert [row["rmse"] for row in rows_of(path, cases, measure)] == [0.0, 0.5, 1.0]
     assert calls == [0, 1, 1, 2]
     assert len(path.read_text().splitlines()) == 3
+    with appending(path), pytest.raises(ResultsError, match="another run is writing to it"):
+        rows_of(path, cases, measure)
+    path.write_text("damaged\n" + path.read_text())
+    with pytest.raises(ResultsError, match="line 1 is not a result"):
+        rows_of(path, cases, measure)

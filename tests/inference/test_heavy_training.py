@@ -129,7 +129,7 @@ def wild_targets(n: int, K: int) -> np.ndarray:
     return y
 
 
-@pytest.mark.parametrize("plan", [{}, {"memory": 2.0}])
+@pytest.mark.parametrize("plan", [{}, {"evidence_cap": 2.0}])
 def test_a_training_in_both_engines(plan: dict[str, float]) -> None:
     y = wild_targets(25, 2)
     (got,), (expected,) = (

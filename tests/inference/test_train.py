@@ -333,7 +333,7 @@ def test_an_interrupt_in_the_reference_keeps_the_last_whole_epoch(monkeypatch) -
 def test_steps_are_one_training(monkeypatch) -> None:
     random = np.random.RandomState(0)
     X, y = random.standard_normal((25, 2)), random.standard_normal(25)
-    plan = Plan(Gaussian(), (4,), memory=3.0)
+    plan = Plan(Gaussian(), (4,), evidence_cap=3.0)
     found = []
     for steps in ([7], [1, 2, 4], [1] * 7):
         state = np.random.RandomState(3)

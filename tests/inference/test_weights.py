@@ -89,7 +89,7 @@ def test_the_engines_agree(
 
 def run_of(likelihood: Likelihood, y: Array, engine: str = "native", **options: object) -> Run:
     X = Inputs(np.random.RandomState(2).standard_normal((len(y), 2)))
-    plan = Plan(likelihood, hidden=(5,), memory=3.0, engine=engine)
+    plan = Plan(likelihood, hidden=(5,), evidence_cap=3.0, engine=engine)
     random_state = np.random.RandomState(1)
     before = training.start(plan, X, y, random_state)
     (run,) = training.train(training.begin(plan, before, X, y, random_state, **options), [4])

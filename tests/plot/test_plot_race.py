@@ -38,11 +38,11 @@ def test_each_candidate_is_a_line_and_the_choice_a_ring() -> None:
         assert line.get_label() == candidate_in_words(curve.candidate)
     assert_allclose(ring.get_xydata(), [[20, -1.5]])
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["raw, 50", "32 ramps, 50 + 50", "memory 10", "no bound", "chosen"]
+    assert labels == ["raw, 50", "32 ramps, 50 + 50", "evidence cap 10", "no cap", "chosen"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["20", "40"]
 
 
-def test_forms_differ_in_colour_and_marker_and_memories_in_style() -> None:
+def test_forms_differ_in_colour_and_marker_and_evidence_caps_in_style() -> None:
     *lines, _ = plot.candidate_curves(CVChoice(CURVES, 2, 20)).get_lines()
     one, other, deep = lines
     assert (one.get_color(), one.get_marker()) == (other.get_color(), other.get_marker())
@@ -61,10 +61,10 @@ def test_a_curve_far_below_does_not_squeeze_the_others() -> None:
 
 
 def test_words() -> None:
-    assert candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, memory 2.5"
-    assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no bound"
+    assert candidate_in_words(Candidate(None, (), 2.5)) == "raw, linear, evidence cap 2.5"
+    assert candidate_in_words(Candidate(64, (9, 8, 7))) == "64 ramps, 9 + 8 + 7, no cap"
     for power, words in ((0, "logarithm"), (0.5, "square root"), (0.35, "power 0.35")):
-        assert candidate_in_words(Candidate(power=power)) == f"raw, 50, {words}, no bound"
+        assert candidate_in_words(Candidate(power=power)) == f"raw, 50, {words}, no cap"
 
 
 def test_a_power_has_a_colour_of_its_own() -> None:

@@ -118,14 +118,14 @@ def test_a_q_without_evidence_stays():
     n_features=st.integers(1, 20),
     hidden=st.lists(st.integers(1, 40), min_size=0, max_size=3),
     n=st.integers(1, 90),
-    memory=st.floats(1.0, 40.0),
+    evidence_cap=st.floats(1.0, 40.0),
     seed=st.integers(0, 2**31 - 1),
     dtype=st.sampled_from(["float64", "float32"]),
 )
-def test_native_is_the_reference(n_features, hidden, n, memory, seed, dtype):
+def test_native_is_the_reference(n_features, hidden, n, evidence_cap, seed, dtype):
     before = start([n_features, *hidden, 1], seed, dtype)
     X, y = data(n, n_features, seed)
-    bound = Memory(memory * n, 6.0, 6.0)
+    bound = Memory(evidence_cap * n, 6.0, 6.0)
     (native, info), (reference, reference_info) = (
         engine.adf_pass(before, X.astype(dtype), y, np.arange(n), memory=bound)
         for engine in (NATIVE, REFERENCE)
@@ -245,7 +245,7 @@ def test_without_a_bound_the_posterior_shrinks_and_with_one_it_does_not():
 
 
 def test_the_noise_forgets():
-    """Targets that were wild once leave the noise estimate after `memory` passes."""
+    """Targets that were wild once leave the noise estimate after `evidence_cap` passes."""
     x, y, _ = linear_problem()
     wild = y + 5.0 * np.random.RandomState(1).standard_normal(len(y))
     noise = {}
@@ -282,7 +282,9 @@ def test_a_share_that_rounds_to_nothing_is_no_memory(engine, dtype):
 
 def test_fit_bounds_by_passes_over_its_rows():
     X, y = data(40, 3)
-    model = PBPRegressor(5, n_epochs=2, memory=4.0, standardize=False, random_state=1).fit(X, y)
+    model = PBPRegressor(5, n_epochs=2, evidence_cap=4.0, standardize=False, random_state=1).fit(
+        X, y
+    )
     random = np.random.RandomState(1)
     q = initial_posterior(
         [3, 5, 1],
@@ -303,7 +305,7 @@ def test_fit_bounds_by_passes_over_its_rows():
 
 def test_partial_fit_bounds_by_the_rows_seen():
     X, y = data(60, 3)
-    model = PBPRegressor(5, memory=2.0, standardize=False, random_state=1)
+    model = PBPRegressor(5, evidence_cap=2.0, standardize=False, random_state=1)
     model.partial_fit(X[:20], y[:20])
     before = model.posterior_
     model.partial_fit(X[20:], y[20:])
@@ -313,9 +315,9 @@ def test_partial_fit_bounds_by_the_rows_seen():
         assert_array_equal(a, b)
 
 
-def test_one_row_and_memory_1_leaves_a_prediction():
+def test_one_row_and_evidence_cap_1_leaves_a_prediction():
     mean, std = (
-        PBPRegressor(5, memory=1.0, random_state=0)
+        PBPRegressor(5, evidence_cap=1.0, random_state=0)
         .fit([[1.0]], [3.0])
         .predict([[1.0]], return_std=True)
     )
@@ -324,14 +326,14 @@ def test_one_row_and_memory_1_leaves_a_prediction():
 
 
 @pytest.mark.parametrize(
-    ("memory", "message"),
+    ("evidence_cap", "message"),
     [
-        (0.5, "memory == 0.5, must be >= 1"),
-        (float("nan"), "memory == nan"),
-        (float("inf"), "memory == inf, must be finite"),
-        ("auto", "memory must be a number. Got 'auto' instead: use PBPRegressorCV or PBPCl"),
+        (0.5, "evidence_cap == 0.5, must be >= 1"),
+        (float("nan"), "evidence_cap == nan"),
+        (float("inf"), "evidence_cap == inf, must be finite"),
+        ("auto", "evidence_cap must be a number. Got 'auto' instead: use PBPRegressorCV or PBPCl"),
     ],
 )
-def test_a_memory_that_makes_no_sense_is_refused(memory, message):
+def test_an_evidence_cap_that_makes_no_sense_is_refused(evidence_cap, message):
     with pytest.raises(ValueError, match=message):
-        PBPRegressor(memory=memory).fit([[0.0], [1.0]], [0.0, 1.0])
+        PBPRegressor(evidence_cap=evidence_cap).fit([[0.0], [1.0]], [0.0, 1.0])

@@ -189,7 +189,7 @@ class TestPowers:
         assert words in made[CHOICE].text
         assert 'One with "square root" predicts the square root of price.' in made[CHOICE].text
         names = [row[0] for row in made[CHOICE].table[1]]
-        assert names == ["4 ramps, 4, square root, no bound", "4 ramps, 4, no bound"]
+        assert names == ["4 ramps, 4, square root, no cap", "4 ramps, 4, no cap"]
         assert choice_in_words(model).endswith(
             "best of 2 settings; predicts the square root of the target, since errors grow with it"
         )
@@ -222,7 +222,7 @@ class TestPowers:
         choice = replace(model.choice_, best=1 - model.choice_.best)
         model.choice_ = replace(choice, n_epochs=choice.curves[choice.best].n_epochs[0])
         text = sections("prices", model)[CHOICE].text
-        assert ' below that of "4 ramps, 4, square root, no bound" after' in text
+        assert ' below that of "4 ramps, 4, square root, no cap" after' in text
         assert "which is no clear gain." in text
 
 

@@ -103,7 +103,7 @@ def test_python_and_the_command_make_the_same_model(tmp_path: Path, target: str)
 
 
 def test_ensembles_of_python_and_the_command_are_the_same(tmp_path: Path) -> None:
-    by_command = fitted_by_command(tmp_path, "price", "--ensemble", "3", "--epochs", "2")
+    by_command = fitted_by_command(tmp_path, "price", "--n-members", "3", "--n-epochs", "2")
     frame = read_table(tmp_path / "homes.csv")
     ensemble = PBPEnsemble(PBPRegressor(n_epochs=2), 3)
     in_python = fit_table_model(frame, "price", estimator=ensemble)

@@ -161,7 +161,7 @@ def test_the_curve_is_read_where_the_pointer_is(shown: Browser) -> None:
 
 CONTROLS = {
     "epochs": "#n_epochs",
-    "memory": "#memory",
+    "evidence cap": "#evidence_cap",
     "width": "#width",
     "depth": "[name=depth][value='2']",
     "networks": "[name=n_members][value='5']",
@@ -178,7 +178,7 @@ CONTROLS = {
 def test_every_control_changes_the_picture(shown: Browser, control: str) -> None:
     before, n_fits = picture(shown), shown.evaluate("play.n_fits")
     shown.click(CONTROLS[control])
-    if control in ("epochs", "memory", "width"):  # a slider; the click chose its middle
+    if control in ("epochs", "evidence cap", "width"):  # a slider; the click chose its middle
         shown.press("ArrowLeft")
     after = picture(shown)
     assert after != before
@@ -228,7 +228,7 @@ def settings_of(browser: Browser) -> dict[str, Any]:
     return {
         "hidden_layer_sizes": given["hidden"],
         "n_epochs": given["n_epochs"],
-        "memory": given["memory"],
+        "evidence_cap": given["evidence_cap"],
         "noise": given["noise"],
         "noise_tail": given["noise_tail"],
         "random_state": given["seed"],

@@ -1,9 +1,10 @@
 """The command `probprop`: parse, call, print; no mathematics.
 
 One module per group of commands: `training` (fit), `prediction` (predict), `judging` (evaluate,
-info, update), `reporting` (report), `active` (active), `showing` (demo, play, bench). Other
-packages add theirs by the entry point group ``probprop.commands``. Signatures need typer only: a
-command imports what it works with when it runs, so that ``--help`` is quick.
+info, update), `reporting` (report), `active` (active), `comparing` (compare), `showing` (demo,
+play, bench). Other packages add commands by the entry point group ``probprop.commands``, and
+methods of `compare` by ``probprop.methods``. Signatures need typer only: a command imports what it
+works with when it runs, so that ``--help`` is quick.
 `application` puts the commands together and turns every failure into one line; they print with
 `console` and write tables with `output`.
 """

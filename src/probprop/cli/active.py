@@ -15,10 +15,10 @@ from probprop._atomic import replacing
 from probprop.cli.arguments import (
     Budget,
     Drop,
-    Epochs,
     Fast,
     Features,
-    Hidden,
+    HiddenLayerSizes,
+    NEpochs,
     check_range,
     column_names,
 )
@@ -97,9 +97,9 @@ def active(
     na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
-    hidden: Hidden = None,
-    epochs: Epochs = None,
-    seed: Annotated[
+    hidden_layer_sizes: HiddenLayerSizes = None,
+    n_epochs: NEpochs = None,
+    random_state: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same rows.")
     ] = DEFAULT_SEED,
 ) -> None:
@@ -118,11 +118,11 @@ def active(
     be largest; random.
 
     The settings of the model are chosen by cross-validation, as in `probprop fit`; with --fast,
-    --hidden or --epochs it is one network.
+    --hidden-layer-sizes or --n-epochs it is one network.
     """
     check_range("--ask", ask, 1, math.inf)
-    check_range("--seed", seed, 0, 2**32 - 1)
-    options = NetworkOptions(hidden, epochs)
+    check_range("--random-state", random_state, 0, 2**32 - 1)
+    options = NetworkOptions(hidden_layer_sizes, n_epochs)
     budget_of(budget)
     options.check()
     check_no_budget(options.given, fast=fast, budget=budget)
@@ -170,7 +170,7 @@ def active(
     if strategy is REDUCTION and n_new > MOST_ROWS:
         terminal.note(
             f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
-            "could be measured; another --seed draws others"
+            "could be measured; another --random-state draws others"
         )
     # Of a single row none can be held out.
     reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
@@ -181,10 +181,10 @@ def active(
         fast=fast,
         budget=budget,
         of_classes=False,
-        seed=seed,
+        seed=random_state,
         missing=missing,
     )
-    learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=seed)
+    learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=random_state)
     asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
     predicted = learner.estimator_.predict_distribution(X[~measured])
 

@@ -40,22 +40,23 @@ Features = Annotated[
     list[str] | None, typer.Option(metavar="A,B,...", help=f"{_FROM}  [default: all others]")
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns to leave out.")]
-Hidden = Annotated[
+HiddenLayerSizes = Annotated[
     str | None,
     typer.Option(metavar="N,N,...", help="One network: units of each hidden layer.  [default: 50]"),
 ]
-Epochs = Annotated[
+NEpochs = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         help="One network: passes; many more make error bars too small.  [default: 40]",
     ),
 ]
-Memory = Annotated[
+EvidenceCap = Annotated[
     str | None,
     typer.Option(
-        metavar="N|none",
-        help="One network: most evidence held, in passes.  [default: none; 10 for classes]",
+        metavar="M|none",
+        help="One network: effective sample size at most M times the rows.  "
+        "[default: none; 10 for classes]",
     ),
 ]
 Fast = Annotated[
@@ -104,22 +105,24 @@ def check_range(option: str, value: float, low: float, high: float) -> None:
         raise typer.BadParameter(f"{value:g} is not {limits}", param_hint=option)
 
 
-def memory_of(text: str) -> float | None:
-    """Parse a number of passes, "30", or "none" as None.
+def evidence_cap_of(text: str) -> float | None:
+    """Parse an evidence cap, "30", or "none" as None.
 
-    >>> memory_of("30"), memory_of("none")
+    >>> evidence_cap_of("30"), evidence_cap_of("none")
     (30.0, None)
     """
     if text == "none":
         return None
     try:
-        memory = float(text)
+        evidence_cap = float(text)
     except ValueError:
-        memory = math.nan
-    if not math.isfinite(memory):
-        raise typer.BadParameter(f"{text!r} is neither a number nor none", param_hint="--memory")
-    check_range("--memory", memory, 1, math.inf)
-    return memory
+        evidence_cap = math.nan
+    if not math.isfinite(evidence_cap):
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor none", param_hint="--evidence-cap"
+        )
+    check_range("--evidence-cap", evidence_cap, 1, math.inf)
+    return evidence_cap
 
 
 def layers(text: str) -> tuple[int, ...]:
@@ -135,7 +138,7 @@ def layers(text: str) -> tuple[int, ...]:
     if not sizes or min(sizes) < 1:
         raise typer.BadParameter(
             f"{text!r} is not a list of whole numbers above 0, such as 50 or 50,50",
-            param_hint="--hidden",
+            param_hint="--hidden-layer-sizes",
         )
     return sizes
 

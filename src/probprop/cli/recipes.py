@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from probprop.cli.arguments import check_range, layers, memory_of
+from probprop.cli.arguments import check_range, evidence_cap_of, layers
 from probprop.cli.console import Terminal
 
 BUDGETS = ("fast", "good", "best")
@@ -49,32 +49,32 @@ class TailOption(StrEnum):
 class NetworkOptions:
     """The options that belong to one network, as they were given; None where they were not."""
 
-    hidden: str | None = None
-    epochs: int | None = None
-    memory: str | None = None
+    hidden_layer_sizes: str | None = None
+    n_epochs: int | None = None
+    evidence_cap: str | None = None
     noise: NoiseOption | None = None
     noise_tail: TailOption | None = None
-    ensemble: int | None = None
+    n_members: int | None = None
     dtype: Precision | None = None
 
     @property
     def given(self) -> list[str]:
         """The names of those that were given, as they are typed.
 
-        >>> NetworkOptions(hidden="50", noise_tail=TailOption.heavy).given
-        ['--hidden', '--noise-tail']
+        >>> NetworkOptions(hidden_layer_sizes="50", noise_tail=TailOption.heavy).given
+        ['--hidden-layer-sizes', '--noise-tail']
         """
         names = [field.name for field in fields(self)]
         return [f"--{k.replace('_', '-')}" for k in names if getattr(self, k) is not None]
 
     def check(self) -> None:
         """Refuse values that no network has, in the words of a usage error."""
-        layers(self.hidden or "50")
-        memory_of(self.memory or "none")
-        if self.epochs is not None:
-            check_range("--epochs", self.epochs, 1, math.inf)
-        if self.ensemble is not None:
-            check_range("--ensemble", self.ensemble, 1, 1000)
+        layers(self.hidden_layer_sizes or "50")
+        evidence_cap_of(self.evidence_cap or "none")
+        if self.n_epochs is not None:
+            check_range("--n-epochs", self.n_epochs, 1, math.inf)
+        if self.n_members is not None:
+            check_range("--n-members", self.n_members, 1, 1000)
 
     def check_classes(self, target: str) -> None:
         """Refuse what only numbers have."""
@@ -99,7 +99,7 @@ class OneNetwork:
 
     @property
     def _n_members(self) -> int:
-        return self.options.ensemble or 1
+        return self.options.n_members or 1
 
     def first(self, *, again: bool) -> Any:
         """Return the estimator to fit, which another follows if `again`: a network, or several."""
@@ -114,7 +114,7 @@ class OneNetwork:
 
         options = self.options
         values = {
-            "n_epochs": options.epochs,
+            "n_epochs": options.n_epochs,
             "dtype": options.dtype,
             "noise": options.noise,
             "noise_tail": options.noise_tail,
@@ -125,10 +125,10 @@ class OneNetwork:
         parameters: dict[str, Any] = {
             k: v.value if isinstance(v, StrEnum) else v for k, v in values.items() if v is not None
         }
-        if options.memory is not None:
-            parameters["memory"] = memory_of(options.memory)
+        if options.evidence_cap is not None:
+            parameters["evidence_cap"] = evidence_cap_of(options.evidence_cap)
         kind: Any = PBPClassifier if self.of_classes else PBPRegressor
-        sizes = layers(options.hidden or "50")
+        sizes = layers(options.hidden_layer_sizes or "50")
         return kind(sizes, missing=self.missing, random_state=self.seed, **parameters)
 
     def again(self, fitted: Any) -> Any:

@@ -20,12 +20,12 @@ from probprop.cli.arguments import (
     Dask,
     DataFiles,
     Drop,
-    Epochs,
+    EvidenceCap,
     Fast,
     Features,
-    Hidden,
-    Memory,
+    HiddenLayerSizes,
     MemoryLimit,
+    NEpochs,
     NoRows,
     Report,
     Static,
@@ -88,7 +88,7 @@ Examples:
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
   probprop fit 'houses/*.parquet' --target price --memory-limit 2GB -o houses.pbp
   probprop fit 'houses/*.parquet' --target price --dask tcp://10.0.0.5:8786 -o houses.pbp
-  cat houses.csv | probprop fit - --target price --fast --hidden 50,50 -o houses.pbp
+  cat houses.csv | probprop fit - --target price --fast --hidden-layer-sizes 50,50 -o houses.pbp
 """
 
 
@@ -146,9 +146,9 @@ def fit(
     na: Na = None,
     fast: Fast = False,
     budget: Budget = None,
-    hidden: Hidden = None,
-    epochs: Epochs = None,
-    memory: Memory = None,
+    hidden_layer_sizes: HiddenLayerSizes = None,
+    n_epochs: NEpochs = None,
+    evidence_cap: EvidenceCap = None,
     noise: Annotated[
         NoiseOption | None,
         typer.Option(
@@ -162,11 +162,11 @@ def fit(
             "[default: gaussian]"
         ),
     ] = None,
-    ensemble: Annotated[
+    n_members: Annotated[
         int | None,
         typer.Option(metavar="N", help="Networks like it from different seeds, averaged."),
     ] = None,
-    seed: Annotated[
+    random_state: Annotated[
         int, typer.Option(metavar="N", help="Same table and seed, same model; as in Python.")
     ] = DEFAULT_SEED,
     dtype: Annotated[
@@ -193,7 +193,7 @@ def fit(
     say how good the predictions and their uncertainty are; then the model is fitted again on all,
     unless it learned 100,000 rows or more with settings that are chosen.
 
-    Settings are chosen: encodings of the numbers, layers, memory and epochs are compared by
+    Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
     cross-validation on the other rows, and the error bars are calibrated on rows held out there.
     On all rows only the best settings are fitted. --budget says how much is compared. Ctrl-C ends
     the comparison and goes on with the best so far.
@@ -229,8 +229,8 @@ def fit(
     unless --fast or an option says otherwise, and the networks learn all rows. At most 100,000 rows
     are held out, 20,000 with --dask, and the model is not fitted again on them.
 
-    Without --seed the seed is 0, as for `probprop.table.fit_table_model` in Python: the same
-    table and options give the same model, unless --budget is in seconds.
+    Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
+    same table and options give the same model, unless --budget is in seconds.
     """
     request = Request(
         data=data,
@@ -242,10 +242,12 @@ def fit(
         task=task,
         missing=missing,
         na=na,
-        options=NetworkOptions(hidden, epochs, memory, noise, noise_tail, ensemble, dtype),
+        options=NetworkOptions(
+            hidden_layer_sizes, n_epochs, evidence_cap, noise, noise_tail, n_members, dtype
+        ),
         fast=fast,
         budget=budget,
-        seed=seed,
+        seed=random_state,
         test_fraction=test_fraction,
         no_refit=no_refit,
         output=output,
@@ -342,7 +344,7 @@ def _check_options(request: Request) -> None:
     request.options.check()
     check_no_budget(request.reasons, fast=request.fast, budget=request.budget)
     check_no_seconds(request.checkpoint, budget_of(request.budget))
-    check_range("--seed", request.seed, 0, 2**32 - 1)
+    check_range("--random-state", request.seed, 0, 2**32 - 1)
     if not 0.0 <= request.test_fraction < 1.0:
         raise typer.BadParameter(
             f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"

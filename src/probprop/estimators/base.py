@@ -145,7 +145,7 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         hidden_layer_sizes: int | Sequence[int] = (50,),
         *,
         n_epochs: int = 40,
-        memory: float | None = 10.0,
+        evidence_cap: float | None = 10.0,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
         standardize: bool = True,
@@ -158,7 +158,7 @@ class PBPEstimator(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_epochs = n_epochs
-        self.memory = memory
+        self.evidence_cap = evidence_cap
         self.prior_shape = prior_shape
         self.prior_rate = prior_rate
         self.standardize = standardize
@@ -275,7 +275,7 @@ def plan_of(model: PBPEstimator, likelihood: Likelihood) -> Plan:
         noise_hidden=None if constant else tuple(check_layer_sizes(noise_sizes)),
         prior_shape=model.prior_shape,
         prior_rate=model.prior_rate,
-        memory=model.memory,
+        evidence_cap=model.evidence_cap,
         standardize=model.standardize,
         marginalize=model.missing == "marginalize",
         dtype=np.dtype(model.dtype),

@@ -28,9 +28,10 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         Units in each hidden layer. An empty sequence is a linear model.
     n_epochs : int, default=40
         Passes over the data made by `fit`.
-    memory : float or None, default=10.0
-        Largest evidence that the posterior holds, in passes over the data, at least 1. With None,
-        no bound, probabilities become more over-confident with every epoch.
+    evidence_cap : float or None, default=10.0
+        Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
+        number of samples. At least 1; with None, no cap, probabilities become more over-confident
+        with every epoch.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     standardize : bool, default=True

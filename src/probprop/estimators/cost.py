@@ -61,7 +61,7 @@ def _of_cv(
         budget = policy.shown_as_often(budget, int(n_train))
     n_epochs = policy.for_many_classes(budget, n_classes).checks[-1]
     given = model.candidates, model.budget
-    candidates = policy.read_candidates(*given, n_samples, labels, one_memory=True)
+    candidates = policy.read_candidates(*given, n_samples, labels, one_evidence_cap=True)
     each = [
         _seconds_of_update((n_features * (1 + (c.n_bins or 0)), *c.layers, n_classes), evidence)
         for c in candidates

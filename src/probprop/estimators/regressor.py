@@ -32,8 +32,8 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     data, one sample at a time, without a learning rate.
 
     The likelihood of each sample is absorbed again in every epoch, so the posterior narrows with
-    the number of epochs. `memory` bounds the evidence held. `PBPRegressorCV` selects both, and
-    more, by cross-validation.
+    the number of epochs. `evidence_cap` bounds the effective sample size. `PBPRegressorCV` selects
+    both, and more, by cross-validation.
 
     Parameters
     ----------
@@ -42,9 +42,10 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
     n_epochs : int, default=40
         Passes over the data made by `fit`; 40 is the protocol of [PBP15]. A single one is made
         as `partial_fit` makes it.
-    memory : float or None, default=None
-        Largest evidence that the posterior holds, in passes over the data, at least 1; None,
-        [PBP15], has no bound. For `partial_fit` a pass is the samples seen so far.
+    evidence_cap : float or None, default=None
+        Tempering: the effective sample size of the posterior is at most `evidence_cap` times the
+        number of samples, for `partial_fit` of those seen so far. At least 1; None, [PBP15], has no
+        cap.
     prior_shape, prior_rate : float, default=6.0
         Gamma hyperprior of the precision of the weights. The shape must exceed 1.
     noise_shape, noise_rate : float, default=6.0
@@ -129,7 +130,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         hidden_layer_sizes: int | Sequence[int] = (50,),
         *,
         n_epochs: int = 40,
-        memory: float | None = None,
+        evidence_cap: float | None = None,
         prior_shape: float = 6.0,
         prior_rate: float = 6.0,
         noise_shape: float = 6.0,
@@ -148,7 +149,7 @@ class PBPRegressor(DistributionMixin, RegressorMixin, PBPEstimator):  # type: ig
         super().__init__(
             hidden_layer_sizes,
             n_epochs=n_epochs,
-            memory=memory,
+            evidence_cap=evidence_cap,
             prior_shape=prior_shape,
             prior_rate=prior_rate,
             standardize=standardize,

@@ -271,12 +271,12 @@ def _check_n_epochs(value: Any) -> None:
     check_int("n_epochs", value, 1)
 
 
-def check_memory(value: Any) -> None:
+def check_evidence_cap(value: Any) -> None:
     """Raise unless the value is a number of passes or None."""
-    _refuse_auto("memory", value)
+    _refuse_auto("evidence_cap", value)
     if value is not None:
-        check_above("memory", value, 0.0)
-        check_scalar(value, "memory", Real, min_val=1)
+        check_above("evidence_cap", value, 0.0)
+        check_scalar(value, "evidence_cap", Real, min_val=1)
 
 
 def _refuse_auto(name: str, value: Any) -> None:
@@ -284,7 +284,7 @@ def _refuse_auto(name: str, value: Any) -> None:
     if isinstance(value, str) and value == "auto":
         raise ValueError(
             f"{name} must be a number. Got 'auto' instead: use PBPRegressorCV or PBPClassifierCV, "
-            "which choose epochs, memory and more on held-out rows."
+            "which choose epochs, evidence cap and more on held-out rows."
         )
 
 
@@ -298,7 +298,7 @@ def _check_n_jobs(value: Any) -> None:
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "hidden_layer_sizes": check_layer_sizes,
     "n_epochs": _check_n_epochs,
-    "memory": check_memory,
+    "evidence_cap": check_evidence_cap,
     "prior_shape": lambda value: check_gamma("prior_shape", value, 1.0),
     "prior_rate": lambda value: check_gamma("prior_rate", value, 0.0),
     "noise": lambda value: check_option("noise", value, ["constant", "input"]),

@@ -72,12 +72,12 @@ def noise_network(
 
 
 def noise_schedule(
-    n_iters: range, n_planned: int | None, memory: float | None, n_seen: int, n_features: int
+    n_iters: range, n_planned: int | None, evidence_cap: float | None, n_seen: int, n_features: int
 ) -> NoiseSchedule:
     """Return how the noise network learns in some epochs, counted from 1.
 
     If no number of epochs is planned, every residual counts in full, as in a stream, where a row is
-    predicted before it is learned from. The evidence cap `memory` is in passes over `n_seen` rows.
+    predicted before it is learned from. `evidence_cap` is in passes over `n_seen` rows.
     """
     if n_planned is None:
         power = np.ones(len(n_iters))
@@ -86,10 +86,10 @@ def noise_schedule(
         passes = PASSES * min(1.0, n_seen / (FEW_ROWS * min(n_features, 3))) ** 2
         each = min(1.0, passes / (n_planned - left_alone))
         power = np.where(np.array(n_iters) > left_alone, each, 0.0)
-    if memory is None or not power.any():
+    if evidence_cap is None or not power.any():
         return NoiseSchedule(power, None)
     # A point with power p is p points of evidence.
-    capacity = memory * n_seen / float(power.max())
+    capacity = evidence_cap * n_seen / float(power.max())
     return NoiseSchedule(power, Memory(capacity, _NOISE_SHAPE, _NOISE_RATE))
 
 

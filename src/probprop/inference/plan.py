@@ -26,7 +26,7 @@ class Plan:
     prior_shape: float = 6.0  # Gamma hyperprior of the precision of the weights
     prior_rate: float = 6.0
     refine: bool = True  # whether the prior factors are refined at the end of each epoch
-    memory: float | None = None  # the evidence cap, in passes over the data
+    evidence_cap: float | None = None  # the evidence cap, in passes over the data
     standardize: bool = True  # features, and targets whose likelihood wants it
     marginalize: bool = False  # whether NaN in X is a missing value
     dtype: np.dtype[Any] = _FLOAT64  # of the weights
@@ -40,7 +40,7 @@ class Plan:
         return self.tail_burn_in if n_epochs is None else min(self.tail_burn_in, n_epochs // 2)
 
     def bound(self, n: int) -> Memory | None:
-        """Return the bound on the evidence, that of `memory` passes over n points."""
-        if self.memory is None:
+        """Return the bound on the evidence, that of `evidence_cap` passes over n points."""
+        if self.evidence_cap is None:
             return None
-        return Memory(self.memory * n, *self.likelihood.noise_prior)
+        return Memory(self.evidence_cap * n, *self.likelihood.noise_prior)

@@ -125,7 +125,7 @@ class Posterior:
 class Memory:
     """How much evidence q may hold while it is trained; see `probprop.reference.tempering`."""
 
-    capacity: float  # in points, at least 1: with `memory` passes over N points it is memory * N
+    capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
     noise_shape: float  # Gamma prior of the noise precision, towards which evidence is given back
     noise_rate: float
 

@@ -105,7 +105,7 @@ def task_of(
     schedule, tail_rate = None, None
     if posterior.noise_network is not None:
         n_features = posterior.layer_sizes[0]
-        schedule = noise_schedule(n_iters, n_epochs, plan.memory, n, n_features)
+        schedule = noise_schedule(n_iters, n_epochs, plan.evidence_cap, n, n_features)
     if plan.likelihood.learns_tail:
         burn_in = 0 if stream else plan.burn_in(n_epochs)
         tail_rate = np.where(np.array(n_iters) > burn_in, share, 0.0)

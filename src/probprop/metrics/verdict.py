@@ -320,7 +320,9 @@ class ClassVerdict:
             f"{self.high:,}"
         )
         if self.n_right < self.low:
-            return text + ": they are too sure here. A smaller memory or more rows usually help."
+            return (
+                text + ": they are too sure here. A smaller evidence cap or more rows usually help."
+            )
         if self.n_right > self.high:
             return text + ": they are more cautious here than they need be."
         return text + ": these rows give no reason to doubt them."

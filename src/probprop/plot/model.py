@@ -138,9 +138,9 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     """Draw the calibrated log-likelihood of rows held out against the epochs, for every candidate.
 
     Colours and markers tell encodings, layers, powers of the target and kinds of noise that were
-    asked for apart, line styles tell memories; "32 ramps, 50 + 50, logarithm" has 32 ramps beside
-    each column and two layers of 50 units, and predicts the logarithm of the target. A ring is
-    what was chosen. Curves far below the others are cut off by the axis.
+    asked for apart, line styles tell evidence caps; "32 ramps, 50 + 50, logarithm" has 32 ramps
+    beside each column and two layers of 50 units, and predicts the logarithm of the target. A ring
+    is what was chosen. Curves far below the others are cut off by the axis.
 
     Parameters
     ----------
@@ -163,12 +163,12 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     """
     curves = [curve for curve in choice.curves if curve.n_epochs]
     forms = {curve.candidate.form: curve.candidate for curve in curves}  # in their order
-    memories = list(dict.fromkeys(curve.candidate.memory for curve in curves))
+    evidence_caps = list(dict.fromkeys(curve.candidate.evidence_cap for curve in curves))
     ax = axes(ax)
     for curve in curves:
         candidate = curve.candidate
         colour, marker = _COLOURS[list(forms).index(candidate.form) % len(_COLOURS)]
-        style = _STYLES[memories.index(candidate.memory) % len(_STYLES)]
+        style = _STYLES[evidence_caps.index(candidate.evidence_cap) % len(_STYLES)]
         (line,) = ax.plot(curve.n_epochs, curve.calibrated, ls=style, color=colour, lw=1.2)
         line.set(marker=marker, markersize=4, label=candidate_in_words(candidate))
     best = choice.curves[choice.best]
@@ -188,21 +188,23 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     for (colour, marker), candidate in zip(cycle(_COLOURS), forms.values(), strict=False):
         label = _form_in_words(candidate)
         keys.append(Line2D([], [], color=colour, marker=marker, markersize=4, label=label))
-    if len(memories) > 1:
-        for style, memory in zip(cycle(_STYLES), memories, strict=False):
-            keys.append(Line2D([], [], color=_GREY, ls=style, label=_memory_in_words(memory)))
+    if len(evidence_caps) > 1:
+        for style, evidence_cap in zip(cycle(_STYLES), evidence_caps, strict=False):
+            keys.append(
+                Line2D([], [], color=_GREY, ls=style, label=_evidence_cap_in_words(evidence_cap))
+            )
     legend_above([ax], [*keys, ring])
     return ax
 
 
 def candidate_in_words(candidate: Candidate) -> str:
-    """Return a candidate in a few words: encoding, units of its layers, power, noise, memory.
+    """Return a candidate in a few words: encoding, units of its layers, power, noise, evidence cap.
 
     >>> from probprop import Candidate
     >>> candidate_in_words(Candidate(32, (50, 50), 10.0)), candidate_in_words(Candidate(power=0.5))
-    ('32 ramps, 50 + 50, memory 10', 'raw, 50, square root, no bound')
+    ('32 ramps, 50 + 50, evidence cap 10', 'raw, 50, square root, no cap')
     """
-    return f"{_form_in_words(candidate)}, {_memory_in_words(candidate.memory)}"
+    return f"{_form_in_words(candidate)}, {_evidence_cap_in_words(candidate.evidence_cap)}"
 
 
 def _form_in_words(candidate: Candidate) -> str:
@@ -217,8 +219,8 @@ def power_name(power: float) -> str:
     return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 
-def _memory_in_words(memory: float | None) -> str:
-    return "no bound" if memory is None else f"memory {memory:g}"
+def _evidence_cap_in_words(evidence_cap: float | None) -> str:
+    return "no cap" if evidence_cap is None else f"evidence cap {evidence_cap:g}"
 
 
 def _lowest(curves: Sequence[CandidateCurve]) -> float:

@@ -63,8 +63,8 @@ def model_facts(
     encoded = "" if n_in == n_features else f" encoded as {n_in:,} numbers"
     outputs = f"{n_out:,} output{'' if n_out == 1 else 's'}"
     prior = _std_and_interval(q.alpha_prior, q.beta_prior, 1.0)
-    memory = network.memory
-    bound = "" if memory is None else f", memory of {memory:g}"
+    evidence_cap = network.evidence_cap
+    bound = "" if evidence_cap is None else f", evidence cap of {evidence_cap:g}"
     names = target_names(target)
     facts = [["Target" if len(names) == 1 else "Targets", listed(names, _MAX_NAMES, str)]]
     if (classes := classes_of(network)) is not None:
@@ -181,7 +181,7 @@ def choice_in_words(model: Any) -> str:
     >>> x = np.linspace(-1.0, 1.0, 40)
     >>> model = PBPRegressorCV(budget="fast", random_state=0).fit(x[:, None], x)
     >>> choice_in_words(model)
-    'features as they are, a layer of 50 units, memory of 10, 80 epochs; best of 2 settings'
+    'features as they are, a layer of 50 units, evidence cap of 10, 80 epochs; best of 2 settings'
     """
     choice: CVChoice = model.choice_
     n = len(choice.curves)
@@ -204,8 +204,8 @@ def candidate_in_full(candidate: Candidate) -> str:
     layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
     if len(sizes) > 1:
         layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
-    memory = candidate.memory
-    bound = "no bound on the memory" if memory is None else f"memory of {memory:g}"
+    evidence_cap = candidate.evidence_cap
+    bound = "no evidence cap" if evidence_cap is None else f"evidence cap of {evidence_cap:g}"
     return f"{encoding}, {layers}, {bound}"
 
 

@@ -646,9 +646,9 @@ def _choice_section(model: Any, target: str) -> Section:
         f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
         f"{_why(choice)}{of_power}\n\n"
         f"{networks} predict together, and none was trained again.{end} In "
-        'the picture and in the table "32 ramps, 50 + 50, memory 10" is a setting with 32 ramps '
-        "beside each feature, which let a network bend there, two layers of 50 units, and the "
-        f"evidence of at most ten passes over the data.{legend}"
+        'the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a setting with 32 '
+        "ramps beside each feature, which let a network bend there, two layers of 50 units, and an "
+        f"effective sample size of at most ten times the rows.{legend}"
     )
     drawn = picture(
         lambda ax: plot.candidate_curves(choice, ax=ax),

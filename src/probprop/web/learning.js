@@ -9,7 +9,7 @@
  *                                               units; for classes {probability} of +1
  *   model.draw(X, n_functions, seed)         -> functions drawn from the posterior, on these rows
  *
- * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, memory: null
+ * Settings: {classes: false, n_features: 1, hidden: [50], n_epochs: 40, evidence_cap: null
  * (of classes 10), noise: "constant" or "input", noise_tail: "gaussian" or "heavy", n_members: 1,
  * seed: 0}. More members are a PBPEnsemble.
  */
@@ -25,7 +25,7 @@ const ProbpropLearning = (kernel) => {
     seed: 0,
   };
   const LEVEL = 0.95; // of the intervals
-  const CLASS_MEMORY = 10;
+  const CLASS_EVIDENCE_CAP = 10;
   const PRIOR = [6, 6]; // shape and rate, of the weights and of the noise
   const UNIT_NOISE = [2, 1]; // of a class
   // Of the network of the noise, as in inference/noise.py and plan.py.
@@ -100,14 +100,14 @@ const ProbpropLearning = (kernel) => {
   // ---- Training
 
   // How the network of the noise learns in epochs first to last, counted from 1.
-  function watch(first, last, n, { n_epochs, n_features, memory }) {
+  function watch(first, last, n, { n_epochs, n_features, evidence_cap }) {
     const left_alone = Math.floor(LEFT_ALONE * n_epochs);
     const passes = PASSES * Math.min(1, n / (FEW_ROWS * Math.min(n_features, 3))) ** 2;
     const each = Math.min(1, passes / (n_epochs - left_alone));
     const power = [];
     for (let epoch = first; epoch <= last; ++epoch) power.push(epoch > left_alone ? each : 0);
-    const bounded = memory !== null && power.some((p) => p > 0);
-    return { power, capacity: bounded ? (memory * n) / each : null };
+    const bounded = evidence_cap !== null && power.some((p) => p > 0);
+    return { power, capacity: bounded ? (evidence_cap * n) / each : null };
   }
 
   function withFirstTails(posterior) {
@@ -120,7 +120,7 @@ const ProbpropLearning = (kernel) => {
   }
 
   function fitMember(X, y, settings) {
-    const { classes, n_features, n_epochs, memory, seed } = settings;
+    const { classes, n_features, n_epochs, evidence_cap, seed } = settings;
     const heavy = !classes && settings.noise_tail === "heavy";
     const noise_prior = classes ? UNIT_NOISE : PRIOR;
     const units = standardizer(X, y, settings);
@@ -132,7 +132,8 @@ const ProbpropLearning = (kernel) => {
       posterior.noise_network = startNoiseNetwork(n_features, seed);
     const n = y.length;
     const rows = { X: units.ofRows(X), y: units.ofTargets(y), random, likelihood };
-    const bound = { capacity: memory * n, noise_shape: noise_prior[0], noise_rate: noise_prior[1] };
+    const [noise_shape, noise_rate] = noise_prior;
+    const bound = { capacity: evidence_cap * n, noise_shape, noise_rate };
     const epochs = (first, last, tail_rate) => {
       if (last < first) return;
       const refine = Array(last - first + 1).fill(true);
@@ -140,7 +141,7 @@ const ProbpropLearning = (kernel) => {
         ...rows,
         posterior,
         refine,
-        memory: memory === null ? null : bound,
+        memory: evidence_cap === null ? null : bound,
         tail_rate: heavy ? refine.map(() => tail_rate) : null,
         watch: posterior.noise_network && watch(first, last, n, settings),
       }));
@@ -168,7 +169,8 @@ const ProbpropLearning = (kernel) => {
   }
 
   function fit(X, y, given = {}) {
-    const settings = { ...DEFAULTS, memory: given.classes ? CLASS_MEMORY : null, ...given };
+    const evidence_cap = given.classes ? CLASS_EVIDENCE_CAP : null;
+    const settings = { ...DEFAULTS, evidence_cap, ...given };
     const seeds = memberSeeds(settings.seed, settings.n_members);
     return ensemble(seeds.map((seed) => fitMember(X, y, { ...settings, seed })));
   }

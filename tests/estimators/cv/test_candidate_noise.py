@@ -67,7 +67,7 @@ def test_every_candidate_has_its_own() -> None:
 
 
 def test_words() -> None:
-    assert candidate_in_words(Candidate(4, noise="input")) == "4 ramps, 50, noise network, no bound"
+    assert candidate_in_words(Candidate(4, noise="input")) == "4 ramps, 50, noise network, no cap"
     constant, network = fit("constant"), fit("input", EVEN, EVEN_Y)
     assert calibration_in_words(constant).endswith("; the noise is the same everywhere")
     gain = f"{network.calibration_.gain:+.3f}".replace("-", "−")

@@ -106,7 +106,9 @@ def test_it_is_better_than_one_network_that_is_too_sure() -> None:
     model = PBPClassifierCV(candidates=candidates, random_state=0).fit(X[::2], y[::2])
     assert model.calibration_.temperature > 1.0
     assert model.calibration_.log_loss < model.calibration_.raw_log_loss
-    single = PBPClassifier((20,), memory=None, n_epochs=model.choice_.n_epochs, random_state=0)
+    single = PBPClassifier(
+        (20,), evidence_cap=None, n_epochs=model.choice_.n_epochs, random_state=0
+    )
     ours, theirs = (
         log_loss(y[1::2], p)
         for p in (model.predict_proba(X[1::2]), single.fit(X[::2], y[::2]).predict_proba(X[1::2]))
@@ -243,7 +245,7 @@ def test_scores_frames_pickles_and_threads() -> None:
 
 def test_what_is_compared() -> None:
     few, many = (usual_candidates("good", n, OF_LABELS) for n in (500, OF_LABELS.rows[0]))
-    assert {c.memory for c in [*few, *many]} == {10.0, 30.0}
+    assert {c.evidence_cap for c in [*few, *many]} == {10.0, 30.0}
     plain = {(None, ()), (None, (50, 50))}
     assert {(c.n_bins, c.layers) for c in few} - plain == {
         (None, (10,)),
@@ -253,7 +255,7 @@ def test_what_is_compared() -> None:
     }
     assert {(c.n_bins, c.layers) for c in many} - plain == {(None, (100,)), (32, (100,))}
     fast = usual_candidates("fast", 500, OF_LABELS)
-    assert [(c.n_bins, c.layers, c.memory) for c in fast] == [
+    assert [(c.n_bins, c.layers, c.evidence_cap) for c in fast] == [
         (None, (50,), 10.0),
         (16, (50,), 10.0),
     ]
@@ -276,15 +278,15 @@ def test_many_classes_take_fewer_epochs(n_classes: int, n_epochs: tuple[int, ...
 
 
 @pytest.mark.slow
-def test_many_classes_are_compared_with_one_memory() -> None:
+def test_many_classes_are_compared_with_one_evidence_cap() -> None:
     model = small(candidates="auto", budget="good").fit(*clusters(70, 35))
-    assert {curve.candidate.memory for curve in model.choice_.curves} == {10.0}
+    assert {curve.candidate.evidence_cap for curve in model.choice_.curves} == {10.0}
     assert len(model.choice_.curves) == 6
 
 
 def test_many_classes_are_learned() -> None:
     X, y = clusters(800, 40)
-    model = small(candidates=[{"hidden": 20, "memory": 10.0}]).fit(X[:600], y[:600])
+    model = small(candidates=[{"hidden": 20, "evidence_cap": 10.0}]).fit(X[:600], y[:600])
     proba = model.predict_proba(X[600:])
     assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
     assert log_loss(y[600:], proba) < 0.6 * np.log(40.0)  # of equal shares

@@ -44,7 +44,7 @@ def bits(model: Any) -> list[object]:
 
 CASES = {
     "values": (small, Y),
-    "one memory, two partitions": (lambda: small(cv=3, candidates=[ENCODED]), Y),
+    "one evidence cap, two partitions": (lambda: small(cv=3, candidates=[ENCODED]), Y),
     "a power": (lambda: small(candidates="auto"), PRICES),
     "labels": (small_classifier, LABELS),
     "a splitter": (lambda: small(cv=KFold(3)), Y),
@@ -227,9 +227,9 @@ def test_steps_between_two_comparisons_are_dropped(tmp_path: Path) -> None:
 # What the file was written with, then the same, then another: as Python and NumPy have them.
 AS_NUMPY = {
     "candidates": (
-        [{"n_bins": np.int64(4), "hidden": np.array([4]), "memory": np.float64(3.0)}],
-        [{"n_bins": 4, "hidden": [4], "memory": 3}],
-        [{"n_bins": np.int64(4), "hidden": np.array([4]), "memory": np.float64(4.0)}],
+        [{"n_bins": np.int64(4), "hidden": np.array([4]), "evidence_cap": np.float64(3.0)}],
+        [{"n_bins": 4, "hidden": [4], "evidence_cap": 3}],
+        [{"n_bins": np.int64(4), "hidden": np.array([4]), "evidence_cap": np.float64(4.0)}],
     ),
     "hidden": (
         np.array([Candidate(4, np.array([4]))], object),

@@ -83,7 +83,7 @@ def test_the_factor_is_a_weighted_mean() -> None:
         alone = PBPRegressor(
             (8,),
             n_epochs=model.choice_.n_epochs,
-            memory=10.0,
+            evidence_cap=10.0,
             dtype="float32",
             random_state=member.random_state,
         )

@@ -79,11 +79,11 @@ def test_no_network_has_a_copy_of_its_rows() -> None:
             assert np.shares_memory(run.rows.y, Y)
 
 
-def test_one_memory_of_each_form_is_compared() -> None:
+def test_one_evidence_cap_of_each_form_is_compared() -> None:
     for budget in ("fast", "good", "best"):
-        alone = usual_candidates(budget, 200_000, one_memory=True)
+        alone = usual_candidates(budget, 200_000, one_evidence_cap=True)
         forms = {c.form for c in usual_candidates(budget, 200_000)}
-        assert {c.memory for c in alone} == {10.0}
+        assert {c.evidence_cap for c in alone} == {10.0}
         assert len(alone) == len(forms)
 
 

@@ -109,7 +109,7 @@ def test_many_rows(monkeypatch: pytest.MonkeyPatch, very_many: int, n_first: int
         alone = PBPRegressor(
             (4,),
             n_epochs=model.choice_.n_epochs,
-            memory=10.0,
+            evidence_cap=10.0,
             dtype="float32",
             random_state=member.random_state,
         ).fit(X[train], y[train])

@@ -62,14 +62,17 @@ def test_a_candidate_that_costs_less_wins_if_it_is_hardly_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The differences are 0.05 ± 0.05 for the second, 0.1 without an error for the first."""
-    cost = {RAW: 1.0, replace(RAW, memory=10.0): 1.0, BINS: 2.0, DEEP: 3.0}
+    cost = {RAW: 1.0, replace(RAW, evidence_cap=10.0): 1.0, BINS: 2.0, DEEP: 3.0}
     monkeypatch.setattr(Runner, "work", property(lambda self: cost[self.curve.candidate]))
     deep = runner(DEEP, -0.5)
-    bins, other = runner(BINS, -0.55, spread=0.1), runner(replace(RAW, memory=10.0), -0.6)
+    bins, other = runner(BINS, -0.55, spread=0.1), runner(replace(RAW, evidence_cap=10.0), -0.6)
     runners = [other, bins, deep]
     assert [chosen(runners, n_errors) for n_errors in (0.0, 0.9, 1.1, 5.0)] == [2, 2, 1, 1]
     # Of those that cost the same the better one, whatever their order.
-    both = [runner(RAW, -0.52, spread=0.1), runner(replace(RAW, memory=10.0), -0.51, spread=0.1)]
+    both = [
+        runner(RAW, -0.52, spread=0.1),
+        runner(replace(RAW, evidence_cap=10.0), -0.51, spread=0.1),
+    ]
     assert chosen([*both, deep], 1.0) == 1
     assert chosen([*both[::-1], deep], 1.0) == 0
     # One that never was judged, or was not finite, does not win.
@@ -82,12 +85,12 @@ def test_only_of_few_labels_the_leader_may_lose() -> None:
     assert [n_errors_behind(n, OF_VALUES) for n in (2, 10**9)] == [0.0, 0.0]
 
 
-def test_one_memory_of_each_form_is_left() -> None:
-    others = [replace(BINS, memory=m) for m in (10.0, 30.0)]
+def test_one_evidence_cap_of_each_form_is_left() -> None:
+    others = [replace(BINS, evidence_cap=m) for m in (10.0, 30.0)]
     runners = [runner(BINS, -1.0, -0.9), *(runner(c, -0.9, -0.8) for c in others[:1])]
     runners += [runner(others[1], -0.8, -0.7), runner(RAW, -0.9, -0.75)]
     assert outcomes(runners, 20) == ["", "", "", ""]
-    dropped = "another memory was better"
+    dropped = "another evidence cap was better"
     assert outcomes(runners, 40) == [dropped, dropped, "", ""]
 
 
@@ -157,7 +160,7 @@ def test_seconds_are_kept(monkeypatch: pytest.MonkeyPatch, n_epochs: int) -> Non
     found = run(Budget((20, 40, 80), seconds=n_epochs), clock)
     assert clock.now <= n_epochs
     assert (clock.now > 0.7 * n_epochs) == (n_epochs == 40)  # else candidates end before
-    # With little time the second memory is left out, before another form is.
+    # With little time the second evidence cap is left out, before another form is.
     costly = [curve.outcome == "too costly for the budget" for curve in found.choice.curves]
     assert costly == [False, n_epochs == 40, False]
 

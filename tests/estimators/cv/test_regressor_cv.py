@@ -67,7 +67,7 @@ def test_the_folds_are_fits_of_their_own(n_bins: int | None) -> None:
         alone = PBPRegressor(
             (6, 4),
             n_epochs=model.choice_.n_epochs,
-            memory=10.0,
+            evidence_cap=10.0,
             dtype="float32",
             random_state=member.random_state,
         ).fit(A[train], y[train])
@@ -125,7 +125,7 @@ def test_it_chooses_what_fits() -> None:
     rng = np.random.RandomState(0)
     X = rng.uniform(-1.0, 1.0, size=(200, 1))
     y = np.sign(np.sin(9.0 * X[:, 0])) + 0.1 * rng.standard_normal(200)
-    candidates = [Candidate(None, (5,), 10.0), {"n_bins": 32, "hidden": 5, "memory": 10.0}]
+    candidates = [Candidate(None, (5,), 10.0), {"n_bins": 32, "hidden": 5, "evidence_cap": 10.0}]
     model = small(candidates=candidates).fit(X, y)
     assert model.choice_.candidate == Candidate(32, (5,), 10.0)
     assert model.choice_.curves[0].outcome == "behind the leader"
@@ -325,8 +325,12 @@ def test_noise_that_is_the_same_everywhere_is_left_alone() -> None:
         ({"candidates": [3]}, TypeError, "each of candidates must be a Candidate or a dict."),
         ({"candidates": [{"bins": 3}]}, ValueError, "a candidate has the keys"),
         ({"candidates": [{"n_bins": 1}]}, ValueError, "n_bins of a candidate == 1, must be >= 2."),
-        ({"candidates": [{"memory": 0.5}]}, ValueError, "memory == 0.5, must be >= 1."),
-        ({"candidates": [{"memory": "auto"}]}, TypeError, "memory of a candidate must be a float"),
+        ({"candidates": [{"evidence_cap": 0.5}]}, ValueError, "evidence_cap == 0.5, must be >= 1."),
+        (
+            {"candidates": [{"evidence_cap": "auto"}]},
+            TypeError,
+            "evidence_cap of a candidate must be a float",
+        ),
         ({"candidates": [{"hidden": 0}]}, ValueError, "each entry of hidden of a candidate == 0"),
         ({"candidates": [{}, Candidate()]}, ValueError, "candidates must differ"),
         ({"dtype": "float16"}, ValueError, "dtype must be one of"),

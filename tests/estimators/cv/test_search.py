@@ -179,7 +179,7 @@ def test_they_are_fits_of_their_own_and_calibrated_together(four: PBPRegressorCV
         alone = PBPRegressor(
             (4,),
             n_epochs=four.choice_.n_epochs,
-            memory=10.0,
+            evidence_cap=10.0,
             dtype="float32",
             random_state=fold.seed,
         ).fit(X[fold.train], y[fold.train])

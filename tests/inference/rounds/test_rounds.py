@@ -114,12 +114,12 @@ def last(setting: Setting, state: State, map_shards: MapShards) -> Step:
 
 
 PLANS = {
-    "values": Plan(Gaussian(), (8,), memory=3.0),
+    "values": Plan(Gaussian(), (8,), evidence_cap=3.0),
     "no bound": Plan(Gaussian(), (8,)),
-    "two targets, deep": Plan(Gaussian(2), (8, 5), memory=3.0),
-    "classes": Plan(of_labels(np.array([0, 1, 2]), [0, 1, 2]), (8,), memory=3.0),
-    "noise of the inputs": Plan(Gaussian(), (8,), noise_hidden=(4,), memory=3.0),
-    "heavy tails": Plan(NOISE_TAILS["heavy"](1), (8,), memory=3.0, tail_burn_in=1),
+    "two targets, deep": Plan(Gaussian(2), (8, 5), evidence_cap=3.0),
+    "classes": Plan(of_labels(np.array([0, 1, 2]), [0, 1, 2]), (8,), evidence_cap=3.0),
+    "noise of the inputs": Plan(Gaussian(), (8,), noise_hidden=(4,), evidence_cap=3.0),
+    "heavy tails": Plan(NOISE_TAILS["heavy"](1), (8,), evidence_cap=3.0, tail_burn_in=1),
     "gaps": Plan(Gaussian(), (8,), marginalize=True),
     "single precision": Plan(Gaussian(), (8,), dtype=np.dtype("float32")),
 }

@@ -11,10 +11,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
-from probprop_lab.baselines import boosting
-from probprop_lab.baselines.boosting import CatBoostUncertainty, ConstantNoise, NaturalBoosting
+from probprop.cli.methods import ConstantNoise
+from probprop_lab.baselines.boosting import CatBoostUncertainty, NaturalBoosting
 from probprop_lab.experiments import Job
-from probprop_lab.experiments.harness import judging
+from probprop_lab.experiments.harness import judging, methods
 
 X, Y = load_diabetes(return_X_y=True)
 PARTS = X[:80], Y[:80], X[80:110], Y[80:110]
@@ -24,7 +24,7 @@ ignoring_ngboost = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def needs(package: str) -> Any:
-    return pytest.importorskip(package, reason="pip install 'probprop[field]'")
+    return pytest.importorskip(package, reason="pip install './lab[field]'")
 
 
 # ---- Constant noise
@@ -32,14 +32,14 @@ def needs(package: str) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("hist_gradient_boosting", "sklearn"), ("light_gbm", "lightgbm"), ("cat_boost", "catboost")],
+    [("HistGB", "sklearn"), ("LightGBM", "lightgbm"), ("CatBoost constant", "catboost")],
 )
 def test_trees_have_the_error_on_rows_they_have_not_seen(name: str, package: str) -> None:
     """On pure noise trees fit the training rows; the estimate must not be fooled by it."""
     needs(package)
     random = np.random.RandomState(1)
     inputs, targets = random.normal(size=(400, 3)), 7.0 + 3.0 * random.normal(size=400)
-    model = getattr(boosting, name)(0).fit(inputs, targets)
+    model = methods.KNOWN[name].make(Job("field", "noise", 0, name)).fit(inputs, targets)
     mean, std = model.predict(inputs, return_std=True)
     seen = np.sqrt(np.mean((targets - mean) ** 2))
     new = 7.0 + 3.0 * random.normal(size=400)
@@ -96,7 +96,7 @@ def test_catboosts_log_likelihood_is_the_loss_that_it_minimises() -> None:
 
 @ignoring_ngboost
 def test_ngboost_predicts_its_own_distribution() -> None:
-    pytest.importorskip("ngboost", reason="pip install 'probprop[field]'")
+    pytest.importorskip("ngboost", reason="pip install './lab[field]'")
     model = NaturalBoosting(n_estimators=20, random_state=3).fit(X[:60], Y[:60])
     mean, std = model.predict(X[60:80], return_std=True)
     normal = model.model_.pred_dist(X[60:80])

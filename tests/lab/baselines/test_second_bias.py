@@ -13,9 +13,9 @@ from probprop_lab.baselines.second_bias import SecondBiasPBP
 X, Y = load_diabetes(return_X_y=True)
 
 
-@pytest.mark.parametrize("memory", [None, 3.0])
-def test_without_ones_it_is_pbp_bit_for_bit(memory: float | None) -> None:
-    plain = PBPRegressor((6, 5), n_epochs=3, memory=memory, random_state=1)
+@pytest.mark.parametrize("evidence_cap", [None, 3.0])
+def test_without_ones_it_is_pbp_bit_for_bit(evidence_cap: float | None) -> None:
+    plain = PBPRegressor((6, 5), n_epochs=3, evidence_cap=evidence_cap, random_state=1)
     model = SecondBiasPBP(clone(plain), ()).fit(X[:300], Y[:300])
     plain.fit(X[:300], Y[:300])
     for ours, expected in zip(model.posterior_.m_w, plain.posterior_.m_w, strict=True):

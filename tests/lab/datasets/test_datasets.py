@@ -342,9 +342,9 @@ def test_a_missing_extra_says_what_to_install(
 ) -> None:
     for package in ("pooch", "python_calamine"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"'pooch': pip install 'probprop\[data\]'"):
+    with pytest.raises(ImportError, match=r"pooch: pip install './lab\[data\]'"):
         datasets.load("made")
-    with pytest.raises(ImportError, match=r"'python-calamine': pip install 'probprop\[data\]'"):
+    with pytest.raises(ImportError, match=r"python-calamine: pip install './lab\[data\]'"):
         parse.read_sheet(tmp_path / "book.xlsx")
     monkeypatch.delenv("PROBPROP_CACHE")
     with pytest.raises(ImportError, match="pooch"):

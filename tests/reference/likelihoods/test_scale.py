@@ -118,7 +118,10 @@ def fitted(engine: str, n: int, n_epochs: int) -> tuple[FloatArray, FloatArray, 
     residual = np.sqrt(0.05 + 0.2 * np.exp(h)) * random.standard_normal(n)
     likelihood = Scale()
     y = likelihood.encode(np.stack([residual, np.full(n, 0.05), np.full(n, 0.2)], axis=1))
-    plan, inputs = Plan(likelihood, hidden=(10,), memory=4.0, engine=engine), Inputs(x[:, None])
+    plan, inputs = (
+        Plan(likelihood, hidden=(10,), evidence_cap=4.0, engine=engine),
+        Inputs(x[:, None]),
+    )
     run = begin(plan, start(plan, inputs, y, random), inputs, y, random)
     *_, run = train(run, [1] * n_epochs)
     p = predictive(plan, run.fitted.posterior, run.fitted.standardizer, inputs)

@@ -379,9 +379,9 @@ def search_of(
 ) -> tuple[Search, list[Candidate]]:
     """Return the search of a model, and its candidates; `positive` says if all targets are > 0."""
     judge, bins, n = contest.judge, contest.encodings.bins_that_fit, len(contest.y)
-    one_memory = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
+    one_evidence_cap = contest.alone or judge.likelihood.n_classes > policy.MANY_CLASSES
     candidates = policy.read_candidates(
-        model.candidates, model.budget, n, judge.usual, bins, one_memory=one_memory
+        model.candidates, model.budget, n, judge.usual, bins, one_evidence_cap=one_evidence_cap
     )
     powers = isinstance(model.candidates, str) and judge.usual.powers and positive
     n_threads = effective_n_jobs(model.n_jobs)
@@ -400,7 +400,7 @@ def publish_race(
             member = model._member(
                 candidate.layers,
                 n_epochs=check.n_epochs,
-                memory=candidate.memory,
+                evidence_cap=candidate.evidence_cap,
                 missing=model.missing,
                 dtype=model.dtype,
                 random_state=fold.seed,

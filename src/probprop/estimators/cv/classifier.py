@@ -35,11 +35,11 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
         samples: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
         each and a layer of 100; these are compared on two folds (one from 5,000 samples on), and
-        only the winner learns the others. The memory is 10 or 30.
+        only the winner learns the others. The evidence cap is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
-        "fast": up to 80 epochs, one layer of 50 (100), memory 10; "good": up to 320 epochs; "best":
-        up to 1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of
-        processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
+        "fast": up to 80 epochs, one layer of 50 (100), evidence cap 10; "good": up to 320 epochs;
+        "best": up to 1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is
+        seconds of processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
         How NaN in X is treated: as an error, or as a missing value, as in `PBPRegressorCV`.
     dtype : {"float64", "float32"}, default="float32"
@@ -75,8 +75,8 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     -----
     The time of an epoch grows with the number of classes. With K > 32 classes, the numbers of
     epochs of a `budget` are therefore multiplied by 32/K, at least by 0.1, the last comparison is
-    left out, and "auto" has the memory 10 only: "good" trains up to 52 epochs with 100 classes.
-    From 100,000 samples on, see the notes of `PBPRegressorCV`.
+    left out, and "auto" has the evidence cap 10 only: "good" trains up to 52 epochs with 100
+    classes. From 100,000 samples on, see the notes of `PBPRegressorCV`.
 
     Examples
     --------

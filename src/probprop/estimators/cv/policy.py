@@ -12,9 +12,9 @@ import numpy as np
 from probprop.distributions.base import short_repr
 from probprop.estimators.validation import (
     check_above,
+    check_evidence_cap,
     check_int,
     check_layer_sizes,
-    check_memory,
     check_option,
     check_share,
 )
@@ -31,7 +31,7 @@ MIN_ROWS_FOR_NOISE = 20  # out-of-fold samples from which on noise="auto" tries 
 MANY_CLASSES = 32  # above which candidates train for fewer epochs, as an epoch takes longer
 LEAST_SHARE_OF_EPOCHS = 0.1  # of a budget, whatever the number of classes
 CHECKS = (20, 40, 80, 160, 320)  # epochs after which candidates are compared
-FIRST_CUT = 40  # epochs after which one memory of each form is left
+FIRST_CUT = 40  # epochs after which one evidence cap of each form is left
 CLEAR = 2.0  # standard errors above which a mean difference between candidates is clear
 N_STALE = 2  # comparisons without a gain after which a candidate is dropped
 MOST_PARTITIONS = 6  # K-fold partitions used to train the selected candidate, at most
@@ -53,8 +53,9 @@ class Candidate:
         Ramps per column, at least 2, as in `PiecewiseLinearEncoder`. None is the columns alone.
     hidden : int or sequence of int, default=(50,)
         Units in each hidden layer. The attribute is a tuple.
-    memory : float or None, default=None
-        Evidence cap of the posterior, in passes over the data, at least 1. None has no bound.
+    evidence_cap : float or None, default=None
+        Effective sample size of the posterior at most, in multiples of the number of samples; at
+        least 1. None has no cap.
     power : float or None, default=None
         Regression only: power of `BoxCox`, between 0, the logarithm, and 1, applied to the targets,
         which must be above 0. None uses the targets as they are.
@@ -67,23 +68,24 @@ class Candidate:
     --------
     >>> from probprop import Candidate
     >>> Candidate(n_bins=32, hidden=20)
-    Candidate(n_bins=32, hidden=(20,), memory=None)
+    Candidate(n_bins=32, hidden=(20,), evidence_cap=None)
     """
 
     n_bins: int | None = None
     hidden: int | Sequence[int] = (50,)
-    memory: float | None = None
+    evidence_cap: float | None = None
     power: float | None = None
     noise: Noise = "auto"
 
     def __post_init__(self) -> None:
         if self.n_bins is not None:
             check_int("n_bins of a candidate", self.n_bins, 2)
-        if isinstance(self.memory, str):
+        if isinstance(self.evidence_cap, str):
             raise TypeError(
-                f"memory of a candidate must be a float or None. Got {self.memory!r} instead."
+                f"evidence_cap of a candidate must be a float or None. Got "
+                f"{self.evidence_cap!r} instead."
             )
-        check_memory(self.memory)
+        check_evidence_cap(self.evidence_cap)
         vars(self)["hidden"] = tuple(check_layer_sizes(self.hidden, "hidden of a candidate"))
         if self.power is not None:
             check_share("power of a candidate", self.power)
@@ -102,7 +104,7 @@ class Candidate:
 
     @property
     def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
-        """All but the memory: candidates of one form differ in that only."""
+        """All but the evidence cap: candidates of one form differ in that only."""
         return self.n_bins, self.layers, self.power, self.noise
 
 
@@ -113,7 +115,7 @@ class Budget:
     checks: tuple[int, ...] = CHECKS  # epochs after which candidates are compared, ascending
     seconds: float | None = None  # processor time of all threads together; None has no bound
     most_after: float = np.inf  # seconds that a noise network may take, which else is not tried
-    first_cut: int = FIRST_CUT  # epochs after which one memory of each form is left
+    first_cut: int = FIRST_CUT  # epochs after which one evidence cap of each form is left
     chunk: int = 10  # epochs between two looks at the clock
 
     def with_epochs(self, epochs: Callable[[int], float]) -> Budget:
@@ -182,12 +184,12 @@ def shown_as_often(budget: Budget, n_rows: int) -> Budget:
 
 @dataclass(frozen=True)
 class Forms:
-    """Encodings, layers and memories that are compared; the budget "fast" has the first of each."""
+    """What is compared: encodings, layers and evidence caps; "fast" has the first of each."""
 
     n_bins: int  # ramps per column
     plain: tuple[tuple[int, ...], ...]  # units of the hidden layers on the columns alone
     ramped: tuple[tuple[int, ...], ...]  # and on columns and ramps
-    memories: tuple[float | None, ...]
+    evidence_caps: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -226,12 +228,12 @@ def usual_candidates(
     usual: Usual = OF_VALUES,
     bins_that_fit: Callable[[int], int] = int,
     *,
-    one_memory: bool = False,
+    one_evidence_cap: bool = False,
 ) -> list[Candidate]:
     """Return the candidates of ``candidates="auto"``.
 
     `bins_that_fit` takes a number of bins and returns one that is not too costly, or 1 for none.
-    With `one_memory` only the first memory is compared: few epochs do not tell them apart.
+    With `one_evidence_cap` only the first one is compared: few epochs do not tell them apart.
     """
     forms = usual.few if n_rows < usual.rows[0] else usual.many
     fast, best = budget == "fast", budget == "best"
@@ -240,10 +242,10 @@ def usual_candidates(
     layers |= dict.fromkeys((n_bins for n_bins in ramps if n_bins > 1), forms.ramped)
     deeper = ((100, 100),) if best else ()
     return [
-        Candidate(n_bins, hidden, memory)
+        Candidate(n_bins, hidden, evidence_cap)
         for n_bins, sizes in layers.items()
         for hidden in (*sizes, *deeper)[: 1 if fast else None]
-        for memory in forms.memories[: 1 if fast or one_memory else None]
+        for evidence_cap in forms.evidence_caps[: 1 if fast or one_evidence_cap else None]
     ]
 
 
@@ -267,12 +269,14 @@ def read_candidates(
     usual: Usual = OF_VALUES,
     bins_that_fit: Callable[[int], int] = int,
     *,
-    one_memory: bool = False,
+    one_evidence_cap: bool = False,
 ) -> list[Candidate]:
     """Check the parameter: "auto", or candidates, which may be written as dicts."""
     if isinstance(candidates, str):
         check_option("candidates", candidates, ["auto"])
-        return usual_candidates(budget, n_rows, usual, bins_that_fit, one_memory=one_memory)
+        return usual_candidates(
+            budget, n_rows, usual, bins_that_fit, one_evidence_cap=one_evidence_cap
+        )
     if isinstance(candidates, Mapping | Candidate) or not np.iterable(candidates):
         raise TypeError(
             'candidates must be "auto" or a sequence of Candidate or of dicts. '

@@ -57,14 +57,15 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
-        one or two layers of 50, memory 10, 30 or none; from 100 samples on, if all targets are
-        above 0 and their errors grow with them, the best one also with a power of the targets,
+        one or two layers of 50, evidence cap 10, 30 or none; from 100 samples on, if all targets
+        are above 0 and their errors grow with them, the best one also with a power of the targets,
         which is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"} or float, default="good"
-        "fast": up to 80 epochs, one layer, memory 10; "good": up to 320 epochs; "best": up to 1,280
-        epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of processor
-        time: candidates that cost too much are left out, and if time is left, the best one is
-        trained on further partitions, up to six in all. The result then depends on the machine.
+        "fast": up to 80 epochs, one layer, evidence cap 10; "good": up to 320 epochs; "best": up to
+        1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of
+        processor time: candidates that cost too much are left out, and if time is left, the best
+        one is trained on further partitions, up to six in all. The result then depends on the
+        machine.
     missing : {"error", "marginalize"}, default="error"
         How NaN in X is treated: as an error, or as a missing value. Then the prediction of a sample
         is the mean over 32 ways to complete it from its other values, by a joint distribution of
@@ -118,9 +119,10 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     Notes
     -----
     From 100,000 samples on, a network is shown as many samples as the epochs of the `budget` show
-    of 25,000: 14 epochs of 600,000 samples with "good". One network of each candidate, of memory 10
-    in "auto", decides on 20,000 validation samples. With an int `cv` and without groups there are
-    four networks: two for each of two validation sets of 20,000 samples, trained on all others.
+    of 25,000: 14 epochs of 600,000 samples with "good". One network of each candidate, of evidence
+    cap 10 in "auto", decides on 20,000 validation samples. With an int `cv` and without groups
+    there are four networks: two for each of two validation sets of 20,000 samples, trained on all
+    others.
 
     Examples
     --------
@@ -132,7 +134,7 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
     >>> model.choice_.candidate
-    Candidate(n_bins=None, hidden=(50,), memory=10.0, power=0.5)
+    Candidate(n_bins=None, hidden=(50,), evidence_cap=10.0, power=0.5)
     """
 
     _member = PBPRegressor

@@ -57,7 +57,7 @@ CALIBRATING = "calibrating"
 _POWERS = np.arange(21) / 20.0  # linspace would have 0.6000000000000001
 _NOT_FINITE = (
     "No candidate made finite predictions of the rows held out. Look for outliers in X and y, or "
-    "give `candidates` that have fewer layers or a smaller memory."
+    "give `candidates` that have fewer layers or a smaller evidence cap."
 )
 
 # Masked samples.
@@ -210,7 +210,7 @@ class Contest:
         return Plan(
             self.judge.likelihood,
             hidden=candidate.layers,
-            memory=candidate.memory,
+            evidence_cap=candidate.evidence_cap,
             marginalize=self.marginalize,
             dtype=self.encodings.dtype,
         )
@@ -348,15 +348,15 @@ def _behind(runner: Runner, leader: Runner) -> tuple[float, float]:
 def cut(
     runners: Sequence[Runner], n_epochs: int, first_cut: int = policy.FIRST_CUT
 ) -> list[Runner]:
-    """End those that have lost: from `first_cut` epochs on the best memory of each form is left,
-    and of these the ones that are not behind the leader, and still improve.
+    """End those that have lost: from `first_cut` epochs on the best evidence cap of each form is
+    left, and of these the ones that are not behind the leader, and still improve.
     """
     leader = _leader(runners)
 
     def outcome(runner: Runner) -> str:
         form, scores = runner.curve.candidate.form, runner.curve.calibrated
         if runner.score < max(r.score for r in runners if r.curve.candidate.form == form):
-            return "another memory was better"
+            return "another evidence cap was better"
         behind, error = _behind(runner, leader)
         # Deep networks learn late, and may catch up with the next gain.
         last_gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
@@ -606,7 +606,7 @@ def _affordable(
 ) -> list[Runner]:
     """End the candidates that cost most until the others can reach the first cut in time.
 
-    Every form comes with one memory before any comes with another. An epoch of the cheapest
+    Every form comes with one evidence cap before any comes with another. An epoch of the cheapest
     candidate, or a few if they cost next to nothing, measures the rate, and is then forgotten.
     """
     forms = [runner.curve.candidate.form for runner in runners]

@@ -9,7 +9,7 @@ const PROTOCOLS = {
   paper: {
     hidden: [50],
     n_epochs: 40,
-    memory: null,
+    evidence_cap: null,
     noise: "constant",
     noise_tail: "gaussian",
     n_members: 1,
@@ -18,7 +18,7 @@ const PROTOCOLS = {
   long: {
     hidden: [50],
     n_epochs: 160,
-    memory: null,
+    evidence_cap: null,
     noise: "input",
     noise_tail: "gaussian",
     n_members: 5,
@@ -29,11 +29,11 @@ const Controls = (changed) => {
   const form = document.querySelector("#controls");
   const SCALES = {
     n_epochs: [1, 2, 5, 10, 20, 40, 80, 160, 320],
-    memory: [1, 2, 5, 10, 20, 40, null],
+    evidence_cap: [1, 2, 5, 10, 20, 40, null],
     width: [2, 5, 10, 20, 50, 100],
   };
-  const passes = (value) => (value === null ? "no bound" : value === 1 ? "1 pass" : `${value} passes`);
-  const inWordsOf = (name, value) => (name === "memory" ? passes(value) : String(value));
+  const passes = (value) => (value === null ? "no cap" : value === 1 ? "1 pass" : `${value} passes`);
+  const inWordsOf = (name, value) => (name === "evidence_cap" ? passes(value) : String(value));
 
   for (const [name, scale] of Object.entries(SCALES)) form[name].max = scale.length - 1;
 
@@ -54,7 +54,7 @@ const Controls = (changed) => {
   }
   function show(settings) {
     form.n_epochs.value = place("n_epochs", settings.n_epochs);
-    form.memory.value = place("memory", settings.memory);
+    form.evidence_cap.value = place("evidence_cap", settings.evidence_cap);
     form.width.value = place("width", settings.hidden[0]);
     form.depth.value = String(settings.hidden.length);
     form.noise.value = settings.noise;
@@ -65,7 +65,7 @@ const Controls = (changed) => {
   const read = () => ({
     hidden: Array(Number(form.depth.value)).fill(chosen("width")),
     n_epochs: chosen("n_epochs"),
-    memory: chosen("memory"),
+    evidence_cap: chosen("evidence_cap"),
     noise: form.noise.value,
     noise_tail: form.noise_tail.value,
     n_members: Number(form.n_members.value),
@@ -84,12 +84,12 @@ function inPython(points, settings, classes) {
   const list = (values) => `[${values.join(", ")}]`;
   const X = points.map(({ x, y }) => (classes ? `[${x}, ${y}]` : `[${x}]`));
   const y = points.map((point) => (classes ? point.label : point.y));
-  const { hidden, n_epochs, memory, noise, noise_tail, n_members, seed } = settings;
+  const { hidden, n_epochs, evidence_cap, noise, noise_tail, n_members, seed } = settings;
   const name = classes ? "PBPClassifier" : "PBPRegressor";
   const given = [
     `(${hidden.join(", ")}${hidden.length === 1 ? "," : ""})`,
     `n_epochs=${n_epochs}`,
-    `memory=${memory === null ? "None" : memory}`,
+    `evidence_cap=${evidence_cap === null ? "None" : evidence_cap}`,
     ...(classes ? [] : [`noise="${noise}"`, `noise_tail="${noise_tail}"`]),
     ...(n_members === 1 ? [`random_state=${seed}`] : []),
   ];

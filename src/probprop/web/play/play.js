@@ -9,7 +9,7 @@
   const readout = element("readout");
   const USUAL = {
     curve: { ...PROTOCOLS.paper, seed: 0 },
-    plane: { ...PROTOCOLS.paper, memory: 10, seed: 0 }, // as PBPClassifier
+    plane: { ...PROTOCOLS.paper, evidence_cap: 10, seed: 0 }, // as PBPClassifier
   };
 
   let kernel;

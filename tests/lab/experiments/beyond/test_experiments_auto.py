@@ -19,11 +19,11 @@ from probprop_lab.experiments.harness import benchmark, methods, protocol, repor
 AUTO = EXPERIMENTS["auto"]
 Row = dict[str, Any]
 CV, FAST = auto.CV, auto.CV_FAST
-NOTHING = dict.fromkeys(("chosen_bins", "chosen_hidden", "chosen_memory", "chosen_epochs"))
+NOTHING = dict.fromkeys(("chosen_bins", "chosen_hidden", "chosen_evidence_cap", "chosen_epochs"))
 
 
-def settings(n_bins: int | None, memory: float | None, n_epochs: int) -> Row:
-    return dict(zip(NOTHING, (n_bins, [50], memory, n_epochs), strict=True))
+def settings(n_bins: int | None, evidence_cap: float | None, n_epochs: int) -> Row:
+    return dict(zip(NOTHING, (n_bins, [50], evidence_cap, n_epochs), strict=True))
 
 
 def row(
@@ -121,7 +121,7 @@ def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch
         return
     choice = PBPRegressorCV(budget="fast", random_state=3).fit(*parts[:2]).choice_
     candidate = choice.candidate
-    expected = candidate.n_bins, [50], candidate.memory, choice.n_epochs
+    expected = candidate.n_bins, [50], candidate.evidence_cap, choice.n_epochs
     assert tuple(found[k] for k in NOTHING) == expected
 
 
@@ -186,10 +186,10 @@ def test_what_was_chosen_is_summed_up() -> None:
     header, cells = tables["What was chosen (number of splits)"]
     line = dict(zip(header, cells[0], strict=True))
     assert (line["features"], line["hidden"]) == ("32 ramps (2)", "50 (2)")
-    assert (line["memory"], line["median epochs"]) == ("3 (2)", "150")
+    assert (line["evidence cap"], line["median epochs"]) == ("3 (2)", "150")
     raw = [row("yacht", CV, i, 0.0, chosen=settings(None, None, 40 - i)) for i in range(3)]
     assert auto.choices(raw)["encodings"] == "as they are (3)"
-    assert auto.choices([row("yacht", "PBP", 0, 0.0)])["memories"] is None
+    assert auto.choices([row("yacht", "PBP", 0, 0.0)])["evidence_caps"] is None
 
 
 # ---- What is counted

@@ -21,7 +21,7 @@ def test_jobs_are_pairs_of_every_case_and_split() -> None:
 
 def test_one_fit_of_each_method() -> None:
     found = [
-        run_job(Job("rounds", "digits", 0, name, n_epochs=2, memory=3.0))
+        run_job(Job("rounds", "digits", 0, name, n_epochs=2, evidence_cap=3.0))
         for name in rounds.N_SHARDS
     ]
     assert found[0]["n_train"] == found[1]["n_train"] == 1617
@@ -31,7 +31,7 @@ def test_one_fit_of_each_method() -> None:
 
 def test_differences_are_paired_over_the_splits() -> None:
     def row(split: int, method: str, value: float) -> dict:
-        job = Job("rounds", "kin8nm", split, method, memory=3.0)
+        job = Job("rounds", "kin8nm", split, method, evidence_cap=3.0)
         return {**job.fields, "log_likelihood": value, "seconds": 1.0 + (method != "one piece")}
 
     rows = [row(0, "one piece", 1.0), row(1, "one piece", 2.0), row(2, "one piece", 9.0)]
@@ -41,4 +41,4 @@ def test_differences_are_paired_over_the_splits() -> None:
     assert record["gain"] == pytest.approx(-0.15)
     assert record["gain_se"] == pytest.approx(0.05)
     assert record["slower"] == 2.0
-    assert rounds.notes([record])[-1].endswith("kin8nm (50, memory 3)")
+    assert rounds.notes([record])[-1].endswith("kin8nm (50, evidence cap 3)")

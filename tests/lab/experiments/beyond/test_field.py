@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cli_tables import homes
+from probprop.cli import methods as own
 from probprop.cli.application import run as run_command
+from probprop.cli.comparing import lead
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection
 from probprop_lab.experiments.beyond import field
-from probprop_lab.experiments.harness import method, methods, report, standings
+from probprop_lab.experiments.harness import methods, report, standings
 
 FIELD = EXPERIMENTS["field"]
 Row = dict[str, Any]
@@ -45,7 +48,7 @@ ROWS = [
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(
-        method, "find_spec", lambda name: None if name in packages else find_spec(name)
+        own, "find_spec", lambda name: None if name in packages else find_spec(name)
     )
 
 
@@ -82,9 +85,11 @@ def test_methods_that_cannot_be_run_are_left_out_or_refused(
     assert [job.method for job in jobs] == [k for k in methods.FIELD if k not in extra]
     shown = FIELD.jobs(Selection(["yacht"], n_splits=1, show=True))
     assert [job.method for job in shown] == methods.FIELD
-    with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install 'probprop\[field\]'"):
+    with pytest.raises(ValueError, match=r"NGBoost needs ngboost: pip install './lab\[field\]'"):
         methods.check(FIELD.jobs(Selection(["yacht"], methods=["NGBoost"])))
-    note = "NGBoost was not run: pip install 'probprop[field]'"
+    note = (
+        "NGBoost was not run: pip install './lab[field]' in a checkout of the probprop repository"
+    )
     assert note in FIELD.notes(FIELD.records(ROWS))
 
 
@@ -180,20 +185,35 @@ def test_the_notes_say_who_leads_and_what_was_left_out() -> None:
     assert "GP, GP ARD: run up to 2,000 training rows only, so not on kin8nm" in notes
 
 
-# ---- A lead on a user's table
+# ---- On a user's table
+
+
+def test_compare_gains_the_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert {*own.methods_for("regression")} == {*own.KNOWN["regression"], *methods.FIELD}
+    assert {*own.methods_for("classification")} - {*own.KNOWN["classification"]} == {
+        *("MLPClassifier", "CatBoost")
+    }
+    monkeypatch.chdir(tmp_path)
+    homes(100).to_csv("homes.csv", index=False)
+    options = ["--drop", "id", "--jobs", "1", "--splits", "1"]
+    asked = ["compare", "homes.csv", "--target", "price", *options, "--method", "deep ensemble"]
+    assert run_command(asked) == 0
+    assert capfd.readouterr().out.splitlines()[1].startswith("deep ensemble")
 
 
 def test_without_shared_rows_a_lead_is_tested_as_usual() -> None:
     gaps = [0.3, 0.1, -0.2, 0.4, 0.25]
-    found = standings.lead(gaps, 0.0)
+    found = lead(gaps, 0.0)
     expected = stats.ttest_1samp(gaps, 0.0)
     assert found.p == pytest.approx(expected.pvalue)
     assert found.se == pytest.approx(stats.sem(gaps))
-    assert standings.lead(gaps, 0.1).se == pytest.approx(
+    assert lead(gaps, 0.1).se == pytest.approx(
         stats.sem(gaps) * np.sqrt(1.0 + 5.0 / 9.0)  # 1/n + n_test/n_train, over 1/n
     )
-    assert standings.lead([0.5, 0.5], 0.1).p == 0.0
-    assert standings.lead([0.0, 0.0], 0.1).p == 1.0
+    assert lead([0.5, 0.5], 0.1).p == 0.0
+    assert lead([0.0, 0.0], 0.1).p == 1.0
 
 
 # ---- What is written

@@ -16,10 +16,12 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import BayesianRidge
 
 from probprop import metrics
+from probprop.cli import methods as shared
 from probprop.cli.application import run as run_command
+from probprop.cli.methods import predictive
 from probprop_lab import datasets
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, read_results, run
-from probprop_lab.experiments.harness import benchmark, judging, method, methods, report
+from probprop_lab.experiments.harness import benchmark, judging, methods, report
 from probprop_lab.experiments.paper import printed
 
 Row = dict[str, Any]
@@ -61,7 +63,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(
-        method, "find_spec", lambda name: None if name in packages else find_spec(name)
+        shared, "find_spec", lambda name: None if name in packages else find_spec(name)
     )
 
 
@@ -108,7 +110,7 @@ def test_what_cannot_be_run_is_said_before_any_job(
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     hide(monkeypatch, "jax", "bayes_opt")
-    with pytest.raises(ValueError, match=r"VI needs jax, bayes_opt: pip install 'probprop\[base"):
+    with pytest.raises(ValueError, match=r"VI needs jax, bayes_opt: pip install './lab\[base"):
         methods.check([Job("table1", "yacht", 0, "VI")])
     default = [job.method for job in EXPERIMENTS["toy"].jobs(Selection())]
     assert default == ["PBP", "EP", "LA", "EBP"]
@@ -157,7 +159,7 @@ def test_means_and_standard_deviations_are_a_gaussian(own: Path) -> None:
     mean, std = BayesianRidge().fit(*PARTS[:2]).predict(PARTS[2], return_std=True)
     assert row["rmse"] == metrics.rmse(PARTS[3], mean)
     assert row["log_likelihood"] == pytest.approx(metrics.log_likelihood(PARTS[3], mean, std))
-    np.testing.assert_allclose(judging.predictive(fitted, PARTS[2]).std, std, rtol=1e-15)
+    np.testing.assert_allclose(predictive(fitted, PARTS[2]).std, std, rtol=1e-15)
     for name in ("epistemic_std", "noise_variance", "alpha_noise", "n_guarded", "params", "r_hat"):
         assert row[name] is None
     assert json.loads(json.dumps(row)) == row
@@ -180,7 +182,7 @@ def test_a_standard_deviation_of_zero_is_refused() -> None:
             return np.zeros(len(X)), np.zeros(len(X))
 
     with pytest.raises(ValueError, match="Sure predicts a standard deviation of 0"):
-        judging.predictive(Sure(), X[:3])
+        predictive(Sure(), X[:3])
 
 
 def test_a_search_shows_what_it_found() -> None:

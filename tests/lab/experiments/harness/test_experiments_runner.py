@@ -24,7 +24,7 @@ from probprop_lab.experiments import (
     run_job,
     unfinished,
 )
-from probprop_lab.experiments.harness.results import appending
+from probprop_lab.results import appending
 
 Row = dict[str, Any]
 
@@ -71,16 +71,16 @@ def test_jobs_that_differ_in_any_field_have_different_keys() -> None:
         Job("table1", "yacht", 0, seed=1),
         Job("table1", "yacht", 0, hidden=(50, 50)),
         Job("table1", "yacht", 0, n_epochs=41),
-        Job("table1", "yacht", 0, memory=3.0),
+        Job("table1", "yacht", 0, evidence_cap=3.0),
     ]
     assert len({j.key for j in [job, *others]}) == 9
 
 
-def test_rows_from_before_there_was_a_memory_are_those_without_one() -> None:
+def test_rows_from_before_there_was_an_evidence_cap_are_those_without_one() -> None:
     job = Job("table1", "yacht", 3, seed=3)
-    row = {name: value for name, value in job.fields.items() if name != "memory"}
+    row = {name: value for name, value in job.fields.items() if name != "evidence_cap"}
     assert Job.of_row(row) == job
-    assert Job.of_row(Job("epochs", "yacht", 0, memory=3.0).fields).memory == 3.0
+    assert Job.of_row(Job("epochs", "yacht", 0, evidence_cap=3.0).fields).evidence_cap == 3.0
     with pytest.raises(KeyError):
         Job.of_row({name: value for name, value in row.items() if name != "split"})
 
@@ -150,16 +150,16 @@ def test_half_a_last_line_is_dropped_and_its_job_run_again(tmp_path: Path, cut: 
 def test_every_length_of_the_file_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     row = {**toy_jobs(1)[0].fields, "rmse": 1.5}
-    with appending(path) as file:
+    with appending(path) as append:
         for split in range(3):
-            file.append({**row, "split": split})
+            append({**row, "split": split})
     whole = path.read_bytes()
     for length in range(len(whole) + 1):
         path.write_bytes(whole[:length])
         n_whole = whole[:length].count(b"\n")
         assert len(read_results(path)) == n_whole
-        with appending(path) as file:
-            file.append({**row, "split": 9})
+        with appending(path) as append:
+            append({**row, "split": 9})
         assert [r["split"] for r in lines(path)] == [*range(n_whole), 9]
 
 
@@ -172,6 +172,15 @@ def test_a_bad_line_in_the_middle_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"r\.jsonl, line 2 is not a result"):
         run(toy_jobs(3), path, n_jobs=1)
     assert path.read_text() == damaged
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_rows_of_something_else_are_refused_and_kept(tmp_path: Path, force: bool) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"case": 3, "rmse": 1.5}\n')
+    with pytest.raises(ResultsError, match=r"r\.jsonl has a row without the fields of a job"):
+        run(toy_jobs(1), path, n_jobs=1, force=force)
+    assert path.read_text() == '{"case": 3, "rmse": 1.5}\n'
 
 
 def test_a_file_in_use_is_refused(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ import probprop
 import probprop_lab.datasets
 from probprop import metrics
 from probprop.cli.application import run as run_command
+from probprop.cli.methods import Method
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost
 from probprop_lab.experiments.harness import methods, protocol
-from probprop_lab.experiments.harness.method import Method
 from probprop_lab.experiments.paper import active, active_report, printed
 
 Row = dict[str, Any]
@@ -138,7 +138,7 @@ def test_a_job_costs_little_more_with_a_large_pool() -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probprop_lab.experiments.harness.method.find_spec", lambda name: None)
+    monkeypatch.setattr("probprop.cli.methods.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="the method HMC needs jax, numpyro: pip install"):
         methods.check([job_of("HMC-A")])
 

@@ -1,0 +1,315 @@
+"""The methods that `probprop compare` can run: ours, scikit-learn's, and a user's own.
+
+A regressor has ``fit(X, y)`` and, to predict, either ``predict_distribution(X)`` or scikit-learn's
+``predict(X, return_std=True)``, with standard deviations that include the noise. A classifier has
+``predict_proba(X)``. Other packages add methods by the entry point group ``probprop.methods``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+
+from probprop._types import Array, FloatArray
+from probprop._version import INSTALL_LAB
+from probprop.distributions.base import TargetDistribution
+from probprop.distributions.mixture import Mixture
+from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.regressor import PBPRegressorCV
+from probprop.estimators.regressor import PBPRegressor
+from probprop.table.target import Task
+
+LARGEST_SEED = 2**31 - 1
+"""The seeds that a method draws for its parts are below this."""
+
+OWN_COST = 1000.0
+"""The cost of a method of which nothing is known."""
+
+_GP_ROWS = 2000.0  # time grows with their cube, memory with their square
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to make an estimator."""
+
+    name: str
+    make: Callable[[Any], Any]  # from a job, which has a `seed`, to an estimator
+    cost: float = OWN_COST  # rough duration of a fit relative to PBP, for the progress bar
+    packages: tuple[str, ...] = ()  # that probprop itself does not need
+    extra: str = "baselines"  # of probprop-lab, that installs them
+    max_rows: float = math.inf  # most training rows for which a fit is feasible
+
+    @property
+    def missing(self) -> list[str]:
+        """The packages that are not installed."""
+        return [package for package in self.packages if find_spec(package) is None]
+
+    @property
+    def installed(self) -> bool:
+        """Whether all packages are installed."""
+        return not self.missing
+
+    @property
+    def install(self) -> str:
+        """How the packages are installed."""
+        return INSTALL_LAB.format(f"[{self.extra}]")
+
+
+Methods = Mapping[str, Method]
+"""Methods by name, in the order in which tables show them."""
+
+
+class ConstantNoise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor with the error of a cross-validation as its standard deviation.
+
+    The standard deviation is the same for every sample: the root mean squared error of a 5-fold
+    cross-validation on the training set. The model itself is then fitted on the whole set.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It predicts means, and has a parameter ``random_state``. A clone of it is fitted.
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(self, estimator: Any, random_state: Any = None) -> None:
+        self.estimator = estimator
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit to X, (n, d), and y, (n,)."""
+        random = check_random_state(self.random_state)
+        model = clone(self.estimator).set_params(random_state=random.randint(LARGEST_SEED))
+        folds = KFold(5, shuffle=True, random_state=random.randint(LARGEST_SEED))
+        errors = y - cross_val_predict(clone(model), X, y, cv=folds)
+        self.noise_variance_ = float(np.mean(errors**2))
+        self.model_ = model.fit(X, y)
+        return self
+
+    def predict(self, X: Array, return_std: bool = False) -> Any:
+        """Return the means, (n,), and with `return_std` the standard deviations, (n,)."""
+        mean = self.model_.predict(X)
+        return (mean, np.full(len(mean), np.sqrt(self.noise_variance_))) if return_std else mean
+
+
+def gaussian_process(length_scale: float | FloatArray, random_state: Any) -> Pipeline:
+    """Return a Gaussian process on standardized features: RBF kernel and white noise.
+
+    Its parameters are at the maximum of the marginal likelihood that one ascent finds.
+    """
+    kernel = ConstantKernel(1.0) * RBF(length_scale) + WhiteKernel()
+    process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
+    return make_pipeline(StandardScaler(), process)
+
+
+def _gp_classifier(job: Any) -> Pipeline:
+    # The default is the same kernel with its parameters fixed at 1, whatever the data.
+    kernel = ConstantKernel(1.0) * RBF(1.0)
+    process = GaussianProcessClassifier(kernel, random_state=job.seed)
+    return make_pipeline(StandardScaler(), process)
+
+
+def _named(*methods: Method) -> dict[str, Method]:
+    return {method.name: method for method in methods}
+
+
+KNOWN: dict[Task, dict[str, Method]] = {
+    "regression": _named(
+        Method("PBP", lambda job: PBPRegressor(random_state=job.seed), 1.0),
+        Method("PBPRegressorCV", lambda job: PBPRegressorCV(random_state=job.seed), 60.0),
+        Method("BayesianRidge", lambda _: make_pipeline(StandardScaler(), BayesianRidge()), 0.2),
+        Method("GP", lambda job: gaussian_process(1.0, job.seed), 30.0, max_rows=_GP_ROWS),
+        Method(
+            "HistGB", lambda job: ConstantNoise(HistGradientBoostingRegressor(), job.seed), 20.0
+        ),
+        Method("RandomForest", lambda job: ConstantNoise(RandomForestRegressor(), job.seed), 30.0),
+    ),
+    "classification": _named(
+        Method("PBP", lambda job: PBPClassifier(random_state=job.seed), 1.0),
+        Method("PBPClassifierCV", lambda job: PBPClassifierCV(random_state=job.seed), 200.0),
+        Method(
+            "LogisticRegression",
+            lambda _: make_pipeline(StandardScaler(), LogisticRegression()),
+            0.02,
+        ),
+        Method("GP", _gp_classifier, 200.0, max_rows=_GP_ROWS),
+        Method("HistGB", lambda job: HistGradientBoostingClassifier(random_state=job.seed), 1.0),
+        Method("RandomForest", lambda job: RandomForestClassifier(random_state=job.seed), 1.0),
+    ),
+}
+"""Methods that need scikit-learn only. Hyperparameters are the libraries' own."""
+
+
+def methods_for(task: Task) -> dict[str, Method]:
+    """Return all methods for a task: `KNOWN`, then methods that other packages add.
+
+    An entry point of the group ``probprop.methods`` is a function from a `Task` to `Methods`.
+    """
+    found = dict(KNOWN[task])
+    for entry_point in entry_points(group="probprop.methods"):
+        added: Methods = entry_point.load()(task)
+        found |= {name: method for name, method in added.items() if name not in found}
+    return found
+
+
+def find(name: str, known: Methods) -> Method:
+    """Return a method by its name, or one made from a user's ``module:factory``.
+
+    The factory is called with ``random_state=seed`` if it has that parameter. ValueError if there
+    is no such method, its packages are missing, or the factory cannot be imported.
+    """
+    if name in known:
+        if known[name].missing:
+            missing = ", ".join(known[name].missing)
+            raise ValueError(f"the method {name} needs {missing}: {known[name].install}")
+        return known[name]
+    if ":" not in name:
+        more = "" if find_spec("probprop_lab") else f"; more with {INSTALL_LAB.format('')}"
+        raise ValueError(
+            f"unknown method {name}: choose among {', '.join(known)}, or give module:factory{more}"
+        )
+    factory = _import_factory(name)
+    seeded = _takes(factory, "random_state")
+    return Method(name, lambda job: factory(random_state=job.seed) if seeded else factory())
+
+
+def _import_factory(name: str) -> Callable[..., Any]:
+    module_name, _, attribute = name.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        raise ValueError(
+            f"method {name}: {module_name} cannot be imported ({type(error).__name__}: {error}); "
+            "it has to be a file of the current directory or an installed module"
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        raise ValueError(
+            f"method {name}: {module_name} has no function {attribute}; give module:factory, where "
+            "factory() returns an estimator"
+        )
+    return factory  # type: ignore[no-any-return]
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether a function can be called with a parameter of this name."""
+    parameters = inspect.signature(function).parameters
+    return parameter in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def check_estimator(method: Method, job: Any, task: Task = "regression") -> None:
+    """Raise ValueError if a factory fails, or its estimator has no fit or no distribution."""
+    name = method.name
+    try:
+        estimator = method.make(job)
+    except Exception as error:
+        raise ValueError(
+            f"method {name}: calling it fails ({type(error).__name__}: {error})"
+        ) from error
+    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
+        raise ValueError(f"method {name} must return an estimator with fit, got {estimator!r}")
+    if task == "classification":
+        if not callable(getattr(estimator, "predict_proba", None)):
+            raise ValueError(f"method {name}: {type(estimator).__name__} has no predict_proba(X)")
+        return
+    predict = getattr(estimator, "predict", None)
+    if not callable(getattr(estimator, "predict_distribution", None)) and not (
+        callable(predict) and _takes(predict, "return_std")
+    ):
+        raise ValueError(
+            f"method {name}: {type(estimator).__name__} gives no standard deviations; it needs "
+            "predict(X, return_std=True) or predict_distribution(X)"
+        )
+
+
+# ---- A fit, and its predictions
+
+
+class Predicted(NamedTuple):
+    """What an estimator predicts, and what is known of its fit."""
+
+    found: Any
+    seconds: float  # of processor time, of the fit alone
+    warnings: list[str]
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process: all its threads, and its children that ended."""
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
+def fit_and_predict(
+    estimator: Any, X: Array, y: Array, X_test: Array, predict: Callable[[Any, Array], Any]
+) -> Predicted:
+    """Fit an estimator to X, (n, d), and y, (n,), and call `predict` with it and `X_test`, (m, d).
+
+    `predict` is `predictive` or `log_probabilities`. Warnings are collected, not shown.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = processor_seconds()
+        estimator.fit(X, y)
+        seconds = processor_seconds() - start
+        found = predict(estimator, X_test)
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
+    return Predicted(found, seconds, list(dict.fromkeys(told)))
+
+
+def predictive(estimator: Any, X: Array) -> TargetDistribution:
+    """Return the predictive distribution of a fitted regressor for samples X, (n, d).
+
+    An estimator that has means and standard deviations only is taken as Gaussian.
+    """
+    if hasattr(estimator, "predict_distribution"):
+        found: TargetDistribution = estimator.predict_distribution(X)
+        return found
+    mean, std = (np.asarray(a, np.float64) for a in estimator.predict(X, return_std=True))
+    if not np.all(std > 0.0):
+        raise ValueError(
+            f"{type(estimator).__name__} predicts a standard deviation of {np.min(std)}; it must "
+            "be above 0 in every row: the noise is part of it"
+        )
+    # Epistemic and aleatoric variance cannot be told apart: all of it is taken as epistemic.
+    return Mixture.of_one(mean, std, float(np.finfo(np.float64).tiny))
+
+
+def log_probabilities(estimator: Any, X: Array) -> FloatArray:
+    """Return log p of every class, (n, n_classes); -inf where a probability is rounded to 0."""
+    with np.errstate(divide="ignore"):
+        found = (
+            estimator.predict_log_proba(X)
+            if hasattr(estimator, "predict_log_proba")
+            else np.log(estimator.predict_proba(X))
+        )
+    return np.asarray(found, np.float64)

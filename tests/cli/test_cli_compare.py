@@ -1,0 +1,361 @@
+"""`probprop compare`: the table it prints, what it concludes, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.preprocessing import StandardScaler
+
+from cli_tables import call, homes
+from probprop import PBPRegressor, metrics
+from probprop.cli import comparing, methods
+from probprop.cli.application import run as run_command
+from probprop.cli.comparing import Lead, Record, Table, split, verdict
+from probprop.cli.methods import Method
+
+Captured = pytest.CaptureFixture[str]
+FAST = ["--jobs", "1", "--drop", "id", "--method", "PBP,BayesianRidge"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    homes(200).to_csv(tmp_path / "homes.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compare(*more: str) -> int:
+    return run_command(["compare", "homes.csv", "--target", "price", *FAST, *more])
+
+
+# ---- What it prints
+
+
+def test_the_scores_are_those_of_the_estimator_on_the_splits(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--method", "PBP") == 0
+    out, err = capfd.readouterr()
+    table = homes(200)
+    plain = [table[k].astype(float) for k in ("rooms", "area", "fixed", "new")]
+    cities = [(table["city"] == city).astype(float) for city in sorted(set(table["city"]))]
+    X, y = np.column_stack([*plain, *cities]), table["price"].to_numpy()
+    scores = []
+    for seed in (0, 1):
+        train, test = split(Table(X, y), seed)
+        assert len(test) == 20
+        assert sorted([*train, *test]) == list(range(200))
+        model = PBPRegressor(random_state=seed).fit(X[train], y[train])
+        scores.append(metrics.log_likelihood(y[test], *model.predict(X[test], return_std=True)))
+    line = next(text for text in out.splitlines() if text.startswith("PBP "))
+    assert float(line.split()[1]) == pytest.approx(np.mean(scores), abs=0.005)
+    assert "4 fits on 200 rows" in err
+
+
+def test_the_highest_log_likelihood_stands_first_and_wins(capfd: Captured) -> None:
+    """A line cannot follow a wave, and trees can."""
+    table = homes(200)
+    table["price"] += 1e6 * np.sin(table["area"] / 15.0)
+    table.to_csv("homes.csv", index=False)
+    assert compare("--splits", "4", "--method", "HistGB") == 0
+    out, err = capfd.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0][:5] == ["method", "log-likelihood", "behind", "the", "first"]
+    names = [line[0] for line in lines[1:-1]]
+    assert names[0] == "HistGB"
+    scores = [float(line[1]) for line in lines[1:-1]]
+    assert scores == sorted(scores, reverse=True)
+    behind = float(lines[2][2])
+    assert behind == pytest.approx(scores[0] - scores[1], abs=0.02)
+    won = "HistGB has the highest log-likelihood, and every other is significantly behind"
+    assert f"{won}: {names[1]}, the next, by {lines[2][2]} ± " in err
+
+
+def test_the_same_seed_gives_the_same_scores(capfd: Captured) -> None:
+    printed = []
+    for seed in ("3", "3", "4"):
+        assert compare("--splits", "1", "--seed", seed, "--method", "BayesianRidge") == 0
+        out, err = capfd.readouterr()
+        printed.append(out.splitlines()[1].split()[:2])
+        assert "one split, which says nothing of significance" in err
+    assert printed[0] == printed[1] != printed[2]
+
+
+def test_the_report_has_table_verdict_and_picture(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--report", "r.html") == 0
+    assert "wrote r.html" in capfd.readouterr().err
+    page = Path("r.html").read_text()
+    assert "has the highest log-likelihood" in page
+    assert page.count("<svg") == 1
+
+
+def test_the_last_line_is_the_baseline(capfd: Captured) -> None:
+    assert compare("--splits", "2", "--method", "BayesianRidge") == 0
+    header, *lines = capfd.readouterr().out.splitlines()
+    y = homes(200)["price"].to_numpy()
+    parts = [[y[rows] for rows in split(Table(y, y), seed)] for seed in (0, 1)]
+    *words, likelihood, rmse, crps, share, sign = lines[-1].split()
+    assert words == ["baseline"]
+    assert sign == "%"
+    assert float(rmse.replace(",", "")) == pytest.approx(
+        np.mean([np.sqrt(np.mean((test - train.mean()) ** 2)) for train, test in parts]), rel=1e-3
+    )
+    expected = [norm.logpdf(test, train.mean(), train.std()).mean() for train, test in parts]
+    assert float(likelihood) == pytest.approx(np.mean(expected), abs=0.01)
+    assert 80.0 < float(share) <= 100.0
+    assert header.index("RMSE") < header.index("CRPS")
+    assert crps
+
+
+# ---- What can go wrong
+
+
+def test_one_method_that_fails_does_not_end_the_others(
+    capfd: Captured, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own_failing.py").write_text(
+        "from sklearn.linear_model import BayesianRidge\n"
+        "class Failing(BayesianRidge):\n"
+        "    def fit(self, X, y): raise FloatingPointError('not\\ntoday')\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert compare("--splits", "2", "--method", "own_failing:Failing") == 0
+    out, err = capfd.readouterr()
+    assert "own_failing:Failing could not be run: FloatingPointError: not today\n" in err
+    assert "Failing" not in out
+    alone = ["compare", "homes.csv", "--target", "price", "--drop", "id", "--jobs", "1"]
+    assert run_command([*alone, "--method", "own_failing:Failing"]) == 1
+    assert "no method could be run" in capfd.readouterr().err
+    sys.modules.pop("own_failing", None)
+
+
+def test_a_method_for_small_tables_is_left_out_and_named(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes(2300).to_csv("homes.csv", index=False)
+    options = ["--splits", "1", "--jobs", "1", "--drop", "id"]
+    command = ["compare", "homes.csv", "--target", "price", *options]
+    assert run_command([*command, "--method", "BayesianRidge,GP"]) == 0
+    left_out = "left out: GP (at most 2,000 training rows are feasible)"
+    assert left_out in capfd.readouterr().err
+    assert run_command([*command, "--method", "GP"]) == 1
+    assert "homes.csv has too many rows for GP: choose other" in capfd.readouterr().err
+
+
+def test_gaps_are_filled_for_every_method(capfd: Captured) -> None:
+    table = homes(60)
+    table.loc[3:9, "area"] = np.nan
+    table.loc[[0, 5], "price"] = np.nan
+    table.to_csv("homes.csv", index=False)
+    options = "--drop id --jobs 1 --splits 1 --method BayesianRidge,PBP"
+    assert call(f"compare homes.csv --target price {options}") == 0
+    out, err = capfd.readouterr()
+    assert "BayesianRidge" in out
+    assert "note: 2 rows without 'price' left out" in err
+    assert "note: 6 of 58 rows have empty cells, which are filled, for every method," in err
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "code", "message"),
+    [
+        ({}, "--target prize", 1, "has no column 'prize': it has 'id', 'city'"),
+        ({"price": 3.0}, "--target price", 1, "the target 'price' is 3 in every row"),
+        ({}, "--target city --task regression", 1, "must hold numbers"),
+        ({"price": np.nan}, "--target price", 1, "has no row with a value of 'price'"),
+        ({}, "--target price --splits 0", 2, "0 is not at least 1"),
+        ({}, "--target price --method guess", 1, "unknown method guess: choose among"),
+        ({}, "--target price --report no/r.html", 1, "there is no folder"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    capfd: Captured, change: dict[str, Any], options: str, code: int, message: str
+) -> None:
+    table = homes(60)
+    table.loc[:, list(change)] = pd.DataFrame(change, index=table.index)
+    table.to_csv("homes.csv", index=False)
+    assert call(f"compare homes.csv --drop id --jobs 1 {options}") == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    assert message in err
+
+
+def test_too_few_rows_are_refused(capfd: Captured) -> None:
+    homes(12).to_csv("homes.csv", index=False)
+    assert compare() == 1
+    assert "homes.csv has 12 rows, too few to compare methods on" in capfd.readouterr().err
+
+
+def test_ctrl_c_ends_it_with_one_line(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparing, "_measure", interrupt)
+    assert compare("--splits", "1", "--report", "r.html") == 130
+    assert capfd.readouterr().err.endswith(
+        "error: interrupted; every file is complete or as it was\n"
+    )
+    assert not Path("r.html").exists()
+
+
+# ---- What it concludes
+
+
+def record(method: str, behind: float | None, p: float | None, n_splits: int = 5) -> Record:
+    se = None if behind is None else 0.1
+    return Record(method, n_splits, {}, Lead(behind, se, p))
+
+
+def test_the_verdict_names_whom_the_first_cannot_be_told_from() -> None:
+    first = record("GP", None, None)
+    close = [first, record("PBP", 0.1, 0.4), record("NGBoost", 0.2, 0.06), record("EP", 2.0, 0.01)]
+    expected = (
+        "but not significantly so against PBP, NGBoost: PBP, the next, by 0.10 ± 0.10 (p = 0.4)"
+    )
+    main = "log_likelihood"
+    assert verdict(close, main) == f"GP has the highest log-likelihood, {expected}"
+    assert "every other is significantly behind: EP" in verdict([first, close[3]], main)
+    assert verdict([first], main).startswith("GP was run alone")
+    assert verdict(close, "log_loss") == f"GP has the lowest log-loss, {expected}"
+
+
+# ---- Classes
+
+
+def test_classes_are_compared_by_log_loss(capfd: Captured) -> None:
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 2 --report r.html"
+    assert call(f"{command} --method RandomForest,LogisticRegression") == 0
+    out, err = capfd.readouterr()
+    assert "'city' holds text: classification" in err
+    assert " has the lowest log-loss" in err
+    header, *lines = out.splitlines()
+    assert re.split(r"  +", header) == [
+        *("method", "log-loss", "behind the first", "p"),
+        *("accuracy", "Brier score", "ROC-AUC", "processor seconds"),
+    ]
+    table = homes(200)
+    names = ["rooms", "area", "fixed", "new", "price"]
+    X = np.column_stack([table[k].astype(float) for k in names])
+    y = np.unique(table["city"], return_inverse=True)[1]
+    scores = []
+    for seed in (0, 1):
+        train, test = split(Table(X, y, 3), seed)
+        scaler = StandardScaler().fit(X[train])
+        model = LogisticRegression().fit(scaler.transform(X[train]), y[train])
+        proba = model.predict_proba(scaler.transform(X[test]))
+        scores.append((log_loss(y[test], proba), roc_auc_score(y[test], proba, multi_class="ovr")))
+    [line] = [line for line in lines if line.startswith("LogisticRegression")]
+    found = re.split(r"  +", line)
+    loss, auc = np.mean(scores, axis=0)
+    assert float(found[1]) == pytest.approx(loss, rel=1e-3)
+    assert float(found[-2]) == pytest.approx(auc, rel=1e-3)
+    baseline = re.split(r"  +", lines[-1].strip())
+    assert baseline[0] == "baseline"
+    assert float(baseline[1]) == pytest.approx(1.1, abs=0.02)  # about log 3
+    assert "has the lowest log-loss" in Path("r.html").read_text()
+
+
+def test_stratified_splits_have_a_tenth_of_every_class() -> None:
+    y = np.random.RandomState(0).permutation(np.repeat([0, 1, 2], [300, 95, 1]))
+    tests = [split(Table(y, y, 3), seed)[1] for seed in range(20)]
+    for test in tests:
+        assert np.abs(np.bincount(y[test], minlength=3) - [30.0, 9.5, 0.1]).max() <= 1.0
+    assert len({test.tobytes() for test in tests}) == 20
+
+
+def test_a_class_without_training_rows_is_scored_and_not_a_failure(capfd: Captured) -> None:
+    """A class of one row is in the test rows of some split, and its probability is 0 there."""
+    table = homes(200)
+    table.loc[0, "city"] = "Nowhere"
+    table.to_csv("homes.csv", index=False)
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 12"
+    assert call(f"{command} --method LogisticRegression") == 0
+    y = np.unique(table["city"], return_inverse=True)[1]
+    unseen = [0 in split(Table(y, y, 4), seed)[1] for seed in range(12)]
+    assert any(unseen)  # else the test shows nothing
+    loss = float(re.split(r"  +", capfd.readouterr().out.splitlines()[1])[1])
+    assert loss > sum(unseen) / 12 * 36.0 / 21  # log(2.2e-16) in one of at most 21 rows
+
+
+def test_a_users_classifier_needs_probabilities(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    command = "compare homes.csv --target city --drop id --jobs 1 --splits 1 --method"
+    assert call(f"{command} sklearn.naive_bayes:GaussianNB") == 0
+    assert "sklearn.naive_bayes:GaussianNB" in capfd.readouterr().out
+    assert call(f"{command} sklearn.linear_model:RidgeClassifier") == 1
+    assert "RidgeClassifier has no predict_proba(X)" in capfd.readouterr().err
+
+
+# ---- With and without the laboratory
+
+
+def added(task: str) -> dict[str, Method]:
+    """Stand for the entry point of another package."""
+    made = Method("mine", lambda job: LogisticRegression())
+    return {"mine": made, "PBP": made} if task == "classification" else {}
+
+
+def test_other_packages_add_methods_and_replace_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("test", f"{__name__}:added", "probprop.methods")
+    monkeypatch.setattr(methods, "entry_points", lambda group: [point])
+    found = methods.methods_for("classification")
+    assert list(found) == [*methods.KNOWN["classification"], "mine"]
+    assert found["PBP"] is methods.KNOWN["classification"]["PBP"]
+    assert methods.methods_for("regression") == methods.KNOWN["regression"]
+
+
+WITHOUT_LAB = """
+import importlib.metadata, sys
+found = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **which: [
+    point for point in found(**which) if not point.value.startswith("probprop_lab")
+]
+sys.modules["probprop_lab"] = None  # an import fails
+from probprop.cli.application import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def without_lab(line: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_LAB, *line.split()]
+    wide = os.environ | {"COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, env=wide)
+
+
+@pytest.mark.process
+def test_compare_runs_without_the_laboratory() -> None:
+    done = without_lab("compare homes.csv --target price --drop id --splits 1 --jobs 1")
+    assert done.returncode == 0, done.stderr
+    names = {line.split()[0] for line in done.stdout.splitlines()[1:]}
+    assert names == {*methods.KNOWN["regression"], "baseline"}
+    assert "left out" not in done.stderr
+    refused = without_lab("compare homes.csv --target price --drop id --method CatBoost")
+    assert "unknown method CatBoost: choose among PBP, PBPRegressorCV," in refused.stderr
+    assert "more with pip install './lab' in a checkout" in refused.stderr
+
+
+@pytest.mark.process
+def test_commands_of_the_laboratory_say_what_to_install() -> None:
+    listed = without_lab("--help")
+    assert " compare " in listed.stdout
+    assert " reproduce " not in listed.stdout
+    says = "is a command of probprop-lab, which is not installed: pip install './lab' in a checkout"
+    for name in ("reproduce", "data"):
+        shown = without_lab(f"{name} --help")
+        assert shown.returncode == 0
+        assert f"`probprop {name}` {says}" in " ".join(shown.stdout.split())
+        refused = without_lab(f"{name} table1 --splits 3")
+        assert refused.returncode == 1
+        assert f"error: `probprop {name}` {says}" in refused.stderr
