@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {"hidden_layer_sizes": (12,), "n_epochs": 4, "random_sta
     "options",
     [
         {},
-        {"memory": 3.0},
+        {"evidence_cap": 3.0},
         {"hidden_layer_sizes": ()},
         {"hidden_layer_sizes": (9, 7), "noise": "input"},
         {"noise_tail": "heavy"},
