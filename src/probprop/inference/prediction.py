@@ -27,6 +27,7 @@ from probprop.inference.posterior import Posterior
 from probprop.inference.standardize import Standardizer, check_magnitude
 
 _BLOCK = 1 << 16  # rows at a time, where they have to be copied
+_COPIED = 1 << 22  # entries at a time, where sparse rows have to be
 
 
 def features(plan: Plan, standardizer: Standardizer, X: Inputs) -> tuple[Samples, Array | None]:
@@ -143,7 +144,7 @@ def output_moments(
     copied = is_listed(X.X) and standardizer.x_mean.any()
     if X.std is None and not plan.marginalize and plan.engine == "native" and not copied:
         return _propagated(plan, posterior, standardizer, X)
-    moments, step = _propagated, _BLOCK
+    moments, step = _propagated, max(1, _COPIED // X.shape[1]) if copied else _BLOCK
     if X.std is not None:
         check_magnitude("X_std", standardizer.largest_std(X.std), plan.dtype)
         moments, step = _integrated, _BLOCK // N_NODES
