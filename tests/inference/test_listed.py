@@ -303,11 +303,34 @@ def test_predictions_are_those_of_the_array(
     np.testing.assert_allclose(slopes, expected_slopes, 1e-11, 1e-11)
 
 
-def test_gradients_by_encoded_columns_are_those_of_finite_differences() -> None:
+@pytest.mark.parametrize("source", ["sparse", "encoded"])
+def test_rows_that_have_to_be_centered_are_copied(source: str) -> None:
+    random = np.random.RandomState(2)
+    listed, array = rows_of(source, random, 20, "float64")
+    n_inputs = listed.shape[1]
+    q = start(random, [n_inputs, 5, 1], "float64")
+    centered = replace(scales(random, n_inputs), x_mean=random.standard_normal(n_inputs))
+    networks = [(q, scales(random, n_inputs)), (q, centered)]
+    for got, expected in (
+        (native.predict_moments(q, X, None, centered) for X in (listed, array)),
+        (native.predict_members(networks, X) for X in (listed, array)),
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize("engine", [NATIVE, REFERENCE])
+def test_gradients_by_encoded_columns_are_those_of_finite_differences(
+    engine: Any, centered: bool
+) -> None:
     random = np.random.RandomState(3)
     rows = encoded_rows(random, 30, 4, "float64")
     q, scaling = start(random, [rows.shape[1], 20, 1], "float64"), scales(random, rows.shape[1])
-    mean, _, dm_dx, dv_dx = native.predict_gradient(q, rows, scaling)
+    if centered:
+        scaling = replace(scaling, x_mean=rows.toarray().mean(axis=0))
+    mean, _, dm_dx, dv_dx = engine.predict_gradient(q, rows, scaling)
+    f = SampledNetwork(q.m_w, scaling)
+    _, df_dx = f.gradient(rows)
     h, checked = 1e-7, 0
     for c in range(4):
         step = np.zeros(4)
@@ -321,6 +344,8 @@ def test_gradients_by_encoded_columns_are_those_of_finite_differences() -> None:
         for slope, low, high in zip((dm_dx, dv_dx), *ends, strict=True):
             expected = (high - low) / (2 * h)
             np.testing.assert_allclose(slope[smooth, c], expected[smooth], 1e-4, 1e-6)
+        low, high = (f(replace(rows, X=rows.X + sign * step)) for sign in (-1, 1))
+        np.testing.assert_allclose(df_dx[smooth, c], (high - low)[smooth] / (2 * h), 1e-4, 1e-6)
         checked += smooth.sum()
     assert checked > 90
     assert len(mean) == 30

@@ -70,8 +70,6 @@ class SampledNetwork:
         if not isinstance(X, Encoded):
             rows = check_array(X, accept_sparse="csr")
             rows = canonical(rows) if is_listed(rows) else rows
-        if is_listed(rows) and self.standardizer.x_mean.any():
-            rows = dense(rows)
         n_features = self.weights[0].shape[1] - 1
         if rows.shape[1] != n_features:
             raise ValueError(
@@ -90,6 +88,10 @@ def _outputs(
     `probprop.reference.sampled` is the same in NumPy, and takes the networks of very many weights.
     """
     standardizer = network.standardizer
+    if is_listed(rows) and standardizer.x_mean.any():  # they have to be centered
+        f, df_dX = _outputs(network, dense(rows), with_gradient)
+        encoded = with_gradient and isinstance(rows, Encoded)
+        return f, rows.by_columns(df_dX) if encoded else df_dX
     if not is_listed(rows) and sum(w.size for w in network.weights) > _CACHED:
         Xs, _ = standardizer.transform_X(rows, np.dtype(np.float64))
         f, df_dX = reference.output(network.weights, Xs), np.zeros((0, 0))

@@ -11,7 +11,7 @@ import numpy as np
 
 from probprop import _kernel
 from probprop._types import Array, FloatArray
-from probprop.inference.inputs import Samples, is_listed, readable
+from probprop.inference.inputs import Encoded, Samples, dense, is_listed, readable
 from probprop.inference.posterior import (
     LAYERED,
     Memory,
@@ -56,11 +56,18 @@ def _rows(
     """Return rows as they lie, and what standardises them on the way; None: nothing does."""
     if standardizer is None:
         return readable(X), None
+    X = _uncentered(X, [standardizer])
     fine = bool(standardizer.x_scale.min() < _FINE)
     if fine and not is_listed(X):
         return standardizer.checked_X(X, dtype), None
     scaling = standardizer.x_mean, standardizer.x_scale, LARGEST[dtype]
     return readable(X, exactly=fine), scaling
+
+
+def _uncentered(X: Samples, standardizers: Sequence[Standardizer]) -> Samples:
+    """Return rows that the kernel can standardize: it does not center listed rows."""
+    centered = is_listed(X) and any(each.x_mean.any() for each in standardizers)
+    return dense(X) if centered else X
 
 
 _Whole = tuple[Array, Array, Array, Array, Array]  # what `LAYERED` names, each flat
@@ -312,6 +319,7 @@ def predict_members(
             for posterior, scales in networks
         ]
         known = _STACKS[first] = [ref(part) for part in parts], kind(members)
+    X = _uncentered(X, [standardizer for _, standardizer in networks])
     try:
         mean, variance = known[1].moments(readable(X), n_threads)
     except OverflowError:
@@ -330,6 +338,10 @@ def predict_gradient(
 
     Where X is `Encoded`, the derivatives are by its columns as they are.
     """
+    if isinstance(X, Encoded) and standardizer is not None and standardizer.x_mean.any():
+        mean, variance, *slopes = predict_gradient(posterior, dense(X), standardizer)
+        dm_dx, dv_dx = (X.by_columns(slope / standardizer.x_scale) for slope in slopes)
+        return mean, variance, dm_dx, dv_dx
     rows, scaling = _rows(X, standardizer, posterior.dtype)
     try:
         return _kernel.predict_gradient(posterior.layer_sizes, *_weights(posterior), rows, scaling)

@@ -102,6 +102,7 @@ def sensitivity_at(
             "X contains NaN, where predict_gradient has no gradient: give rows without "
             "missing entries."
         )
+    entries = X.X if isinstance(X.X, Encoded) else entries  # derivatives are by its columns
     gradient = ENGINES[plan.engine].predict_gradient
     mean, variance, dmean_dX, dvariance_dX = gradient(posterior, entries, standardizer)
     noise, dlog_dX = Noise.everywhere(posterior), np.zeros(1)
