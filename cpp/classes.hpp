@@ -17,7 +17,7 @@ namespace PROBPROP_LEVEL {
 // so that a node costs as much as it does for a single class. Slopes and scales of all f_c follow
 // from the same sums: (log f_c)' = H - gap_c/s_c with H = (log G)', and -(log f_c)'' is the sum of
 // the others' curvatures plus 1/s_c^2. All scales grow from left to right, see
-// reference/likelihoods/multinomial.py. Nodes have steps of the smallest scale at the left end as
+// reference/likelihoods.py. Nodes have steps of the smallest scale at the left end as
 // far as the last top, and longer steps beyond it:
 //
 //     t(x) = left + a (x + 8 (exp((x - x_2)/8) - exp(-x_2/8))),   x = 0, dx, 2 dx, ...

@@ -1,5 +1,5 @@
 // The gradient of the output's mean and variance with respect to the features, row by row.
-// The readable twin is src/probprop/reference/gradient.py.
+// The readable twin is src/probprop/reference/adf.py.
 #pragma once
 
 #include "predict.hpp"

@@ -1,5 +1,5 @@
 // Bounded evidence: before a few points are absorbed, q gives back a share of the evidence it
-// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/tempering.py.
+// holds, q <- q^(1 - share) prior^share. The readable twin is src/probprop/reference/adf.py.
 #pragma once
 
 #include "kernel.hpp"

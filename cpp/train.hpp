@@ -51,7 +51,7 @@ struct TrainResult {
 // A tail after a step on the mean of log Z, whose slope by it is d_tail: 2 (1 + tail)^2 is the
 // inverse of the Fisher information of a variance, in which a single residual counts 1.
 inline double learned_tail(double tail, double d_tail, double rate) {
-    constexpr double largest_tail = 4.0;  // as LARGEST_TAIL in reference/likelihoods/heavy.py
+    constexpr double largest_tail = 4.0;  // as LARGEST_TAIL in reference/likelihoods.py
     const double moved = tail + rate * (2.0 * (1.0 + tail) * (1.0 + tail) * d_tail);
     return moved > largest_tail ? largest_tail : moved > 0.0 ? moved : 0.0;
 }

@@ -16,8 +16,8 @@ import pytest
 from numpy.random import RandomState
 from numpy.testing import assert_array_equal
 
+from probprop import ModelFileError, load
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files import ModelFileError, load
 from probprop.io import MODEL, read_file, write_file
 
 X = RandomState(0).standard_normal((60, 3)) * [1.0, 20.0, 0.1] + [0.0, 5.0, -3.0]

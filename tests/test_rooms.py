@@ -33,7 +33,7 @@ ORDER = (
     ("probprop.encoding",),
     ("probprop.estimators",),
     ("probprop.table",),
-    ("probprop.data",),
+    ("probprop.data", "probprop.facts"),
     ("probprop.files",),
     ("probprop.metrics", "probprop.active", "probprop.plot"),
     ("probprop.report",),

@@ -18,10 +18,10 @@ from probprop.inference.prediction import predictive
 
 PAGE = Path(__file__).parents[1] / "docs" / "skeletons.md"
 HOMES = (
-    "probprop.reference.likelihoods.unit",
+    "probprop.reference.unit",
     "probprop.inference.likelihoods.unit",
     "test_unit",
-    "probprop.reference.activations.identity",
+    "probprop.reference.identity",
 )
 
 

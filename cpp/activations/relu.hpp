@@ -1,5 +1,5 @@
 // ReLU moments and their four derivatives: [PBP15] Eq. (15)(16), S(11) to S(14).
-// The readable twin is src/probprop/reference/activations/relu.py.
+// The readable twin is src/probprop/reference/relu.py.
 #pragma once
 
 #include "../simd.hpp"

@@ -1,5 +1,5 @@
 // A value per output, each with Gaussian noise whose precision is learned: [PBP15] Eq. (1).
-// The readable twin is src/probprop/reference/likelihoods/gaussian.py.
+// The readable twin is src/probprop/reference/likelihoods.py.
 #pragma once
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // A value per output, with noise whose tails are heavy: the logarithm of its variance is Gaussian
 // around that of the level beta/(alpha - 1), and its variance there is the tail.
-// The readable twin is src/probprop/reference/likelihoods/heavy.py.
+// The readable twin is src/probprop/reference/likelihoods.py.
 #pragma once
 
 #include <math.h>

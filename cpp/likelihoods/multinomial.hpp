@@ -1,5 +1,5 @@
 // The index of a class: that of the largest output once each has unit noise (multinomial probit).
-// The readable twin is src/probprop/reference/likelihoods/multinomial.py, with the derivation.
+// The readable twin is src/probprop/reference/likelihoods.py, with the derivation.
 #pragma once
 
 #include <math.h>

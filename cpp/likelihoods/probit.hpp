@@ -1,5 +1,5 @@
 // A label of +1 or -1 per output: the sign of the output once it has unit noise.
-// The readable twin is src/probprop/reference/likelihoods/probit.py.
+// The readable twin is src/probprop/reference/likelihoods.py.
 #pragma once
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // A residual per output, which is the logarithm of its noise variance relative to a level.
-// The readable twin is src/probprop/reference/likelihoods/scale.py.
+// The readable twin is src/probprop/reference/likelihoods.py.
 #pragma once
 
 #include "../kernel.hpp"

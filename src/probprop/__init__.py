@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from probprop.estimators.cv.search import CandidateCurve, CVChoice
     from probprop.estimators.ensemble import PBPEnsemble
     from probprop.estimators.regressor import PBPRegressor
-    from probprop.files import ModelFileError, load
+    from probprop.files import load
     from probprop.inference.posterior import Epoch, Posterior
     from probprop.inference.standardize import Standardizer
+    from probprop.io import ModelFileError
 
 _HOME = {
     "BoxCox": "distributions.power",
@@ -44,7 +45,7 @@ _HOME = {
     "ClassMixture": "distributions.classes",
     "Epoch": "inference.posterior",
     "Mixture": "distributions.mixture",
-    "ModelFileError": "files",
+    "ModelFileError": "io",
     "PBPClassifier": "estimators.classifier",
     "PBPClassifierCV": "estimators.cv.classifier",
     "PBPEnsemble": "estimators.ensemble",

@@ -15,10 +15,10 @@ from probprop import metrics, plot
 from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
+from probprop.facts import number
 from probprop.inference.standardize import marginal, measure
 from probprop.metrics.baseline import baseline_summary
 from probprop.report import Section, figure, table_model_sections, write_report
-from probprop.report.facts import number
 from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
+from importlib import import_module
 from inspect import signature
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn import model_selection
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 
@@ -44,6 +44,7 @@ from probprop.estimators.ensemble import PBPEnsemble, check_ensemble, member_kin
 from probprop.estimators.kind import first_network, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.estimators.validation import check_gamma, check_int, check_parameters
+from probprop.facts import model_facts
 from probprop.inference import checkpoint
 from probprop.inference.checkpoint import NoiseWeights
 from probprop.inference.engine import ENGINES
@@ -58,14 +59,6 @@ _Path = str | os.PathLike[str]
 Network = PBPRegressor | PBPClassifier
 Estimator = Network | PBPEnsemble | PBPRegressorCV | PBPClassifierCV
 
-_DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
-_FOREIGN = "is not a probprop model ({}): give the path of a file that `save` wrote."
-_NEWER = "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`."
-
-
-class ModelFileError(ValueError):
-    """The file is not a model this version can read; the message says why and what to do."""
-
 
 def save(model: Any, path: _Path) -> None:
     """Write a fitted model to one file.
@@ -77,7 +70,7 @@ def save(model: Any, path: _Path) -> None:
         hint, declared = _known(type(model).__name__)
         tree, arrays = io.encode(hint, model, declared)
         _decoded(tree, arrays)  # a model that could not be loaded is not saved
-        io.write_file(path, MODEL, tree, arrays)
+        io.write_file(path, MODEL, tree | {"facts": facts_of(model)}, arrays)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The model cannot be saved: {error}") from error
 
@@ -88,15 +81,18 @@ def load(path: _Path) -> Any:
     A file that is no model, is damaged, or was written by a newer probprop raises
     `ModelFileError`. Files of unknown origin are safe to try: nothing in them is run.
     """
-    try:
+    with io.reading_model(path):
         tree, arrays, _ = io.read_file(path, MODEL)
+        tree.pop("facts", None)  # they are for ``probprop info``, which does not load the model
         return _decoded(tree, arrays)
-    except (OSError, MemoryError, ImportError):
-        raise
-    except Exception as error:  # zipfile raises a dozen types for damaged files
-        words: dict[type, str] = {io.Foreign: _FOREIGN, io.Newer: _NEWER}
-        reason = words.get(type(error), _DAMAGED).format(str(error) or type(error).__name__)
-        raise ModelFileError(f"{os.fspath(path)} {reason}") from error
+
+
+def facts_of(model: Any) -> list[list[str]]:
+    """Describe a model in words, but for its features and version, which the header has."""
+    plain = isinstance(model, BaseEstimator)
+    estimator, target = (model, "the target") if plain else (model.estimator, model.target)
+    facts = model_facts(estimator, [], target)
+    return [fact for fact in facts if fact[0] not in ("Feature", "Features", "Version")]
 
 
 def _known(name: Any) -> tuple[Any, dict[Any, Declared]]:
@@ -154,9 +150,14 @@ def _is_splitter(cv: Any) -> bool:
 
     Others are refused: a model that came back with other folds would be fitted again with those.
     """
+    if isinstance(cv, int | np.integer):
+        return not isinstance(cv, bool)
     name = type(cv).__name__
-    known = getattr(model_selection, name, None) if name in _SPLITTERS else int
-    return isinstance(cv, np.integer) or type(cv) is known
+    return name in _SPLITTERS and type(cv) is _splitter(name)
+
+
+def _splitter(name: str) -> Any:
+    return getattr(import_module("sklearn.model_selection"), name)  # slow, and seldom needed
 
 
 def _plain(value: Any) -> Any:
@@ -195,7 +196,7 @@ def _parameter(node: Any) -> Any:
         return _unfitted(_NETWORKS[node["estimator"]], own)
     flat = not any(isinstance(value, list | dict) for value in own.values())
     if node.keys() == {"splitter", "parameters"} and node["splitter"] in _SPLITTERS and flat:
-        return getattr(model_selection, node["splitter"])(**own)
+        return _splitter(node["splitter"])(**own)
     raise ValueError("a parameter is not one that a model has")
 
 
@@ -393,7 +394,7 @@ def _cross_validated(
     model = _unfitted(kind, parameters)
     _check_candidate(choice_, encoding_, estimators_)
     first = estimators_[0]
-    n_features = first.n_features_in_ if encoding_ is None else len(encoding_.mean)
+    n_features = first.n_features_in_ if encoding_ is None else len(encoding_.center)
     model.estimators_, model.choice_, model.calibration_ = estimators_, choice_, calibration_
     model.bounds_, model.encoding_, model.joint_ = bounds_, encoding_, joint_
     model.n_partitions_, model.n_samples_seen_ = n_partitions_, n_samples_seen_
@@ -402,7 +403,7 @@ def _cross_validated(
     if len(estimators_) % n_partitions_:
         raise ValueError("the partitions do not have as many members each")
     if encoding_ is not None:
-        _check_scales("X", encoding_.mean, encoding_.scale)
+        _check_scales("X", encoding_.center, encoding_.scale)
     if (joint_ is None) != (model.missing == "error"):
         raise ValueError("the joint distribution of the features does not fit `missing`")
     g, candidate, noise = transformation_of(model), choice_.candidate, {"auto"}
@@ -417,7 +418,7 @@ def _cross_validated(
             raise ValueError("the squares of calibration_ are those of other members")
         per_feature["calibration_/range"] = calibration_.range.low
         if network is not None:
-            per_feature["calibration_/noise"] = network.encoding.mean
+            per_feature["calibration_/noise"] = network.encoding.center
         noise |= {"constant" if network is None else "input"}
     if wrong := [k for k, array in per_feature.items() if len(array) != n_features]:
         raise ValueError(f"{wrong[0]} does not have a number per feature")
@@ -483,7 +484,7 @@ def _check_noise(network: NoiseNetwork) -> None:
 
 
 def _check_encoding(state: PiecewiseLinear) -> None:
-    known = np.isin(state.column, np.arange(len(state.mean))).all()
+    known = np.isin(state.column, np.arange(len(state.center))).all()
     if state.column.dtype != np.int64 or not known or (np.diff(state.column) < 0).any():
         raise ValueError("the encoding has ramps of columns out of order, or of none")
     if not (state.start < state.end).all():
@@ -491,7 +492,7 @@ def _check_encoding(state: PiecewiseLinear) -> None:
 
 
 def _check_joint(joint: Joint) -> None:
-    encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.mean)
+    encoding, S, n = joint.encoding, joint.covariance, len(joint.encoding.center)
     if (joint.column.dtype.kind, joint.discrete.dtype.kind) != ("i", "b"):
         raise ValueError("the dtypes of the joint distribution are none that a model has")
     lengths = (len(joint.discrete), len(joint.factor))
@@ -545,12 +546,31 @@ def _check_table(model: Any) -> None:
         raise ValueError("the order of a date is not that of a date")
     if len(encoder.names) != estimator.n_features_in_:
         raise ValueError("the columns are not those that the estimator was fitted on")
+    if model.scores is not None:
+        _check_scores(model.scores, targets)
     if not model.baseline:
         return
     if len(model.baseline) != n_targets or is_classifier(estimator):
         raise ValueError("baseline must have a mean and a standard deviation for each target")
     if any(std < 0.0 for _, std in model.baseline):
         raise ValueError("baseline has a standard deviation below 0")
+
+
+def _check_scores(scores: dict[str, Any], targets: list[str]) -> None:
+    """Refuse scores that no fit reports."""
+    if scores.keys() != {"measured_on", "n_samples", "targets"}:
+        raise ValueError("scores does not have measured_on, n_samples and targets")
+    if scores["measured_on"] not in ("out-of-fold", "held-out"):
+        raise ValueError("scores/measured_on is neither out-of-fold nor held-out")
+    if not _COUNT(typed(scores["n_samples"], int, "scores/n_samples")):
+        raise ValueError("scores/n_samples is out of range")
+    found = typed(scores["targets"], dict, "scores/targets")
+    if [*found] != targets:
+        raise ValueError("scores/targets does not have the scores of each target")
+    for target, each in found.items():
+        for name, value in typed(each, dict, f"scores of {target}").items():
+            if value is not None and not math.isfinite(typed(value, float, f"score {name}")):
+                raise ValueError(f"the score {name[:50]} of {target[:50]} is not finite")
 
 
 # ---- A trial: numbers may fit together and still be of no use
@@ -646,8 +666,8 @@ _DECLARED: dict[Any, Declared] = {
     ),
     PiecewiseLinear: Declared(
         {"scale": _SCALE, "ramp_scale": _POSITIVE},
-        {"mean": "n", "scale": "n"}
-        | dict.fromkeys(("column", "start", "end", "ramp_mean", "ramp_scale"), "m"),
+        {"mean": "n", "scale": "n", "center": "n"}
+        | dict.fromkeys(("column", "start", "end", "ramp_center", "ramp_scale"), "m"),
         check=_check_encoding,
     ),
     InputBounds: Declared(

@@ -17,7 +17,8 @@ import math
 import os
 import types
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from functools import cache
 from inspect import signature
@@ -43,6 +44,10 @@ _LISTS = (list, Sequence)
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _ROW = {int, float, float | tuple[float, ...]}  # types of the columns of a table
 _Path = str | os.PathLike[str]
+
+
+class ModelFileError(ValueError):
+    """The file is not a model this version can read; the message says why and what to do."""
 
 
 class Foreign(ValueError):
@@ -393,6 +398,26 @@ def write_file(
             with archive.open(info, "w") as member:
                 member.write(_npy_header(array.dtype.str, array.shape))
                 member.write(array.data)
+
+
+_DAMAGED = "is truncated or damaged ({}): restore a copy, or fit the model again and save it."
+_EXPLAINED: dict[type, str] = {
+    Foreign: "is not a probprop model ({}): give a file that `save` or `probprop fit` wrote.",
+    Newer: "was written by a newer probprop ({}): upgrade with `pip install --upgrade probprop`.",
+}
+
+
+@contextmanager
+def reading_model(path: _Path) -> Iterator[None]:
+    """Say what is wrong with a model file, whatever is raised about its content."""
+    try:
+        yield
+    except (OSError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # zipfile raises a dozen types for damaged files
+        words = _EXPLAINED.get(type(error), _DAMAGED)
+        reason = words.format(str(error) or type(error).__name__)
+        raise ModelFileError(f"{os.fspath(path)} {reason}") from error
 
 
 def read_file(path: _Path, form: str) -> Contents:

@@ -9,15 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from probprop import PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop._types import FloatArray
 from probprop.active import ActiveLearner
 from probprop.active.strategies import STRATEGIES, Variances, greedy_batch, information_gain
@@ -370,8 +369,6 @@ def test_other_bad_input() -> None:
         active.tell(rows(2), [1.0, np.nan])
     with pytest.raises(ValueError, match="n == 0, must be >= 1"):
         active.ask(rows(4), 0)
-    with pytest.raises(NotFittedError, match="Call 'tell' with some first"):
-        ActiveLearner(PBP).ask(rows(4))
 
 
 def test_bad_parameters() -> None:
@@ -398,3 +395,73 @@ def test_bad_parameters() -> None:
 
 def test_batch_size_is_what_ask_returns() -> None:
     assert len(learner(batch_size=4).ask(rows(9))) == 4
+
+
+# ---- Before anything is told, and classes
+
+
+def test_the_first_rows_are_spread_by_the_features_alone() -> None:
+    """By hand: the row that takes most from the sum of the variances, given those before it."""
+    pool = rows(30)
+    Z = (pool - pool.mean(axis=0)) / pool.std(axis=0)
+    c = np.exp(-0.5 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2) / (2.0 * pool.shape[1]))
+    expected = []
+    for _ in range(6):
+        score = (c**2).sum(axis=0) / (c.diagonal() + 0.1)
+        score[expected] = -np.inf
+        i = int(np.argmax(score))
+        expected.append(i)
+        c = c - np.outer(c[:, i], c[i]) / (c[i, i] + 0.1)
+    for name in NAMES[:-1]:
+        assert ActiveLearner(PBP, name, random_state=3).ask(pool, 6).tolist() == expected
+    twice = [ActiveLearner(PBP, "random", random_state=3).ask(pool, 6).tolist() for _ in range(2)]
+    assert twice[0] == twice[1] != expected
+
+
+def test_the_first_rows_are_complete_if_there_are_enough() -> None:
+    """A row without any value counts as the mean of the pool, which would be the first choice."""
+    pool = rows(30)
+    pool[[3, 7]] = np.nan
+    marginalizing = PBPRegressor(missing="marginalize")
+    chosen = ActiveLearner(marginalizing, random_state=0).ask(pool, 6)
+    assert not {3, 7} & {*chosen}
+    pool[:28] = np.nan
+    pool[:28, 0] = np.arange(28)
+    assert len(ActiveLearner(marginalizing, random_state=0).ask(pool, 6)) == 6
+
+
+class Voter(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts the probabilities it is given."""
+
+    def __init__(self, proba: FloatArray) -> None:
+        self.proba = proba
+
+    def fit(self, X: FloatArray, y: Any) -> Voter:
+        return self
+
+    def predict_proba(self, X: FloatArray) -> FloatArray:
+        return self.proba
+
+
+def test_the_class_of_the_highest_entropy() -> None:
+    proba = np.array([[0.98, 0.01, 0.01], [0.5, 0.5, 0.0], [0.4, 0.3, 0.3], [0.0, 1.0, 0.0]])
+    active = ActiveLearner(Voter(proba), "variance").tell([[9.0, 9.0]], ["a"])
+    assert active.ask(rows(4)).tolist() == [2]
+
+
+@pytest.mark.parametrize("strategy", ["variance_reduction", "variance", "information_gain"])
+def test_a_classifier_asks_near_the_boundary(strategy: Name) -> None:
+    """Two classes, apart at x = 0, known far from it; the other column is 0 everywhere."""
+    x = np.concatenate([np.linspace(-3.0, -2.0, 10), np.linspace(2.0, 3.0, 10)])
+    X = np.column_stack([x, np.zeros(20)])
+    model = PBPClassifier(10, n_epochs=20, random_state=0)
+    active = ActiveLearner(model, strategy, random_state=0).tell(X, np.where(x > 0.0, "b", "a"))
+    pool = np.column_stack([np.linspace(-3.05, 3.05, 62), np.zeros(62)])
+    assert abs(pool[active.ask(pool)[0], 0]) < 1.0
+
+
+def test_thompson_is_for_numbers() -> None:
+    with pytest.raises(TypeError, match="large targets, which classes are not"):
+        ActiveLearner(PBPClassifier(), "thompson").tell(rows(4), ["a", "b", "a", "b"])
+    with pytest.raises(TypeError, match="needs an estimator with 'predict_distribution'"):
+        ActiveLearner(Voter(np.ones((1, 1))), "information_gain").tell(rows(1), ["a"])

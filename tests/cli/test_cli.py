@@ -21,6 +21,8 @@ from probprop import PBPRegressor
 from probprop.cli import application, showing
 from probprop.cli.application import run
 from probprop.cli.console import Terminal, make_terminal
+from probprop.cli.scores import LABELS, show
+from probprop.io import MODEL, read_file, write_file
 from probprop.metrics.verdict import verdict
 from probprop.table import TableModel, read
 
@@ -264,8 +266,10 @@ def test_unknown_categories_are_counted_over_all_chunks(
     assert predict(folder, tmp_path / "new.csv", "-o", tmp_path / "out.csv") == 0
     notes = [line for line in capfd.readouterr().err.splitlines() if "fitted on" in line]
     assert len(notes) == 1
-    assert "3 rows with a 'city'" in notes[0]
-    assert notes[0].endswith("taken as missing")
+    assert (
+        "3 rows with categories of 'city' that the model was not fitted on ('Atlantis')" in notes[0]
+    )
+    assert notes[0].endswith("; they are treated as missing values")
 
 
 def test_tables_come_and_go_through_pipes(folder: Path) -> None:
@@ -322,6 +326,49 @@ def test_info_takes_a_model_saved_from_python(
     PBPRegressor(4, n_epochs=2, random_state=0).fit(x, x[:, 0]).save(path)
     assert run(["info", str(path)]) == 0
     assert "4 hidden units" in capfd.readouterr().out
+
+
+IMPORTED = """
+import sys
+from probprop.cli.application import run
+code = run(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def imported(folder: Path, *arguments: str) -> set[str]:
+    """Run a command in a process of its own, and return the modules that it imported."""
+    command = [sys.executable, "-c", IMPORTED, *arguments, "-q"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return {*done.stderr.split()}
+
+
+@pytest.mark.process
+def test_info_and_predict_import_no_more_than_they_need(folder: Path, tmp_path: Path) -> None:
+    found = imported(folder, "info", "homes.pbp")
+    assert not found & {"sklearn", "pandas", "scipy", "matplotlib", "dask"}
+    out = str(tmp_path / "predicted.csv")
+    found = imported(folder, "predict", "homes.pbp", "sold.csv", "-o", out)
+    assert "sklearn.base" in found
+    assert not found & {
+        *("matplotlib", "dask", "distributed", "jinja2", "probprop.report", "probprop.metrics"),
+        *("sklearn.covariance", "sklearn.linear_model", "sklearn.metrics"),
+        *("sklearn.inspection", "sklearn.model_selection"),
+    }
+
+
+def test_info_takes_a_file_without_facts(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["info", str(folder / "homes.pbp")]) == 0
+    expected = capfd.readouterr().out
+    contents = read_file(folder / "homes.pbp", MODEL)
+    header = {k: value for k, value in contents.tree.items() if k != "facts"}
+    write_file(tmp_path / "old.pbp", MODEL, header, contents.arrays)
+    assert run(["info", str(tmp_path / "old.pbp")]) == 0
+    size = re.compile(r"File size.*")
+    assert size.sub("", capfd.readouterr().out) == size.sub("", expected)
 
 
 # ---- demo, bench, help
@@ -385,7 +432,9 @@ def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[
     assert run(["info", str(path), "--json", "-q"]) == 0
     found = json.loads(capfd.readouterr().out)
     words = {name.lower().replace(" ", "_"): value for name, value in printed}
-    assert {*words} | {"targets"} == {*found}
+    assert words.pop("judged_on") == "50 rows, held-out"
+    shown = words.pop("scores")
+    assert {*words} | {"targets", "scores"} == {*found}
     assert {k: v for k, v in words.items() if k not in ("features", "file_size")}.items() <= {
         k: v for k, v in found.items() if isinstance(v, str)
     }.items()
@@ -394,6 +443,32 @@ def test_info_as_json_has_every_fact(folder: Path, capfd: pytest.CaptureFixture[
     cities = ["Lima, north", "Oslo", "Rome"]
     assert found["features"][0] == {"name": "city", "kind": "text", "categories": cities}
     assert found["features"][1] == {"name": "rooms", "kind": "number", "categories": None}
+    scores = found["scores"]
+    assert (scores["measured_on"], scores["n_samples"]) == ("held-out", 50)
+    assert f"inside 95 % interval {100 * scores['targets']['price']['coverage_95']:.1f} %" in shown
+
+
+@pytest.mark.parametrize("options", ["", "--no-refit"])
+def test_the_model_keeps_the_scores_that_fit_printed(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: str
+) -> None:
+    path = tmp_path / "m.pbp"
+    line = (
+        f"fit {folder}/homes.csv --target price --drop id --fast --n-epochs 2 -o {path} {options}"
+    )
+    assert run(line.split()) == 0
+    printed = dict(re.findall(r"^(\S.*?) {2,}(\S+(?: %)?) ", capfd.readouterr().out, re.MULTILINE))
+    kept = table_model(path).scores
+    assert kept is not None
+    for name, value in kept["targets"]["price"].items():
+        assert printed[LABELS[name]] == show(name, value)
+    assert run(["update", str(path), str(folder / "sold.csv"), "-q"]) == 0
+    assert table_model(path).scores == kept  # they are about the fit
+    assert run([*line.split(), "--test-fraction", "0"]) == 0
+    assert table_model(path).scores is None
+    capfd.readouterr()
+    assert run(["info", str(path), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["scores"] is None
 
 
 def test_predict_adds_the_quantiles_asked_for(

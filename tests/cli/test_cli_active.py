@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import call, homes
-from probprop import PBPRegressor
+from probprop import PBPClassifier, PBPRegressor
 from probprop.active import ActiveLearner
 from probprop.cli import active as command
 
@@ -229,7 +229,7 @@ def test_measurements_in_the_marked_file_are_never_overwritten(capfd: Captured) 
     assert call(line) == 0
 
 
-def test_no_empty_row_and_only_empty_rows(capfd: Captured) -> None:
+def test_no_empty_row(capfd: Captured) -> None:
     homes(30).to_csv("full.csv", index=False)
     fails(
         capfd,
@@ -237,15 +237,6 @@ def test_no_empty_row_and_only_empty_rows(capfd: Captured) -> None:
         "active --fast full.csv --target price",
         "full.csv has a 'price' in every",
         "add rows",
-    )
-    homes(30).assign(price=np.nan).to_csv("empty.csv", index=False)
-    fails(
-        capfd,
-        1,
-        "active --fast empty.csv --target price",
-        "no value of 'price' in any",
-        "30 rows",
-        "first",
     )
     assert not list(Path().glob("*.asked.csv"))
 
@@ -302,7 +293,7 @@ def test_a_target_of_text(capfd: Captured) -> None:
         ("active --fast pool.csv", ["Missing option '--target'"]),
         ("active --fast pool.csv --target price --ask 0", ["--ask", "0 is not at least 1"]),
         ("active --fast pool.csv --target price --strategy best", ["--strategy", "'thompson'"]),
-        ("active --fast pool.csv --target price -o out.xlsx", ["out.xlsx", ".parquet"]),
+        ("active --fast pool.csv --target price -o out.doc", ["out.doc", ".parquet, .pq, .xlsx"]),
         ("active - --target price", ["POOL", "path of a file"]),
     ],
 )
@@ -316,7 +307,11 @@ def test_files_and_columns_that_are_not_there(capfd: Captured) -> None:
     fails(capfd, 1, "active --fast no.csv --target price", "no.csv", "no such file")
     fails(capfd, 1, "active --fast pool.csv --target cost", "has no column 'cost'")
     fails(
-        capfd, 1, f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv", "no folder", "make it first"
+        capfd,
+        1,
+        f"active --fast pool.csv {OPTIONS} -o nowhere/o.csv",
+        "no folder",
+        "make it first",
     )
 
 
@@ -343,3 +338,158 @@ def test_the_help_has_an_example(capfd: Captured) -> None:
     assert re.search(r"^  Examples:\n    probprop active", out, re.MULTILINE)
     for name in command.MARKS:
         assert name in out
+
+
+# ---- Before anything is measured
+
+
+def test_the_first_rows_are_spread_over_the_pool(capfd: Captured) -> None:
+    """Four groups of unequal size: four rows, one of each; random rows would miss a group."""
+    rng = np.random.RandomState(0)
+    corner = np.repeat(np.arange(4), (60, 30, 20, 10))
+    X = np.column_stack([corner % 2, corner // 2]) * 10.0 + 0.1 * rng.standard_normal((120, 2))
+    order = rng.permutation(120)
+    table = pd.DataFrame(X[order], columns=["a", "b"]).round(3).assign(y=np.nan)
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target y --ask 4") == 0
+    out, err = capfd.readouterr()
+    assert "no row has 'y', so no model is fitted; of the 120 rows without, measure these" in err
+    assert "chosen to cover the range of their features" in err
+    marked = pd.read_csv("pool.asked.csv")
+    assert list(marked) == [*table, "probprop_ask"]
+    asked = np.flatnonzero(marked["probprop_ask"].notna())
+    assert sorted(corner[order][asked]) == [0, 1, 2, 3]
+    assert [int(line.split()[0]) - 1 for line in out.splitlines()[1:]] == sorted(
+        asked, key=lambda i: marked["probprop_ask"][i]
+    )
+    learner = ActiveLearner(PBPRegressor(), random_state=0)  # the same from Python
+    assert set(learner.ask(table[["a", "b"]].to_numpy(), 4)) == {*asked}
+    assert call("active pool.csv --target y --ask 4 --strategy random") == 0
+    assert "chosen at random" in capfd.readouterr().err
+    # What is measured then is learned in the next run.
+    table.loc[asked, "y"] = [1.0, 2.0, 3.0, 4.0]
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target y --fast --n-epochs 2 --ask 4 -o next.csv") == 0
+    assert "fitted on 4 rows with a 'y'" in capfd.readouterr().err
+    assert not {*asked} & {*np.flatnonzero(pd.read_csv("next.csv")["probprop_ask"].notna())}
+
+
+# ---- Classes
+
+
+def write_labels(n: int = 150, n_known: int = 30) -> pd.DataFrame:
+    rng = np.random.RandomState(1)
+    table = pd.DataFrame(rng.standard_normal((n, 2)).round(3), columns=["a", "b"])
+    kind = np.where(table["a"] > 0.0, "cat", np.where(table["b"] > 0.0, "dog", "=bird"))
+    table["kind"] = pd.Series(kind).where(rng.permutation(n) < n_known)
+    table.to_csv("pool.csv", index=False)
+    return table
+
+
+@pytest.mark.parametrize("strategy", ["variance_reduction", "variance", "information_gain"])
+def test_classes(strategy: str, capfd: Captured) -> None:
+    table = write_labels()
+    line = f"active pool.csv --target kind --fast --n-epochs 5 --strategy {strategy}"
+    assert call(line) == 0
+    out, err = capfd.readouterr()
+    assert "'kind' holds text: classification" in err
+    assert "fitted on 30 rows with a 'kind'; of the 120 rows without, measure these next:" in err
+    assert out.splitlines()[0].split() == ["row", "a", "b", "class", "probability", "entropy_model"]
+    known = table["kind"].notna().to_numpy()
+    X = table[["a", "b"]].to_numpy()
+    learner = ActiveLearner(PBPClassifier(n_epochs=5, random_state=0), strategy, random_state=0)
+    learner.tell(X[known], table["kind"][known].to_numpy(str))
+    expected = np.flatnonzero(~known)[learner.ask(X[~known], 5)]
+    marked = pd.read_csv("pool.asked.csv")
+    names = ["probprop_class", "probprop_probability", "probprop_entropy_model"]
+    assert list(marked) == [*table, "probprop_ask", *names]
+    asked = marked[marked["probprop_ask"].notna()].sort_values("probprop_ask")
+    assert asked.index.tolist() == expected.tolist()
+    predicted = learner.estimator_.predict_distribution(X[~known])
+    assert (
+        marked["probprop_class"][~known].tolist() == learner.estimator_.predict(X[~known]).tolist()
+    )
+    np.testing.assert_allclose(marked[names[1]][~known], predicted.proba.max(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(marked[names[2]][~known], predicted.entropy_model, rtol=1e-4)
+    assert marked.loc[known, names].isna().all(axis=None)
+    # Again, in place: the columns are replaced, and are not features.
+    assert call(f"{line} -o pool.csv -q") == 0
+    assert call(f"{line} -o pool.csv -q") == 0
+    assert Path("pool.csv").read_bytes() == Path("pool.asked.csv").read_bytes()
+
+
+def test_hyperparameters_of_a_classifier_are_selected(capfd: Captured) -> None:
+    write_labels(60, 24)
+    assert call("active pool.csv --target kind --budget fast --ask 2") == 0
+    err = capfd.readouterr().err
+    assert "chosen: " in err
+    assert "wrote pool.asked.csv: 2 rows marked" in err
+
+
+def test_one_class_so_far_is_no_model(capfd: Captured) -> None:
+    table = write_labels(40, 40)
+    table.loc[table["kind"] != "cat", "kind"] = None
+    table.to_csv("pool.csv", index=False)
+    assert call("active pool.csv --target kind --fast") == 0
+    assert "only one class is known of 'kind', so no model is fitted" in capfd.readouterr().err
+    assert "probprop_class" not in pd.read_csv("pool.asked.csv")
+
+
+def test_two_whole_numbers_are_classes_once_they_repeat(capfd: Captured) -> None:
+    table = homes(30)[["rooms", "area"]].assign(y=np.nan)
+    for filled, is_class in (([3.0, 8.0], False), ([3.0, 8.0, 8.0, 3.0], True)):
+        table.loc[: len(filled) - 1, "y"] = filled
+        table.to_csv("pool.csv", index=False)
+        assert call("active pool.csv --target y --fast --n-epochs 2 -o out.csv") == 0
+        assert ("probprop_class" in pd.read_csv("out.csv")) == is_class
+        assert ("only 3 and 8: classification" in capfd.readouterr().err) == is_class
+    assert call("active pool.csv --target y --task regression --fast --n-epochs 2 -o out.csv") == 0
+    assert "probprop_mean" in pd.read_csv("out.csv")
+
+
+def test_classes_have_no_largest(capfd: Captured) -> None:
+    write_labels()
+    line = "active pool.csv --target kind --fast --strategy thompson -q"
+    fails(capfd, 2, line, "--strategy", "'kind' holds classes", "choose another")
+
+
+def test_measurements_that_differ_in_the_last_digit_are_not_lost(capfd: Captured) -> None:
+    table = write_pool()
+    assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
+    marked = pd.read_csv("pool.asked.csv")
+    measured = float(table["price"].dropna().iloc[0])
+    marked.loc[marked["price"] == measured, "price"] = measured + 1e-4
+    marked.to_csv("pool.asked.csv", index=False)
+    line = f"active --fast pool.csv {OPTIONS} -q"
+    fails(capfd, 1, line, "'price' that pool.csv lacks", f"such as {measured + 1e-4!r}")
+
+
+def test_labels_typed_into_the_copy_are_not_lost(capfd: Captured) -> None:
+    table = write_labels()
+    assert call("active pool.csv --target kind --fast --n-epochs 2 -q") == 0
+    marked = pd.read_csv("pool.asked.csv")
+    marked.loc[marked.index[table["kind"].isna()][0], "kind"] = "dog"
+    marked.to_csv("pool.asked.csv", index=False)
+    line = "active pool.csv --target kind --fast --n-epochs 2 -q"
+    fails(capfd, 1, line, "has 1 measurement of 'kind' that pool.csv lacks, such as dog")
+
+
+# ---- Excel
+
+
+def test_a_workbook_has_the_same_rows_and_is_not_replaced(capfd: Captured) -> None:
+    table = write_pool()
+    table.to_excel("pool.xlsx", index=False)
+    assert call(f"active --fast pool.csv {OPTIONS} -q") == 0
+    assert call(f"active --fast pool.csv {OPTIONS} -q -o out.xlsx") == 0
+    assert call(f"active --fast pool.xlsx {OPTIONS} -q") == 0
+    expected = pd.read_csv("pool.asked.csv")
+    for path in ("out.xlsx", "pool.asked.xlsx"):
+        frame = pd.read_excel(path, engine="openpyxl", dtype={"id": str})
+        assert list(frame) == list(expected)
+        assert frame["id"].tolist() == table["id"].tolist()  # with its zeros
+        assert frame["area"].tolist() == table["area"].tolist()
+        for name in MARKS:
+            np.testing.assert_allclose(frame[name].astype(float), expected[name], rtol=1e-5)
+    line = f"active --fast pool.xlsx {OPTIONS} -o pool.xlsx"
+    fails(capfd, 1, line, "would replace the workbook", "such as pool.asked.xlsx")

@@ -110,7 +110,7 @@ def test_an_unknown_category_is_as_wide_as_a_missing_one() -> None:
     model = fit_table_model(flats(), "price", drop=["id"])
     row = flats()[:1]
     known, missing = (model.predict_distribution(row.assign(town=k)) for k in ("Rom", None))
-    with pytest.warns(UserWarning, match="it treats them as missing"):
+    with pytest.warns(UserWarning, match="they are treated as missing"):
         unknown = model.predict_distribution(row.assign(town="Bonn"))
     assert unknown.epistemic_std == missing.epistemic_std > known.epistemic_std
     assert unknown.mean == missing.mean

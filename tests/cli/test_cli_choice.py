@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from probprop import (
 )
 from probprop.cli import application
 from probprop.cli.console import Terminal
+from probprop.estimators import cost
 from probprop.estimators.cv import policy
 from probprop.estimators.progress import Share
 from probprop.table import TableModel, fit_table_model
@@ -119,7 +121,8 @@ def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
     homes(80)[60:].to_csv("more.csv", index=False)
     assert call("update m.pbp more.csv") == 0
     err = capfd.readouterr().err
-    assert re.search(r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars", err)
+    updated = r"^updated m.pbp with 20 rows: 80 rows seen in \d+ passes; error bars"
+    assert re.search(updated, err, re.MULTILINE)
     assert saved().n_samples_seen_ == 80
     assert call("info m.pbp") == 0
     assert re.search(r"^Calibration +error bars times", capfd.readouterr().out, re.M)
@@ -285,3 +288,35 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
     assert call(FIT) == 0
     assert "note: Ctrl-C ended the comparison of the candidates." in capfd.readouterr().err
     assert saved().n_samples_seen_ == 60
+
+
+# ---- How long it takes
+
+
+@pytest.mark.parametrize("options", ["", "--fast"])
+def test_how_long_is_said_before_the_fit(
+    options: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
+    assert call(f"{FIT} {options} --test-fraction 0") == 0
+    first = capfd.readouterr().err.splitlines()[0]
+    assert re.match(r"60 samples: the fit takes (about|between) .* of processor time$", first)
+
+
+def test_a_long_fit_in_a_log_file_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    """A clock that is 4 s further at every look."""
+    seconds = itertools.count(0.0, 4.0)
+
+    def terminal(*, quiet: bool, verbose: bool) -> Terminal:
+        console = Console(stderr=True, highlight=False)
+        return Terminal(console, console, quiet, verbose, clock=lambda: next(seconds))
+
+    monkeypatch.setattr(application, "make_terminal", terminal)
+    assert call(f"{FIT} --test-fraction 0") == 0
+    said = r"^fitting 60 rows: comparing candidates, \d+ % done, up to \d+ (s|min) left$"
+    lines = re.findall(said, capfd.readouterr().err, re.MULTILINE)
+    assert 1 <= len(lines) <= 5
+    assert call(f"{FIT} --test-fraction 0 -q") == 0
+    assert "left" not in capfd.readouterr().err

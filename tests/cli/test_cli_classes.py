@@ -111,7 +111,7 @@ def test_the_time_of_many_classes_is_said_first(
         call("fit --fast many.csv --target many --features a,b,c,d --n-epochs 2 -o many.pbp") == 0
     )
     said = capfd.readouterr().err
-    assert said.index("note: 40 classes and ") < said.index("fitted on ")
+    assert said.index("40 classes and ") < said.index("fitted on ")
     assert "samples: the fit takes about 0 s of processor time" in said
 
 

@@ -105,7 +105,7 @@ def fails(capfd: Captured, code: int, arguments: str, *fragments: str) -> None:
         ),
         ("fit --fast homes.csv --target price -o -", ["-o", "path of a file"]),
         ("predict homes.pbp new.csv --coverage 95", ["--coverage", "95", "between 0 and 1"]),
-        ("predict homes.pbp new.csv -o out.xlsx", ["out.xlsx", ".csv, .tsv, .parquet"]),
+        ("predict homes.pbp new.csv -o out.doc", ["out.doc", ".csv, .tsv, .parquet, .pq, .xlsx"]),
         ("predict homes.pbp", ["Missing argument 'DATA'"]),
         ("info homes.pbp too many", ["unexpected extra argument"]),
     ],

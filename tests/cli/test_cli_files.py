@@ -113,10 +113,36 @@ def test_model_and_report_need_two_paths(folder: Path, capfd: pytest.CaptureFixt
     assert not Path("one").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report homes.pbp sold.csv -o",
+        "evaluate homes.pbp sold.csv --report",
+        f"{FIT} -o m.pbp --report",
+        "demo -o",
+        "play -o",
+    ],
+)
+def test_a_page_replaces_pages_only(
+    command: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("new.csv").read_bytes()
+    assert call(f"{command} new.csv") == 1
+    assert "new.csv exists and is not an HTML file" in capfd.readouterr().err
+    assert Path("new.csv").read_bytes() == before
+
+
+def test_a_report_replaces_an_older_one(folder: Path) -> None:
+    Path("r.html").touch()  # an empty file is no loss
+    for _ in range(2):
+        assert call("report homes.pbp sold.csv --static -o r.html -q") == 0
+    assert Path("r.html").read_text().lstrip().lower().startswith("<!doctype html")
+
+
 def test_a_model_replaces_models_only(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = Path("new.csv").read_bytes()
     assert call(f"{FIT} -o new.csv") == 1
-    assert "new.csv exists and is no model file" in capfd.readouterr().err
+    assert "new.csv exists and is not a probprop model" in capfd.readouterr().err
     assert Path("new.csv").read_bytes() == before
     Path("empty.pbp").touch()
     Path("half.pbp").write_bytes(Path("homes.pbp").read_bytes()[:1000])

@@ -74,3 +74,11 @@ def test_the_help_names_the_default_seed(capfd: pytest.CaptureFixture[str]) -> N
     assert run(["fit", "--help"]) == 0
     out = " ".join(capfd.readouterr().out.split())
     assert re.search(r"--random-state N [^-]*as in Python\. \[default: 0\]", out)
+
+
+def test_no_summary_of_a_command_is_cut_off(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    listed = capfd.readouterr().out.partition("Commands:")[2].splitlines()
+    own = [line for line in listed if line.split() and line.split()[0] not in ("reproduce", "data")]
+    assert len(own) == 11
+    assert [line for line in own if line.endswith("...")] == []

@@ -87,7 +87,7 @@ def test_a_port_that_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert run(["play", "--no-browser", "--port", str(port)]) == 1
-    assert f"the port {port} is taken: give another one" in capfd.readouterr().err
+    assert f"port {port} is in use: give another --port" in capfd.readouterr().err
 
 
 def test_it_writes_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -145,6 +145,7 @@ def test_ensembles_and_evidence_cap(options: str, capfd: Captured) -> None:
         assert_allclose(written[f"{name}_lower"], lower[:, k], rtol=1e-9)
         assert_allclose(written[f"{name}_upper"], upper[:, k], rtol=1e-9)
     assert call("update m.pbp new.csv -q") == 0
+    capfd.readouterr()
     assert call("evaluate m.pbp new.csv --json") == 0
     assert list(json.loads(capfd.readouterr().out)["targets"]) == ["a", "cost"]
 

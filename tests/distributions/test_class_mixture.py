@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.random import RandomState
@@ -115,3 +117,18 @@ def test_a_row_does_not_depend_on_its_block(monkeypatch: pytest.MonkeyPatch) -> 
     whole = drawn_information(mean, std)
     monkeypatch.setattr("probprop.distributions.classes._BLOCK_ENTRIES", 1)
     assert_allclose(drawn_information(mean, std), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_impossible_classes_add_no_entropy(n_components: int, multilabel: bool) -> None:
+    # Probabilities 0 and 1, and a network that is undecided between two of three classes.
+    means = np.tile([[-1e100, 0.0, 0.0]], (n_components, 1, 1))
+    log_p = np.array([-np.inf, math.log(0.5), math.log(0.5)])
+    p = ClassMixture(
+        means, np.full_like(means, 1e-9), np.tile(log_p, (n_components, 1, 1)), multilabel
+    )
+    expected = np.log([[1.0, 2.0, 2.0]]) if multilabel else np.log([2.0])
+    assert_allclose(p.entropy, expected, atol=1e-12)
+    assert_allclose(p.entropy_noise, expected, atol=1e-6)
+    assert_allclose(p.entropy_model, np.zeros_like(expected), atol=1e-6)

@@ -16,11 +16,16 @@ from sklearn.preprocessing import SplineTransformer
 from probprop._types import FloatArray
 from probprop.encoding import piecewise
 from probprop.encoding.piecewise import (
+    basis_of,
     encode,
+    encode_sparse,
     fit_piecewise,
     place_knots,
     ramp_moments,
 )
+from probprop.inference import native
+from probprop.inference.inputs import Encoded
+from probprop.inference.posterior import initial_posterior
 
 # Whole numbers, so that ties are common and an affine map moves no two values into one.
 columns = arrays(np.float64, st.integers(1, 60), elements=st.integers(-50, 50))
@@ -50,32 +55,38 @@ def slow_knots(x: FloatArray, n_bins: int) -> list[float]:
     return distinct if len(distinct) > 2 else []
 
 
-def slow_encoding(train: FloatArray, X: FloatArray, n_bins: int) -> FloatArray:
+def slow_encoding(
+    train: FloatArray, X: FloatArray, n_bins: int, *, centered: bool = False
+) -> FloatArray:
     """The definition, one value and one ramp at a time."""
-
-    def standardized(of_train: list[float], of_X: list[float]) -> list[float]:
-        mean, std = np.mean(of_train), np.std(of_train)
-        return [(value - mean) / (std if std > 0.0 else np.inf) for value in of_X]
 
     def ramp(x: float, start: float, end: float) -> float:
         return min(1.0, max(0.0, (x - start) / (end - start)))
 
-    raw = [standardized(list(t), list(x)) for t, x in zip(train.T, X.T, strict=True)]
-    ramps = []
+    raw, ramps = [], []
     for t, x in zip(train.T, X.T, strict=True):
-        knots = slow_knots(t, n_bins)
+        knots, ordered = slow_knots(t, n_bins), sorted(t.tolist())
+        middle = ordered[len(ordered) // 2]
+        ends = knots or [v for v in (ordered[0], ordered[-1])]
+        zero = np.mean(t) if centered else min(ends, key=lambda k: (abs(k - middle), k))
+        scale = np.std(t) if np.ptp(t) > 0.0 else np.inf
+        raw.append([(v - zero) / scale for v in x])
         for start, end in pairwise(knots):
             of_train, of_X = ([ramp(v, start, end) for v in c] for c in (t, x))
-            ramps.append(standardized(of_train, of_X))
+            at_zero = np.mean(of_train) if centered else ramp(zero, start, end)
+            size = np.sqrt(np.mean([(r - at_zero) ** 2 for r in of_train]))
+            ramps.append([(r - at_zero) / size for r in of_X])
     return np.array(raw + ramps).T
 
 
 @pytest.mark.parametrize("n_bins", [2, 5, 32, 1000])
-def test_it_is_the_definition(n_bins: int) -> None:
+@pytest.mark.parametrize("centered", [False, True])
+def test_it_is_the_definition(n_bins: int, centered: bool) -> None:
     train = mixed()
     X = np.vstack([train[:50], 3.0 * train[:20], -train[:5]])
-    found = encode(X, fit_piecewise(train, n_bins))
-    assert_allclose(found, slow_encoding(train, X, n_bins), rtol=1e-6, atol=1e-7)
+    found = encode(X, fit_piecewise(train, n_bins, centered=centered))
+    expected = slow_encoding(train, X, n_bins, centered=centered)
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 
 
 @given(x=columns, n_bins=st.integers(2, 8))
@@ -86,9 +97,9 @@ def test_it_is_the_definition_for_any_column(x: FloatArray, n_bins: int) -> None
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_columns_and_ramps_have_zero_mean_and_unit_variance(dtype: Any) -> None:
+def test_centered_columns_and_ramps_have_zero_mean_and_unit_variance(dtype: Any) -> None:
     X = mixed().astype(dtype)
-    Z = encode(X, fit_piecewise(X, 32))
+    Z = encode(X, fit_piecewise(X, 32, centered=True))
     assert Z.dtype == dtype
     assert Z.shape[1] > 90
     constant = np.ptp(X, axis=0) == 0.0
@@ -98,6 +109,82 @@ def test_columns_and_ramps_have_zero_mean_and_unit_variance(dtype: Any) -> None:
     tol = 1e-6 if dtype == np.float32 else 1e-8  # of 1e6, ten digits after the point are left
     assert_allclose(Z.mean(axis=0, dtype=np.float64), 0.0, atol=tol)
     assert_allclose(Z.std(axis=0, dtype=np.float64), 1.0, atol=tol)
+
+
+def test_ramps_have_a_mean_square_of_1() -> None:
+    X = mixed()
+    Z = encode(X, fit_piecewise(X, 32))
+    assert_allclose((Z[:, X.shape[1] :] ** 2).mean(axis=0), 1.0)
+    varies = np.ptp(X, axis=0) > 0.0
+    assert_allclose(Z[:, : X.shape[1]][:, varies].std(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("n_bins", [8, 16, 32])
+def test_three_quarters_of_the_ramps_are_0(n_bins: int) -> None:
+    X = np.random.default_rng(0).permutation(np.linspace(-1.0, 1.0, 3201))[:, None]
+    Z = encode(X, fit_piecewise(X, n_bins))
+    n_listed = np.count_nonzero(Z[:, 1:], axis=1)
+    assert n_listed.max() == n_bins // 2
+    assert_allclose(n_listed.mean(), n_bins / 4 + 0.5, atol=0.05)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.45])
+def test_a_column_is_0_where_most_of_its_values_are(share: float) -> None:
+    rng = np.random.default_rng(0)
+    rare = rng.uniform(size=400) < share
+    X = np.column_stack([rare, ~rare, np.where(rare, rng.exponential(size=400), 0.0)]).astype(float)
+    Z = encode(X, fit_piecewise(X, 16))
+    assert_array_equal(Z[~rare], 0.0)
+    assert (Z[rare, :3] != 0.0).all()
+
+
+@given(x=columns, new=columns, n_bins=st.integers(2, 9))
+def test_pieces_list_what_is_not_0(x: FloatArray, new: FloatArray, n_bins: int) -> None:
+    """Every value by a loop over the terms of its interval."""
+    train = np.column_stack([x, -(x**2), np.full(len(x), 3.0), x > 0.0])
+    X = np.column_stack([new / 2.0, -new, new, new > 0.0])
+    state = fit_piecewise(train, n_bins)
+    pieces, found = basis_of(state), np.zeros((len(X), state.n_outputs))
+    for row, z in zip(X, found, strict=True):
+        for c, value in enumerate(row):
+            knots = pieces.knots[pieces.first_knot[c] : pieces.first_knot[c + 1]]
+            i = pieces.first_knot[c] + c + sum(knot <= value for knot in knots)
+            for t in range(pieces.first_term[i], pieces.first_term[i + 1]):
+                z[pieces.input[t]] += pieces.at_origin[t] + pieces.slope[t] * (
+                    value - pieces.origin[i]
+                )
+    assert_allclose(found, encode(X, state), rtol=1e-12, atol=1e-12)
+    assert_allclose(encode_sparse(X, state).toarray(), found, rtol=1e-12, atol=1e-12)
+    assert len(pieces.origin) == len(pieces.knots) + X.shape[1] == len(pieces.first_term) - 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_rows_are_the_dense_ones(dtype: Any) -> None:
+    X = mixed().astype(dtype)
+    state = fit_piecewise(X, 16)
+    found, dense = encode_sparse(X, state), encode(X, state)
+    assert found.dtype == dtype
+    assert found.has_canonical_format
+    assert found.nnz < 0.45 * dense.size
+    assert_allclose(found.toarray(), dense, rtol=1e-6 if dtype == np.float32 else 1e-9, atol=1e-9)
+
+
+def test_the_kernel_encodes_rows_itself() -> None:
+    X = mixed()
+    state = fit_piecewise(X, 8)
+    q = initial_posterior(
+        [state.n_outputs, 10, 1],
+        noise_shape=6.0,
+        noise_rate=6.0,
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=np.random.RandomState(0),
+        dtype=np.dtype(float),
+    )
+    rows, y, order = Encoded(X, basis_of(state)), X[:, 0] / X[:, 0].std(), np.arange(len(X))
+    got, expected = (native.adf_pass(q, each, y, order)[0] for each in (rows, encode(X, state)))
+    assert_allclose(got.m_w[0], expected.m_w[0], rtol=0, atol=1e-9)
+    assert_allclose(got.v_w[0], expected.v_w[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("given_as", [np.float64, np.float32])
@@ -205,7 +292,7 @@ def test_an_outlier_leaves_the_other_knots_alone() -> None:
     x = np.append(np.linspace(0.0, 1.0, 99), 1e300)[:, None]
     state = fit_piecewise(x, 9)
     assert_allclose(state.knots[0], [*x[:99:11, 0], 1e300])
-    assert_allclose(encode(x, state).std(axis=0), 1.0)
+    assert_allclose((encode(x, state)[:, 1:] ** 2).mean(axis=0), 1.0)
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-306, 1e-298, 1e-160, 1e160, 5e307])
@@ -215,7 +302,8 @@ def test_any_size_of_values(size: float) -> None:
     assert np.isfinite(Z).all()
     varies = size >= 1e-298  # below, the column is treated as constant
     assert Z.shape[1] == (6 if varies else 1)
-    assert_allclose(Z.std(axis=0), 1.0 if varies else 0.0, atol=1e-7)
+    assert_allclose(Z[:, 0].std(), 1.0 if varies else 0.0, atol=1e-7)
+    assert_allclose((Z[:, 1:] ** 2).mean(axis=0), 1.0, atol=1e-7)
 
 
 def test_one_row_and_a_constant_column_become_zero() -> None:
@@ -255,7 +343,8 @@ def test_many_rows_lend_their_quantiles_to_a_sample(monkeypatch: pytest.MonkeyPa
         assert_array_equal(a, b)
     assert_allclose(state.knots[0], np.linspace(0.0, 1.0, 9), atol=0.08)
     assert state.knots[1][-1] == 5.0  # the ends are those of all rows
-    assert_allclose(encode(X, state).std(axis=0), 1.0)  # and so are the moments
+    Z = encode(X, state)
+    assert_allclose([*Z[:, :2].std(axis=0), *(Z[:, 2:] ** 2).mean(axis=0)], 1.0)  # and the scales
 
 
 def test_blocks_of_rows_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:

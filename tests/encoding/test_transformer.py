@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import NotFittedError
@@ -105,7 +106,7 @@ def test_pickles_and_clones() -> None:
     encoder = PiecewiseLinearEncoder(7).fit(X)
     again = pickle.loads(pickle.dumps(encoder))
     assert_array_equal(again.transform(X), encoder.transform(X))
-    assert clone(encoder).get_params() == {"n_bins": 7}
+    assert clone(encoder).get_params() == {"n_bins": 7, "sparse_output": False}
 
 
 def test_a_linear_model_follows_a_bend() -> None:
@@ -125,3 +126,18 @@ def test_missing_values_go_through_to_the_network() -> None:
     std = model.predict(x, return_std=True)[1]
     assert np.isfinite(std).all()
     assert std[::9].min() > np.median(std)
+
+
+def test_sparse_output() -> None:
+    X = load_diabetes().data
+    dense, sparse = (PiecewiseLinearEncoder(8, sparse_output=s).fit(X) for s in (False, True))
+    found = sparse.transform(X)
+    assert isinstance(found, csr_array)
+    assert found.nnz < 0.5 * found.shape[0] * found.shape[1]
+    assert_allclose(found.toarray(), dense.transform(X), rtol=1e-9, atol=1e-12)
+    y = X[:, 0] ** 2
+    assert make_pipeline(sparse, Ridge(1e-3)).fit(X, y).score(X, y) > 0.99
+    with pytest.raises(ValueError, match="NaN"):
+        sparse.transform(np.where(X[0, 0] == X, np.nan, X))
+    with pytest.raises(ValueError, match="column 0 that is too large"):
+        sparse.transform(np.where(np.arange(10) == 0, 1e308, X))

@@ -1,4 +1,4 @@
-"""The processor time of a fit with many classes, said before the fit starts."""
+"""The processor time of a fit, said before it starts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from probprop import PBPClassifier, PBPClassifierCV, PBPEnsemble
+from probprop import PBPClassifier, PBPClassifierCV, PBPEnsemble, PBPRegressor, PBPRegressorCV
 from probprop.estimators import cost
 from probprop.estimators.cost import cost_in_words
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")
 MODELS = {
     "about": PBPClassifier((3,), n_epochs=2, random_state=0),
-    "up to": PBPClassifierCV(
+    "between": PBPClassifierCV(
         2, candidates=[{"hidden": 3, "evidence_cap": 10.0}], budget="fast", random_state=0
     ),
 }
@@ -34,11 +34,16 @@ def test_it_is_the_first_line_of_a_verbose_fit(
     model = MODELS[word].set_params(verbose=1)
     model.fit(*labelled(40))
     first, *bar = capsys.readouterr().err.splitlines()
-    sentence = rf"40 classes and 80 samples: the fit takes {word} \d+ s of processor time"
+    seconds = r"\d+ s" if word == "about" else r"\d+ s( and \d+ s)?"
+    sentence = (
+        rf"40 classes and 80 samples: the fit takes (about|{word}) {seconds} of processor time"
+    )
     assert re.fullmatch(sentence, first)
     assert "100 %" in bar[-1] or "epoch 2/2" in bar[-1]
+    monkeypatch.setattr(cost, "WORTH_TELLING", 10.0)
     model.fit(*labelled(3))
     assert "samples" not in capsys.readouterr().err
+    monkeypatch.setattr(cost, "WORTH_TELLING", 0.0)
     model.set_params(verbose=0).fit(*labelled(40))
     assert capsys.readouterr().err == ""
 
@@ -46,7 +51,7 @@ def test_it_is_the_first_line_of_a_verbose_fit(
 def test_a_short_fit_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "_seconds_of_evidence", lambda n_classes: 1e-7 * n_classes)
     assert cost_in_words(PBPClassifier(), 100, 10, 100) == ""
-    assert cost_in_words(PBPClassifier(), 5_000, 10, 32) == ""
+    assert cost_in_words(PBPRegressor(), 1_000, 10) == ""
 
 
 def test_what_it_grows_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,3 +71,36 @@ def test_what_it_grows_with(monkeypatch: pytest.MonkeyPatch) -> None:
     fast, best = (seconds(PBPClassifierCV(budget=budget)) for budget in ("fast", "best"))
     assert fast < seconds(PBPClassifierCV()) < best
     assert seconds(PBPClassifierCV(10)) > seconds(PBPClassifierCV(3))
+
+
+@pytest.fixture
+def known_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "_seconds_of_work", lambda: 1e-9)
+
+
+def test_one_network_by_hand(known_speed: None) -> None:
+    """50 units: 11 weights each, the output's twice, and 25 for each unit and the output."""
+    work = 11 * 50 + 2 * 51 + 25 * 51
+    words = cost_in_words(PBPRegressor(n_epochs=40), 1_000_000, 10)
+    seconds = 1e-9 * 1_000_000 * 40 * work
+    assert words == f"1,000,000 samples: the fit takes about {seconds:.0f} s of processor time"
+
+
+@pytest.mark.parametrize("budget", ["fast", "good"])
+def test_a_cross_validation_by_hand(known_speed: None, budget: str) -> None:
+    """Two candidates of one form: 40 epochs of both, then the better one until the end."""
+    candidates = [{"evidence_cap": 10.0}, {"evidence_cap": 30.0}]
+    model = PBPRegressorCV(5, candidates=candidates, budget=budget)
+    update = 1e-9 * (11 * 50 + 2 * 51 + 25 * 51)
+    n_epochs = {"fast": 80, "good": 320}[budget]
+    least = 16_000 * update * 40 * (2 + 4)  # one fold decides among 20,000 samples, four follow
+    most = 16_000 * update * (40 * 2 + (n_epochs - 40) + n_epochs * 4) * 1.2
+    words = cost_in_words(model, 20_000, 10)
+    assert words.endswith(
+        f"takes between {cost.duration(least)} and {cost.duration(most)} of processor time"
+    )
+
+
+def test_columns_of_0_and_1_are_not_expanded(known_speed: None) -> None:
+    few, many = (cost_in_words(PBPRegressorCV(), 20_000, 12, n_indicators=n) for n in (10, 0))
+    assert few != many

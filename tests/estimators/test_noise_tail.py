@@ -16,7 +16,7 @@ from model_files import read_model, refused, write_model
 from probprop import PBPEnsemble, PBPRegressor, load
 from probprop._types import FloatArray
 from probprop.metrics import summary
-from probprop.reference.likelihoods.heavy import LARGEST_TAIL
+from probprop.reference.likelihoods import LARGEST_TAIL
 from probprop.report import model_facts
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")

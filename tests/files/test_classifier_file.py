@@ -26,8 +26,7 @@ from model_files import (
     unzip,
     write_model,
 )
-from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
-from probprop.files import ModelFileError, load
+from probprop import ModelFileError, PBPClassifier, PBPEnsemble, PBPRegressor, load
 from probprop.inference.likelihoods import of_classes
 
 INDEX = np.arange(60) % 3

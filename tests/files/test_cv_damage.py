@@ -141,12 +141,12 @@ OF_PRICES: dict[tuple[str, ...], list[Any]] = {
 OF_LABELS: dict[tuple[str, ...], list[Any]] = {
     ("class",): ["PBPRegressorCV"],
     ("n_samples_seen_",): [REMOVE, 0, -1, 1.0],
-    ("choice_", "curves", "0", "candidate", "noise"): ["constant", "input"],
+    ("choice_", "curves", "best", "candidate", "noise"): ["constant", "input"],
     ("calibration_", "temperature"): [REMOVE, 0.0, -1.0, NAN, INF, 1, None],
     ("calibration_", "precision"): [REMOVE, 0.0, INF],
     ("calibration_", "log_loss"): [REMOVE, NAN, "0"],
     ("calibration_", "n_rows"): [0.0, 60],
-    ("choice_", "curves", "0", "candidate", "power"): [0.5],
+    ("choice_", "curves", "best", "candidate", "power"): [0.5],
     ("estimators_", "0", "class"): ["PBPRegressor"],
     ("estimators_", "1", "likelihood_", "multilabel"): [1, True],
     ("estimators_", "1", "likelihood_", "classes", "values"): [["a", "b", "c"], ["a", "b"]],
@@ -158,7 +158,8 @@ def refuses_each(path: Path, keys: tuple[str, ...], values: list[Any]) -> None:
     for value in values:
         path.write_bytes(content)
         with header_of(path) as header:
-            place = at(header, keys[:-1])
+            best = str(header["choice_"]["best"])
+            place = at(header, [best if key == "best" else key for key in keys[:-1]])
             place[keys[-1]] = value
             if value is REMOVE:
                 del place[keys[-1]]

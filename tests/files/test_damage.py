@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from model_files import LAYERED, X, Y, header_of, read_model, refused, rezip, unzip, write_model
-from probprop import io
+from probprop import ModelFileError, io, load
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files import ModelFileError, load
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 

@@ -14,8 +14,8 @@ from numpy.testing import assert_array_equal
 
 from json_values import JSON, places_in
 from model_files import X, rezip, unzip
+from probprop import ModelFileError, load
 from probprop.estimators.regressor import PBPRegressor
-from probprop.files import ModelFileError, load
 
 
 def survives(path: Path, content: bytes, expected: np.ndarray) -> bool:

@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -298,5 +299,37 @@ def test_the_baseline_comes_back(path: Path) -> None:
 def test_a_baseline_that_is_none_is_refused(path: Path, baseline: Any, reason: str) -> None:
     with header_of(path) as header:
         header["baseline"] = baseline
+    with pytest.raises(ModelFileError, match=reason):
+        probprop.load(path)
+
+
+SCORES = {"measured_on": "out-of-fold", "n_samples": 6, "targets": {"y": {"rmse": 0.5, "r2": None}}}
+
+
+def test_scores_come_back(tmp_path: Path) -> None:
+    model = replace(fit_table_model(FRAME, "y", estimator=PBPRegressor(5)), scores=SCORES)
+    model.save(tmp_path / "m.pbp")
+    assert probprop.load(tmp_path / "m.pbp").scores == SCORES
+    with header_of(tmp_path / "m.pbp") as header:
+        del header["scores"]  # as in files of before
+    assert probprop.load(tmp_path / "m.pbp").scores is None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"n_rows": 1}, "scores does not have"),
+        ({"measured_on": "training"}, "neither out-of-fold nor held-out"),
+        ({"n_samples": 0}, "n_samples is out of range"),
+        ({"n_samples": 6.0}, "not of type int"),
+        ({"targets": {"z": {}}}, "does not have the scores of each target"),
+        ({"targets": {"y": [0.5]}}, "not of type dict"),
+        ({"targets": {"y": {"rmse": "0.5"}}}, "not of type float"),
+        ({"targets": {"y": {"rmse": float("nan")}}}, "not finite"),
+    ],
+)
+def test_scores_that_are_none_are_refused(path: Path, change: Any, reason: str) -> None:
+    with header_of(path) as header:
+        header["scores"] = SCORES | change
     with pytest.raises(ModelFileError, match=reason):
         probprop.load(path)

@@ -14,7 +14,7 @@ from probprop import PBPRegressor
 from probprop.inference.engine import ENGINES
 from probprop.inference.posterior import Memory, Posterior, initial_posterior
 from probprop.inference.task import ONCE_INFORMATIVE_RATIO
-from probprop.reference.tempering import temper
+from probprop.reference.adf import temper
 
 NATIVE, REFERENCE = ENGINES["native"], ENGINES["reference"]
 RTOL = {"float64": 1e-10, "float32": 2e-3}

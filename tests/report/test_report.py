@@ -22,6 +22,7 @@ pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+from probprop.facts import number
 from probprop.report import (
     Section,
     figure,
@@ -31,7 +32,6 @@ from probprop.report import (
     write_report,
 )
 from probprop.report.document import axis_label
-from probprop.report.facts import number
 
 HOSTILE = '<script>alert("&amp;")</script>'
 

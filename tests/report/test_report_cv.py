@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 
 from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
 from probprop import Mixture, TransformedMixture, load
+from probprop.facts import number
 from probprop.metrics.verdict import Honesty, Verdict
 from probprop.report import (
     calibration_in_words,
@@ -24,7 +25,6 @@ from probprop.report import (
     regression_sections,
     render,
 )
-from probprop.report.facts import number
 from probprop.report.sections import _verdict_sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore:In .* updates:RuntimeWarning")

@@ -15,10 +15,10 @@ pytest.importorskip("jinja2", reason="the report needs the extra cli")
 pytest.importorskip("matplotlib", reason="the report needs the extra cli")
 
 from probprop import PBPClassifier, PBPRegressor
+from probprop.facts import cell
 from probprop.plot.parts import rows_to_average, some_rows
 from probprop.report import Section, classification_sections, regression_sections, render
 from probprop.report.dependence import columns_of_table, panel_of
-from probprop.report.facts import cell
 from probprop.table import TableModel, fit_table_model
 
 LEVELS = {"Mitte": 3.0, "Pankow": 1.0, "Spandau <b>": 0.0}

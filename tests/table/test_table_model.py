@@ -154,10 +154,10 @@ def test_unknown_categories_give_one_warning_and_zeros(model: TableModel) -> Non
     with pytest.warns(UnknownCategoryWarning) as caught:
         X = model.encode(new)
     assert [str(w.message) for w in caught] == [
-        "Unknown categories, on which the model was not fitted, in column 'size' in 3 rows, 'only' "
-        "in 5 rows: it treats them as none of those it knows."
+        "Categories that the model was not fitted on in column 'size' (3 rows with 'XL', 'XXL'), "
+        "'only' (5 rows with 'other'): they are treated as none of the known ones."
     ]
-    assert model.unknown_categories(new) == {"size": 3, "only": 5}
+    assert model.unknown_categories(new) == {"size": ["XL", "XL", "XXL"], "only": ["other"] * 5}
     assert model.unknown_categories(FRAME) == {}
     assert_array_equal(X[:, 4:7], [[0, 0, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
 

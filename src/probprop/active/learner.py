@@ -9,12 +9,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_array, check_random_state, check_X_y, get_tags
 
-from probprop._types import FloatArray
-from probprop.active.strategies import NEEDS, STRATEGIES, IntArray
+from probprop._types import Array, FloatArray
+from probprop.active.strategies import (
+    NEEDS,
+    NEEDS_OF_CLASSIFIERS,
+    STRATEGIES,
+    IntArray,
+    by_features,
+)
 from probprop.estimators.validation import check_flag, check_int, check_option
 
 StrategyName = Literal["variance_reduction", "variance", "information_gain", "thompson", "random"]
@@ -29,17 +34,18 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : estimator
-        Any regressor; for ``strategy="variance"`` one with ``predict(X, return_std=True)``. A
-        clone of it is fitted; it stays as it is.
+        Any regressor; for ``strategy="variance"`` one with ``predict(X, return_std=True)``. Or a
+        classifier with `predict_proba`. A clone of it is fitted; it stays as it is.
     strategy : {"variance_reduction", "variance", "information_gain", "thompson", "random"}, \
             default="variance_reduction"
         ``"variance_reduction"``: what takes most from the variance of all rows of the pool
         together; from a pool of more than 1,000 rows, a random 1,000 are drawn.
-        ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4.
+        ``"variance"``: the highest predictive variance, as in [PBP15] section 5.4; for a
+        classifier the highest entropy of the class.
         ``"information_gain"``: the highest mutual information between target and weights, which
-        is the same where the noise is constant; needs `predict_distribution`.
+        for a regressor is the same where the noise is constant; needs `predict_distribution`.
         ``"thompson"``: the highest value of a network drawn from the posterior, to find large
-        targets rather than to learn the function; needs `sample_functions`.
+        targets rather than to learn the function; needs `sample_functions` of a regressor.
         ``"random"``: what the others have to beat.
     batch_size : int, default=1
         Rows that `ask` returns by default.
@@ -58,7 +64,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     X_ : ndarray of shape (n_told, n_features)
         Rows told so far, in their order.
     y_ : ndarray of shape (n_told,)
-        Their targets, in target units.
+        Their targets, in target units, or their classes.
 
     Examples
     --------
@@ -79,7 +85,7 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
 
     estimator_: Any
     X_: FloatArray
-    y_: FloatArray
+    y_: Array
 
     def __init__(
         self,
@@ -99,7 +105,8 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
     def ask(self, X_pool: ArrayLike, n: int | None = None) -> IntArray:
         """Choose rows to measure next; asking changes nothing.
 
-        Rows that were told already are never chosen, nor are two equal rows.
+        Rows that were told already are never chosen, nor are two equal rows. Before anything is
+        told, the rows are spread over the pool; with ``strategy="random"`` they are random.
 
         Parameters
         ----------
@@ -116,10 +123,6 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         n = self.batch_size if n is None else n
         check_int("n", n, 1)
-        if not hasattr(self, "estimator_"):
-            raise NotFittedError(
-                "This ActiveLearner has no rows to learn from yet. Call 'tell' with some first."
-            )
         pool = check_array(
             X_pool,
             dtype=np.float64,
@@ -127,8 +130,11 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             ensure_all_finite=self._finite(),
             ensure_min_samples=0,
         )
-        self._check_features("X_pool", pool)
-        new = rows_not_told(pool, self.X_)
+        fitted = getattr(self, "estimator_", None)
+        if fitted is not None:
+            self._check_features("X_pool", pool)
+        told = pool[:0] if fitted is None else self.X_
+        new = rows_not_told(pool, told)
         if len(new) < n:
             count = {0: "no rows", 1: "1 row"}.get(len(new), f"{len(new)} rows")
             left_out = ""
@@ -137,8 +143,10 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"n == {n} rows were asked for, but X_pool has {count} to choose from{left_out}."
             )
-        choose = STRATEGIES[self.strategy]
-        return new[choose(self.estimator_, self.X_, pool[new], n, self._random_state())]
+        random_state = self._random_state(len(told))
+        if fitted is None and self.strategy != "random":
+            return new[by_features(told, pool[new], n, random_state)]
+        return new[STRATEGIES[self.strategy](fitted, told, pool[new], n, random_state)]
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the targets of rows; if that fails, the learner stays as it was.
@@ -147,10 +155,15 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
+            Targets, or the classes of a classifier.
         """
         self._check_parameters()
         rows, targets = check_X_y(
-            X, y, dtype=np.float64, ensure_all_finite=self._finite(), y_numeric=True
+            X,
+            y,
+            dtype=np.float64,
+            ensure_all_finite=self._finite(),
+            y_numeric=not is_classifier(self.estimator),
         )
         first = not hasattr(self, "estimator_")
         if not first:
@@ -164,10 +177,10 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         self.estimator_, self.X_, self.y_ = estimator, X_told, y_told
         return self
 
-    def _random_state(self) -> RandomState:
+    def _random_state(self, n_told: int) -> RandomState:
         """Return the generator of one `ask`, which depends on the seed and on the rows told."""
         if isinstance(self.random_state, Integral):
-            return RandomState([int(self.random_state), len(self.y_)])
+            return RandomState([int(self.random_state), n_told])
         random_state: RandomState = check_random_state(self.random_state)
         return random_state
 
@@ -177,7 +190,15 @@ class ActiveLearner(BaseEstimator):  # type: ignore[misc]
         check_option("strategy", self.strategy, list(STRATEGIES))
         check_int("batch_size", self.batch_size, 1)
         check_flag("warm_start", self.warm_start)
-        needed = [(f"strategy={self.strategy!r}", NEEDS.get(self.strategy), "strategy='variance'")]
+        needs, other = NEEDS, "strategy='variance'"
+        if is_classifier(self.estimator):
+            needs, other = NEEDS_OF_CLASSIFIERS, "strategy='random'"
+            if self.strategy == "thompson":
+                raise TypeError(
+                    "strategy='thompson' looks for large targets, which classes are not: take "
+                    "strategy='variance_reduction'."
+                )
+        needed = [(f"strategy={self.strategy!r}", needs.get(self.strategy), other)]
         if self.warm_start:
             needed.append(("warm_start=True", "partial_fit", "warm_start=False"))
         for option, method, other in needed:

@@ -15,7 +15,9 @@ and a measurement at x takes from the variance of all rows r of the pool togethe
     sum_r c(r, x)^2 / (c(x, x) + s).
 
 The row that takes most is chosen and joins O. A row far from all others has a large variance, but
-tells little about them. Only predictions are used, so any regressor will do.
+tells little about them. Only predictions are used, so any regressor will do. For a classifier,
+f are the probabilities of all classes. Before any row is told there is no f, and the same sum over
+the features alone chooses rows that are spread over the pool.
 
 **Variance and information gain.** After the rows B have been chosen, a candidate x counts with the
 share of its epistemic variance that B would leave it,
@@ -29,6 +31,9 @@ correlations between rows, so k stands in for them: d is the distance over featu
 in the pool, and at the average distance the correlation is exp(-2). The rows of B are taken to be
 known without noise: with it, ten neighbors would each look worth measuring wherever noise is large,
 and the noise of a model with few rows is its most uncertain part.
+
+For a classifier, x counts with left(x) times the entropy of its class (variance), or times the
+mutual information of its class and the weights (information gain).
 """
 
 from __future__ import annotations
@@ -41,6 +46,8 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import pdist, squareform
+from scipy.special import entr
+from sklearn.base import is_classifier
 
 from probprop._types import FloatArray
 from probprop.inference.standardize import fit_standardizer
@@ -78,9 +85,10 @@ def by_variance_reduction(
 ) -> IntArray:
     """Choose the n rows that take most from the variance of the whole pool.
 
-    The fitted estimator has ``predict(X)``; `told`, (n_told, n_features), are the rows measured
-    before, X, (n_pool, n_features), the pool. `random_state` draws from pools of more than 1,000
-    rows and breaks ties. Returned are n indices of rows of X, the first choice first.
+    The fitted estimator has ``predict(X)``, or ``predict_proba(X)`` if it is a classifier; None if
+    no row was measured yet. `told`, (n_told, n_features), are the rows measured before, X,
+    (n_pool, n_features), the pool. `random_state` draws from pools of more than 1,000 rows and
+    breaks ties. Returned are n indices of rows of X, the first choice first.
     """
     chosen = np.empty(0, np.intp)
     while len(chosen) < n:
@@ -94,16 +102,26 @@ def by_variance_reduction(
     return chosen
 
 
+def by_features(told: FloatArray, X: FloatArray, n: int, random_state: RandomState) -> IntArray:
+    """Choose n rows without a model, spread over the pool; parameters as above.
+
+    A row with missing values would count as typical, so complete rows come first, if there are n.
+    """
+    complete = np.flatnonzero(~np.isnan(X).any(axis=1))
+    among = complete if len(complete) >= n else np.arange(len(X))
+    return among[by_variance_reduction(None, told, X[among], n, random_state)]
+
+
 def likeness(X: FloatArray, f: FloatArray) -> FloatArray:
     """Return how much each two rows tell about each other, k of variance reduction, (n, n).
 
     X, (n, n_features), has NaN for missing values, which count as the mean of their feature; f,
-    (n,), are predictions in any unit.
+    (n,) or (n, K), are predictions in any unit.
     """
-    Z = unit_variance(X)
     largest = np.abs(f).max()  # squares of targets near 1e-200 would vanish
-    g = unit_variance((f / largest if largest > 0.0 else f)[:, np.newaxis])
-    d2 = pdist(Z, "sqeuclidean") / max(1, 2 * Z.shape[1]) + pdist(g, "sqeuclidean") / 2.0
+    f = (f / largest if largest > 0.0 else f).reshape(len(f), -1)
+    each = [unit_variance(columns) for columns in (X, f)]
+    d2 = sum(pdist(Z, "sqeuclidean") / max(1, 2 * Z.shape[1]) for Z in each)
     k: FloatArray = squareform(np.exp(-0.5 * d2))
     np.fill_diagonal(k, 1.0)
     return k
@@ -135,8 +153,13 @@ def greedy_reduction(c: FloatArray, n: int, noise: float, random_state: RandomSt
 
 
 def _predicted(estimator: Any, X: FloatArray) -> FloatArray:
-    """Return the predictions of an estimator, (n,), if they are finite."""
-    f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
+    """Return the predictions of an estimator, (n,), or (n, K) of classes, if they are finite."""
+    if estimator is None:
+        return np.zeros(len(X))
+    if is_classifier(estimator):
+        f = np.asarray(estimator.predict_proba(X), np.float64)
+    else:
+        f = np.asarray(estimator.predict(X), np.float64).reshape(len(X))
     _check_finite(estimator, "values", f)
     return f
 
@@ -207,8 +230,13 @@ def by_variance(
     """Choose the n rows with the highest predictive variance, [PBP15] section 5.4.
 
     It is the epistemic variance alone where the estimator tells it from the noise: a row that is
-    merely noisy teaches nothing. Parameters are as for `by_variance_reduction`.
+    merely noisy teaches nothing. For a classifier, it is the entropy of the class. Parameters are
+    as for `by_variance_reduction`.
     """
+    if is_classifier(estimator):
+        entropy = entr(np.asarray(estimator.predict_proba(X), np.float64)).sum(axis=1)
+        _check_finite(estimator, "probabilities", entropy)
+        return greedy_batch(lambda left: left * entropy, X, n, random_state)
     var = predict_variances(estimator, X)
     return greedy_batch(lambda left: left * var.model, X, n, random_state)
 
@@ -217,6 +245,9 @@ def by_information_gain(
     estimator: Any, told: FloatArray, X: FloatArray, n: int, random_state: RandomState
 ) -> IntArray:
     """Choose the n rows whose targets tell most about the weights, by `predict_distribution`."""
+    if is_classifier(estimator):
+        gain = estimator.predict_distribution(X).entropy_model
+        return greedy_batch(lambda left: left * gain, X, n, random_state)
     var = predict_variances(estimator, X)
     return greedy_batch(lambda left: information_gain(var, left), X, n, random_state)
 
@@ -250,6 +281,11 @@ STRATEGIES: dict[str, Strategy] = {
     "random": at_random,
 }
 NEEDS = {"information_gain": "predict_distribution", "thompson": "sample_functions"}
+NEEDS_OF_CLASSIFIERS = {
+    "variance_reduction": "predict_proba",
+    "variance": "predict_proba",
+    "information_gain": "predict_distribution",
+}
 
 
 def greedy_batch(

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,10 @@ from probprop.cli.arguments import (
 )
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import (
+    TABLE_EXTENSIONS,
     check_destination,
     check_table_extension,
+    holds_digits,
     naming,
     same_file,
     table_writer,
@@ -33,14 +35,15 @@ from probprop.cli.output import (
 from probprop.cli.recipes import NetworkOptions, budget_of, check_no_budget, recipe_of
 from probprop.cli.scores import show
 from probprop.cli.tables import Na, na_texts, nameless, note_file, note_gaps, usable_columns
+from probprop.cli.training import AUTO, TaskOption
 from probprop.table.names import DEFAULT_SEED
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
-    from probprop._types import FloatArray
+    from probprop._types import Array, FloatArray
     from probprop.active.strategies import IntArray
     from probprop.table.read import TextFormat
 
@@ -51,12 +54,16 @@ Examples:
   probprop active alloys.csv --target strength --ask 5
   probprop active alloys.csv --target strength --ask 5 --drop id -o alloys.csv
   probprop active alloys.csv --target strength --strategy thompson --fast
+  probprop active letters.csv --target spam --task classification --ask 20 -o asked.xlsx
 """
-MARKS = ("probprop_ask", "probprop_mean", "probprop_std", "probprop_epistemic_std")
+ASK = "probprop_ask"
+OF_NUMBERS = ("probprop_mean", "probprop_std", "probprop_epistemic_std")
+OF_CLASSES = ("probprop_class", "probprop_probability", "probprop_entropy_model")
+MARKS = (ASK, *OF_NUMBERS, *OF_CLASSES)
 
-_SHOWN = 6  # columns of the table that are printed, so that a row can be recognised
+_SHOWN = 6  # columns of the table that are printed, so that a row can be recognized
 _TEXT = {".csv": ",", ".tsv": "\t"}
-_WHOLE = {MARKS[0]: "Int64"}  # integers with gaps
+_EXCEL = ".xlsx"
 
 
 class Strategy(StrEnum):
@@ -76,11 +83,16 @@ def active(
     context: typer.Context,
     pool: Annotated[
         str,
-        typer.Argument(metavar="POOL", help="CSV, TSV or Parquet file, measured in part."),
+        typer.Argument(
+            metavar="POOL", help="CSV, TSV, Parquet or Excel file, measured in part or not yet."
+        ),
     ],
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column to predict; empty where not measured.")
     ],
+    task: Annotated[
+        TaskOption, typer.Option(help="What the target is: a number, or a class.")
+    ] = AUTO,
     ask: Annotated[int, typer.Option(metavar="N", help="Rows to measure next.")] = 5,
     output: Annotated[
         str | None,
@@ -106,19 +118,24 @@ def active(
     """Choose the rows to measure next.
 
     A model is fitted to the rows that have a target and predicts the others. The rows worth
-    measuring are printed, and the whole table is written with the columns probprop_ask (1 is
-    the first choice), probprop_mean, probprop_std (of the target: model and noise together)
-    and probprop_epistemic_std (what the model does not know). POOL is left as it is, unless it is
-    the output too. Fill in what was measured, add rows if there are new ones, and run it
-    again: columns of an earlier run are replaced.
+    measuring are printed, and the whole table is written with the column probprop_ask (1 is the
+    first choice) and the predictions. For numbers they are probprop_mean, probprop_std (standard
+    deviation of the target) and probprop_epistemic_std (the part of it that more data can reduce);
+    for classes probprop_class (the most probable one), probprop_probability (of that class) and
+    probprop_entropy_model (mutual information of class and weights, in nats). POOL is not changed
+    unless it is the output too. Fill in what was measured, add rows if there are new ones, and run
+    the command again: columns of an earlier run are replaced.
 
-    The strategies: variance_reduction, the rows that tell most about all the others, to learn
-    the whole function; variance, where the model is least certain, which are the extreme rows;
-    information_gain, the same as long as the noise is constant; thompson, where the target may
-    be largest; random.
+    Before any row is measured, or while all have the same class, no model can be fitted. The rows
+    are then spread over the pool by their features; with --strategy random they are random.
 
-    The settings of the model are chosen by cross-validation, as in `probprop fit`; with --fast,
-    --hidden-layer-sizes or --n-epochs it is one network.
+    The strategies: variance_reduction, the rows that tell most about all others, to learn the whole
+    function; variance, the highest epistemic variance, or the highest entropy of the class;
+    information_gain, the highest mutual information of target and weights; thompson, where a number
+    may be largest; random.
+
+    The hyperparameters of the model are selected by cross-validation, as in `probprop fit`; with
+    --fast, --hidden-layer-sizes or --n-epochs one network is fitted.
     """
     check_range("--ask", ask, 1, math.inf)
     check_range("--random-state", random_state, 0, 2**32 - 1)
@@ -131,6 +148,7 @@ def active(
     check_table_extension(output)
     destination = _beside(pool) if output is None else output
     check_destination(destination)
+    _check_workbook_stays(destination, pool)
     from probprop.active.learner import ActiveLearner, rows_not_told
     from probprop.active.strategies import MOST_ROWS
     from probprop.table import read_table
@@ -138,7 +156,6 @@ def active(
     from probprop.table.encoding import fit_encoder
     from probprop.table.names import choose_features
     from probprop.table.read import text_format
-    from probprop.table.target import target_of
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool, na=na_texts(na)))
@@ -147,8 +164,13 @@ def active(
     unwanted = [*column_names(drop or [], columns), *nameless(table, wanted, terminal)]
     chosen = choose_features(table, [target], wanted, unwanted)
     measured = table[target].notna().to_numpy()
-    _check_both(pool, target, measured)
-    y = target_of(table[measured], target)
+    _check_pool(pool, target, measured)
+    of_classes, y = _targets(terminal, table[measured], target, task)
+    if of_classes and strategy is Strategy.thompson:
+        raise typer.BadParameter(
+            f"{target!r} holds classes, and thompson looks for large numbers: choose another",
+            param_hint="--strategy",
+        )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
     chosen = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
@@ -172,40 +194,54 @@ def active(
             f"the rows are chosen from {MOST_ROWS:,}, drawn from the {n_new:,} different ones that "
             "could be measured; another --random-state draws others"
         )
-    # Of a single row none can be held out.
-    reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
-    recipe = recipe_of(
-        terminal,
-        options,
-        reasons,
-        fast=fast,
-        budget=budget,
-        of_classes=False,
-        seed=random_state,
-        missing=missing,
-    )
-    learner = ActiveLearner(recipe.first(again=False), strategy.value, random_state=random_state)
-    asked = learner.tell(X[measured], y).ask(X[~measured], min(ask, n_new))
-    predicted = learner.estimator_.predict_distribution(X[~measured])
+    n_asked, without = min(ask, n_new), plural(int((~measured).sum()), "row")
+    if y is None:
+        asked = _spread(X, measured, n_asked, strategy, random_state)
+        predicted: dict[str, Array] = {}
+        known = "no row has" if not measured.any() else "only one class is known of"
+        how = "at random" if strategy is Strategy.random else "to cover the range of their features"
+        heading = (
+            f"{known} {target!r}, so no model is fitted; of the {without} without, measure these "
+            f"first, chosen {how}:"
+        )
+    else:
+        # Of a single row none can be held out.
+        reasons = [*options.given, *(["one measured row"] if len(y) == 1 else [])]
+        recipe = recipe_of(
+            terminal,
+            options,
+            reasons,
+            fast=fast,
+            budget=budget,
+            of_classes=of_classes,
+            seed=random_state,
+            missing=missing,
+        )
+        learner = ActiveLearner(
+            recipe.first(again=False), strategy.value, random_state=random_state
+        )
+        asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
+        predicted = _predictions(learner.estimator_, X[~measured])
+        for line in recipe.choice(learner.estimator_).splitlines():
+            terminal.say(line)
+        heading = (
+            f"fitted on {plural(len(y), 'row')} with a {target!r}; of the {without} without, "
+            "measure these next:"
+        )
 
     layout = text_format(pool)
-    cells = table if layout is None else _without_marks(read_table(pool, kinds={}))
-    marks = _marks(measured, asked, predicted.mean, predicted.std, predicted.epistemic_std)
+    cells = _without_marks(read_table(pool, kinds={}))  # as they were, 007 for 007
+    marks = _marks(measured, asked, predicted)
     in_place = same_file(destination, pool)
     if layout is None or Path(destination).suffix.lower() not in _TEXT:
         with table_writer(destination) as write:
-            write(table.assign(**marks).astype(_WHOLE))
+            write((table if holds_digits(destination) else cells).assign(**marks))
     else:
-        _write_text(destination, cells.assign(**marks).astype(_WHOLE), layout, pool)
-    for line in recipe.choice(learner.estimator_).splitlines():
-        terminal.say(line)
-    terminal.say(
-        f"fitted on {plural(len(y), 'row')} with a {target!r}; of the "
-        f"{plural(len(predicted.mean), 'row')} without, measure these next:"
-    )
+        _write_text(destination, cells.assign(**marks), layout, pool)
+    terminal.say(heading)
     _show(terminal, cells.drop(columns=target), marks)
     terminal.say(
-        f"wrote {destination}: {plural(len(asked), 'row')} marked in {MARKS[0]}"
+        f"wrote {destination}: {plural(len(asked), 'row')} marked in {ASK}"
         + ("" if in_place else f"; {pool} is as it was")
     )
 
@@ -215,14 +251,13 @@ def _beside(pool: str) -> str:
 
     >>> _beside("data/alloys.csv"), _beside("alloys.pq"), _beside("alloys.txt")
     ('data/alloys.asked.csv', 'alloys.asked.pq', 'alloys.asked.csv')
-    >>> _beside("alloys.tsv.gz")
-    'alloys.asked.tsv'
+    >>> _beside("alloys.tsv.gz"), _beside("alloys.xlsx")
+    ('alloys.asked.tsv', 'alloys.asked.xlsx')
     """
     path = Path(pool)
     if path.suffix.lower() in (".gz", ".bz2", ".xz"):
         path = path.with_suffix("")
-    known = (*_TEXT, ".parquet", ".pq")
-    suffix = path.suffix if path.suffix.lower() in known else ".csv"
+    suffix = path.suffix if path.suffix.lower() in TABLE_EXTENSIONS else ".csv"
     return str(path.with_name(f"{path.stem}.asked{suffix}"))
 
 
@@ -233,13 +268,8 @@ def _without_marks(table: DataFrame) -> DataFrame:
 # ---- Checks
 
 
-def _check_both(pool: str, target: str, measured: BoolArray) -> None:
-    """Refuse a table without training data, or without a pool."""
-    if not measured.any():
-        raise ValueError(
-            f"{pool} has no value of {target!r} in any of its {plural(len(measured), 'row')}: "
-            "measure some rows first, chosen at random"
-        )
+def _check_pool(pool: str, target: str, measured: BoolArray) -> None:
+    """Refuse a table without a pool."""
     if measured.all():
         raise ValueError(
             f"{pool} has a {target!r} in every one of its {plural(len(measured), 'row')}: add rows "
@@ -247,12 +277,40 @@ def _check_both(pool: str, target: str, measured: BoolArray) -> None:
         )
 
 
+def _check_workbook_stays(path: str, pool: str) -> None:
+    """Refuse to replace a workbook, which may have other sheets, formulas and formats."""
+    if Path(path).suffix.lower() == _EXCEL and same_file(path, pool):
+        raise ValueError(
+            f"-o {path} would replace the workbook {pool} with its other sheets, formulas and "
+            f"formats: give another path, such as {_beside(pool)}"
+        )
+
+
+def _targets(
+    terminal: Terminal, measured: DataFrame, target: str, task: TaskOption
+) -> tuple[bool, Array | None]:
+    """Return whether the targets are classes, and their values; None if no model can be fitted."""
+    from probprop.table.target import guess_task, labels_of, target_of
+
+    if not len(measured):
+        return task is TaskOption.classification, None
+    of_classes = task is TaskOption.classification
+    if task is TaskOption.auto:
+        guess, words = guess_task(measured[target])
+        repeated = measured[target].value_counts().min() > 1
+        # Two different whole numbers may be the first two measurements.
+        of_classes = guess == "classification" and (repeated or measured[target].dtype.kind in "bO")
+        if of_classes:
+            terminal.say(f"{target!r} holds {words}")
+    if not of_classes:
+        return False, target_of(measured, target)
+    return True, None if measured[target].nunique() == 1 else labels_of(measured, target)
+
+
 def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> None:
     """Refuse to replace a table in which somebody has filled in measurements."""
     if not os.path.exists(path) or same_file(path, pool):
         return
-    import pandas as pd
-
     from probprop.table import TableError, read_table
 
     try:
@@ -261,44 +319,83 @@ def _check_nothing_lost(path: str, pool: str, table: DataFrame, target: str) -> 
         return
     if target not in there:
         return
-    old, new = (Counter(pd.to_numeric(t[target], errors="coerce").dropna()) for t in (there, table))
+    old, new = (_filled_in(t[target]) for t in (there, table))
     if lost := old - new:
         raise ValueError(
             f"{path} has {plural(lost.total(), 'measurement')} of {target!r} that {pool} lacks, "
-            f"such as {next(iter(lost)):g}, and would be replaced: copy them to {pool}, or give "
+            f"such as {next(iter(lost))}, and would be replaced: copy them to {pool}, or give "
             "another file (-o)"
         )
+
+
+def _filled_in(column: Series) -> Counter[str]:
+    """Count the values of a target, so that 1 and 1.0 are the same."""
+    import pandas as pd
+
+    values = column.dropna().astype(object)
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    texts = numbers.map(lambda number: repr(float(number)).removesuffix(".0"))
+    return Counter(texts.where(numbers.notna(), values.astype(str)))
 
 
 # ---- The result
 
 
-def _marks(measured: BoolArray, asked: IntArray, *predictions: FloatArray) -> dict[str, FloatArray]:
-    """Return the new columns for all rows, (n_rows,) each; NaN where there is none."""
+def _spread(X: FloatArray, measured: BoolArray, n: int, strategy: Strategy, seed: int) -> IntArray:
+    """Choose rows without a model: at random, or spread over the pool, away from those measured."""
     import numpy as np
 
-    order = np.full(int((~measured).sum()), np.nan)
-    order[asked] = np.arange(1, len(asked) + 1)
-    marks = {name: np.full(len(measured), np.nan) for name in MARKS}
-    for name, values in zip(MARKS, (order, *predictions), strict=True):
-        marks[name][~measured] = values
-    return marks
+    from probprop.active.learner import rows_not_told
+    from probprop.active.strategies import at_random, by_features
+
+    told, pool = X[measured], X[~measured]
+    new = rows_not_told(pool, told)
+    random_state = np.random.RandomState([seed, len(told)])  # as `ActiveLearner` has it
+    if strategy is Strategy.random:
+        return new[at_random(None, told, pool[new], n, random_state)]
+    return new[by_features(told, pool[new], n, random_state)]
 
 
-def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, FloatArray]) -> None:
+def _predictions(estimator: Any, X: FloatArray) -> dict[str, Array]:
+    """Return the predictions of rows by the names of their columns, (n,) each."""
+    from sklearn.base import is_classifier
+
+    found = estimator.predict_distribution(X)
+    if not is_classifier(estimator):
+        return dict(zip(OF_NUMBERS, (found.mean, found.std, found.epistemic_std), strict=True))
+    most = found.most_probable(estimator.classes_)
+    values = (most, found.proba.max(axis=1), found.entropy_model)
+    return dict(zip(OF_CLASSES, values, strict=True))
+
+
+def _marks(measured: BoolArray, asked: IntArray, predicted: dict[str, Array]) -> dict[str, Series]:
+    """Return the new columns for all rows, missing where a row was measured or not asked for."""
+    import numpy as np
+    import pandas as pd
+
+    pool = np.flatnonzero(~measured)
+    every = range(len(measured))
+    order = pd.Series(np.arange(1, len(asked) + 1), pool[asked], "Int64")
+    columns = {name: pd.Series(values, pool) for name, values in predicted.items()}
+    return {name: column.reindex(every) for name, column in {ASK: order, **columns}.items()}
+
+
+def _show(terminal: Terminal, cells: DataFrame, marks: dict[str, Series]) -> None:
     """Print the rows asked for, the first choice first, with the first of their cells."""
-    import numpy as np
-
-    order = marks[MARKS[0]]
-    rows = np.argsort(order)[: np.isfinite(order).sum()]
+    rows = marks[ASK].dropna().sort_values().index
     known_by = cells.iloc[rows, :_SHOWN].astype(object).fillna("")
+    names = [name for name in marks if name != ASK]
     terminal.table(
-        ["row", *known_by, *(name.removeprefix("probprop_") for name in MARKS[1:])],
+        ["row", *known_by, *(name.removeprefix("probprop_") for name in names)],
         [
-            [f"{row + 1}", *map(str, cells), *(show(name, marks[name][row]) for name in MARKS[1:])]
+            [f"{row + 1}", *map(str, cells), *(_shown(name, marks[name][row]) for name in names)]
             for row, cells in zip(rows, known_by.to_numpy(), strict=True)
         ],
     )
+
+
+def _shown(name: str, value: Any) -> str:
+    return show(name, value) if isinstance(value, float) else str(value)
 
 
 # ---- Text tables, whose cells come out as they went in

@@ -19,16 +19,17 @@ from probprop.cli.console import Terminal, make_terminal
 DATA_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _ANYWHERE = ("--quiet", "-q", "--verbose", "-v", "--debug")
 
-_HELP = """Regression on tables with honest uncertainty, by Bayesian neural networks.
+_HELP = """Regression and classification on tables with calibrated uncertainty.
 
-A table in (CSV, TSV, Parquet), predictions with error bars out.
+Bayesian neural networks are fitted to a table (CSV, TSV, Parquet, JSON lines or Excel), without
+tuning; predictions come with error bars.
 
 \b
 Examples:
   probprop demo
   probprop play
   probprop fit houses.csv --target price -o houses.pbp
-  probprop predict houses.pbp new.csv -o predicted.csv
+  probprop predict houses.pbp new.csv -o predicted.xlsx
   probprop evaluate houses.pbp sold.csv
   probprop active alloys.csv --target strength --ask 5
   probprop compare houses.csv --target price
@@ -76,14 +77,14 @@ def start(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Print results and errors only; may stand anywhere."),
+        typer.Option("--quiet", "-q", help="Print only results and errors; accepted anywhere."),
     ] = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Print notes on the algorithm; may stand anywhere."),
+        typer.Option("--verbose", "-v", help="Print notes on the algorithm; accepted anywhere."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; accepted anywhere.")
     ] = False,
 ) -> None:
     """Make the terminal that every command prints with, where `run` has not passed one."""

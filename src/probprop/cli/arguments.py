@@ -26,13 +26,15 @@ DataFiles = Annotated[
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that `probprop fit` wrote.")
 ]
-Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write.")]
+Report = Annotated[str | None, typer.Option(metavar="FILE", help="HTML report to write as well.")]
 Static = Annotated[
-    bool, typer.Option("--static", help="A report of pictures only, without the what-if page.")
+    bool, typer.Option("--static", help="Write the report without the what-if page.")
 ]
 NoRows = Annotated[
     bool,
-    typer.Option("--no-rows", help="A report without rows of the table or counts of them."),
+    typer.Option(
+        "--no-rows", help="Write the report without rows of the table or counts of values."
+    ),
 ]
 
 _FROM = "Columns to predict from."
@@ -48,7 +50,8 @@ NEpochs = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="One network: passes; many more make error bars too small.  [default: 40]",
+        help="One network: number of epochs; with many more, error bars are too small.  "
+        "[default: 40]",
     ),
 ]
 EvidenceCap = Annotated[
@@ -61,13 +64,14 @@ EvidenceCap = Annotated[
 ]
 Fast = Annotated[
     bool,
-    typer.Option("--fast", help="One network by the paper's protocol: milliseconds, not seconds."),
+    typer.Option("--fast", help="Fit one network as in the paper: milliseconds, not seconds."),
 ]
 Budget = Annotated[
     str | None,
     typer.Option(
         metavar="fast|good|best|SECONDS",
-        help="How much to compare; or seconds of processor time.  [default: good]",
+        help="How many candidates and epochs to compare, or seconds of processor time.  "
+        "[default: good]",
     ),
 ]
 
@@ -76,8 +80,8 @@ Dask = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS",
-        help="Share the work on a Dask cluster: its scheduler's address, or local. All workers "
-        "must be able to read the files.",
+        help="Run on a Dask cluster: the address of its scheduler, or local. All workers must be "
+        "able to read the files.",
     ),
 ]
 MemoryLimit = Annotated[
@@ -85,7 +89,7 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory to take, such as 2GB; larger tables are read block by block.  "
+        help="Memory to use, such as 2GB; larger tables are read block by block.  "
         "[default: half of the machine's]",
     ),
 ]
@@ -93,7 +97,7 @@ Checkpoint = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Keep the state of the training here; after a break the same command goes on.",
+        help="Save the state of the training here; after an interruption the same command resumes.",
     ),
 ]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from probprop.cli.console import Terminal, plural
-from probprop.cli.output import holds_types, table_writer
+from probprop.cli.output import holds_digits, table_writer
 from probprop.cli.tables import (
     added_columns,
     check_not_there,
@@ -73,7 +73,7 @@ def predict_on_cluster(
                 if written is None:
                     check_not_there(data, added, frame.columns)
                     written = chosen_columns(columns, [*map(str, frame.columns), *added])
-                shown = predicted if holds_types(output) else rounded(predicted, model)
+                shown = predicted if holds_digits(output) else rounded(predicted, model)
                 write(pd.concat([frame, shown], axis=1)[written])
                 n_done += len(frame)
                 advance(len(frame))

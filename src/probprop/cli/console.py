@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from probprop.inference.posterior import Epoch
 
+_FIRST_LINE, _LONGEST = 10.0, 600.0  # seconds until the first line on progress, and between two
 _JOINERS = "\u200c\u200d"  # in Persian and Indic words, and between emoji
 
 
@@ -47,6 +49,7 @@ class Terminal:
     err: Console
     quiet: bool = False  # print results and errors only
     verbose: bool = False  # print notes on the algorithm too
+    clock: Callable[[], float] = time.monotonic  # seconds
 
     def say(self, text: str) -> None:
         """Print a line about what was done, on standard error; nothing with --quiet."""
@@ -123,8 +126,11 @@ class Terminal:
         noise = TextColumn("{task.fields[noise]}")
         with self._progress(noise, has_end=n_epochs is not None) as progress:
             task = progress.add_task(visible(text), total=n_epochs, noise="")
+            tell = self._lines(text)
 
             def advance(epoch: Epoch) -> None:
+                share = None if n_epochs is None else epoch.n_iter / n_epochs
+                tell(share, f"epoch {epoch.n_iter:,}")
                 noise_std = f"noise std {noise_text(epoch)}" if show_noise else ""
                 progress.update(task, completed=epoch.n_iter, noise=noise_std)
 
@@ -139,10 +145,12 @@ class Terminal:
         with self._bar(TextColumn("{task.fields[stage]}"), _TimeLeft()) as progress:
             fields: dict[str, Any] = {"stage": "preparing", "begun": 0.0, "told": 0.0}
             task = progress.add_task(visible(text), total=1.0, **fields)
+            tell = self._lines(text, "up to")
 
             def reach(share: float) -> None:
                 [shown] = progress.tasks
                 elapsed, stage = shown.elapsed or 0.0, getattr(share, "stage", "")
+                tell(float(share), stage)
                 begun = shown.fields["begun"] if share else elapsed
                 progress.update(
                     task, completed=float(share), stage=stage, begun=begun, told=elapsed
@@ -156,8 +164,12 @@ class Terminal:
         counter = TextColumn("{task.completed:,.0f} rows")
         with self._progress(counter, has_end=n_rows is not None) as progress:
             task = progress.add_task(visible(text), total=n_rows)
+            tell, done = self._lines(text), 0
 
             def advance(n: int) -> None:
+                nonlocal done
+                done += n
+                tell(None if n_rows is None else done / max(done, n_rows), plural(done, "row"))
                 progress.update(task, advance=n)
 
             yield advance
@@ -168,6 +180,37 @@ class Terminal:
         with self._progress(TextColumn(""), has_end=False) as progress:
             progress.add_task(visible(text), total=None)
             yield
+
+    def _lines(self, text: str, word: str = "about") -> Callable[[float | None, str], None]:
+        """Return what prints a line now and then, away from a terminal, where there is no bar.
+
+        It takes the share done, None if that is not known, and what is being done. The first line
+        comes after 10 s, and the time between two doubles, up to 10 min. `word` is what the time
+        left is: a search may drop candidates, and then has less to do.
+        """
+        if self.quiet or self.err.is_terminal:
+            return lambda share, stage: None
+        start = self.clock()  # of the work that is counted
+        pause, due = _FIRST_LINE, start + _FIRST_LINE
+
+        def tell(share: float | None, stage: str) -> None:
+            nonlocal start, pause, due
+            now = self.clock()
+            if share == 0.0:
+                start = now
+            if now < due or share == 1.0:
+                return
+            pause = min(2.0 * pause, _LONGEST)
+            due = now + pause
+            facts = [stage] if stage else []
+            if share:
+                from probprop.estimators.cost import duration
+
+                left = (now - start) * (1.0 - share) / share
+                facts += [f"{100 * share:.0f} % done", f"{word} {duration(left)} left"]
+            self.say(f"{text}: {', '.join(facts)}")
+
+        return tell
 
     def _progress(self, column: ProgressColumn, *, has_end: bool) -> Progress:
         time = [TimeRemainingColumn(), TextColumn("left")] if has_end else [TimeElapsedColumn()]

@@ -124,7 +124,7 @@ class Sample:
 
 
 def judge_chunks(
-    terminal: Terminal, model: TableModel, chunks: Iterator[DataFrame]
+    terminal: Terminal, model: TableModel, chunks: Iterator[DataFrame], text: str = "judging"
 ) -> tuple[list[Judged], DataFrame, int]:
     """Judge a model on rows that come in chunks.
 
@@ -139,7 +139,7 @@ def judge_chunks(
     """
     totals: list[_Total] = []
     sample, n = Sample(), 0
-    with terminal.rows("judging", None) as advance:
+    with terminal.rows(text, None) as advance:
         for frame in chunks:
             y, scores = scores_of(model, frame)
             totals = totals or [_Total() for _ in scores]

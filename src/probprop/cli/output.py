@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import csv
 import errno
+import gc
 import io
+import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,13 +26,21 @@ from probprop.cli.console import Terminal, plural, visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-if TYPE_CHECKING:
+
     from probprop.table import TableModel
 
 Write = Callable[["DataFrame"], None]
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+_EXCEL = ".xlsx"
+TABLE_EXTENSIONS = (*_DELIMITERS, *_PARQUET, _EXCEL)
+
+# The limits of a sheet in Excel: its rows, header included, columns, characters in a cell.
+_MOST_ROWS, _MOST_COLUMNS, _MOST_CHARACTERS = 1_048_576, 16_384, 32_767
+_WHOLE = 10**15  # Excel changes the last digits of larger whole numbers
+# What XML cannot hold, and an underscore that Excel would read as the start of such an escape.
+_ESCAPED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def check_destination(path: str | None, option: str = "-o") -> None:
@@ -48,12 +62,29 @@ def check_table_extension(path: str | None) -> None:
     """Refuse an output whose extension names no format that can be written."""
     if path is None:
         return
-    known = (*_DELIMITERS, *_PARQUET)
-    if Path(path).suffix.lower() not in known:
+    suffix = Path(path).suffix.lower()
+    if suffix not in TABLE_EXTENSIONS:
         raise typer.BadParameter(
-            f"{path} must end in one of {', '.join(known)}, or be - for standard output",
+            f"{path} must end in one of {', '.join(TABLE_EXTENSIONS)}, or be - for standard output",
             param_hint="-o",
         )
+    if suffix == _EXCEL and find_spec("openpyxl") is None:
+        raise ImportError("Excel files need openpyxl: pip install 'probprop[cli]', or write .csv")
+
+
+def check_table_size(path: str | None, n_rows: int, n_columns: int) -> None:
+    """Refuse a table with more rows, besides the header, or columns than an Excel sheet has."""
+    if path is None or Path(path).suffix.lower() != _EXCEL:
+        return
+    for n, most, what in (
+        (n_rows, _MOST_ROWS - 1, "rows besides the header"),
+        (n_columns, _MOST_COLUMNS, "columns"),
+    ):
+        if n > most:
+            raise ValueError(
+                f"{path}: an Excel sheet has at most {most:,} {what}, and the table has more: "
+                "write to a .csv or .parquet file"
+            )
 
 
 @contextmanager
@@ -68,6 +99,11 @@ def naming(path: str) -> Iterator[None]:
 
 def holds_types(path: str | None) -> bool:
     """Whether the format of an output keeps numbers as numbers."""
+    return path is not None and Path(path).suffix.lower() in (*_PARQUET, _EXCEL)
+
+
+def holds_digits(path: str | None) -> bool:
+    """Whether an output is for programs, which want all digits of a prediction."""
     return path is not None and Path(path).suffix.lower() in _PARQUET
 
 
@@ -91,6 +127,9 @@ def table_writer(path: str | None, decimal: str = ".") -> Iterator[Write]:
     with naming(path), replacing(path) as file:
         if suffix in _PARQUET:
             with _parquet_writer(file) as write:
+                yield write
+        elif suffix == _EXCEL:
+            with _excel_writer(file, path) as write:
                 yield write
         else:
             comma = decimal == "," and suffix == ".csv"
@@ -191,6 +230,95 @@ def _parquet_writer(file: IO[bytes]) -> Iterator[Write]:
             writer.close()
 
 
+@contextmanager
+def _excel_writer(file: IO[bytes], path: str) -> Iterator[Write]:
+    """Write the one sheet of a workbook row by row; no text in it becomes a formula."""
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    sheet: Any = book.create_sheet("Sheet1")
+    n_rows = 0
+
+    def write(frame: DataFrame) -> None:
+        nonlocal n_rows
+        check_table_size(path, n_rows + len(frame), len(frame.columns))
+        if n_rows == 0:
+            sheet.append([_excel_text(str(name), sheet, path) for name in frame.columns])
+        n_rows += len(frame)
+        columns = [_excel_values(frame[name], sheet, path) for name in frame.columns]
+        for row in zip(*columns, strict=True):
+            sheet.append(row)
+
+    try:
+        yield write
+    except BaseException:
+        sheet.close()  # it has a temporary file open
+        raise
+    book.save(file)
+
+
+def _excel_values(column: Any, sheet: Any, path: str) -> Iterator[Any]:
+    """Yield the cells of a column: numbers, true and false, dates, text, or None if missing."""
+    import pandas as pd
+
+    column = _typed(column)
+    known = column.dropna()
+    dates = column.dtype.kind == "M" and bool((known.dt.normalize() == known).all())
+    for value in column.astype(object):
+        if pd.isna(value):
+            yield None
+        elif isinstance(value, bool):
+            yield value
+        elif isinstance(value, int | float):
+            exact = math.isfinite(value) and (isinstance(value, float) or abs(value) < _WHOLE)
+            yield value if exact else str(value)
+        # The calendar of Excel begins in 1900, with a day that never was, and has no time zones.
+        elif isinstance(value, datetime) and value.tzinfo is None and value.year > 1900:
+            yield value.date() if dates else pd.Timestamp(value).to_pydatetime(warn=False)
+        elif isinstance(value, date) and not isinstance(value, datetime) and value.year > 1900:
+            yield value
+        else:
+            yield _excel_text(str(value), sheet, path)
+
+
+def _typed(column: Any) -> Any:
+    """Return a column of text as numbers, dates or true and false, if all of its cells are that.
+
+    Texts with leading zeros and long numbers name something, and stay text.
+    """
+    import pandas as pd
+
+    from probprop.table.cells import all_floats, is_text
+
+    known = column.dropna().astype(str)
+    if not is_text(column.dtype) or not len(known):
+        return column
+    if known.str.fullmatch(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?(?:[eE][+-]?\d+)?").all():
+        values = all_floats(column.astype(object))
+        return column if values is None else pd.Series(values, column.index)
+    if known.str.fullmatch(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d)?").all():
+        when = pd.to_datetime(column, format="ISO8601", errors="coerce")
+        return when if when.count() == len(known) else column
+    if known.str.lower().isin(["true", "false"]).all():
+        return (known.str.lower() == "true").astype(object).reindex(column.index)
+    return column
+
+
+def _excel_text(text: str, sheet: Any, path: str) -> Any:
+    """Return a cell that holds text, whatever it begins with; control characters are escaped."""
+    from openpyxl.cell import WriteOnlyCell
+
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(
+            f"{path}: a cell of an Excel sheet has at most {_MOST_CHARACTERS:,} characters, and "
+            f"one that begins with {text[:20]!r} has {len(text):,}: write to a .csv or .parquet "
+            "file"
+        )
+    cell = WriteOnlyCell(sheet, _ESCAPED.sub(lambda found: f"_x{ord(found[0]):04X}_", text))
+    cell.data_type = "s"
+    return cell
+
+
 def _arrow_table(frame: DataFrame) -> Any:
     from pyarrow import ArrowInvalid, ArrowTypeError, Table
 
@@ -227,6 +355,7 @@ def check_destinations(
             raise ValueError(
                 f"{option} {path} and {other} {twin} are the same file: give two paths"
             )
+    check_replaces_page(outputs.get("--report"), "--report")
 
 
 def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]]:
@@ -236,13 +365,26 @@ def _each(inputs: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str, str]
 
 
 def check_replaces_model(path: str, option: str = "-o") -> None:
-    """Refuse to put a model in the place of a file that is none; an empty file is no loss."""
+    """Refuse to replace a file that is not a model by a model; an empty file is no loss."""
     from probprop.io import MODEL, begins_as
 
     if os.path.isfile(path) and os.path.getsize(path) > 0 and not begins_as(path, MODEL):
         raise ValueError(
-            f"{option} {path} exists and is no model file, and would be replaced by one: give "
-            "another path, or remove it first"
+            f"{option} {path} exists and is not a probprop model: choose another path, or remove "
+            "the file first"
+        )
+
+
+def check_replaces_page(path: str | None, option: str = "-o") -> None:
+    """Refuse to replace a file that is not HTML by a page; an empty file is no loss."""
+    if path is None or not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        start = file.read(1000).lstrip().lower()
+    if start and not start.startswith((b"<!doctype html", b"<html")):
+        raise ValueError(
+            f"{option} {path} exists and is not an HTML file: choose another path, or remove the "
+            "file first"
         )
 
 
@@ -262,14 +404,18 @@ def same_file(path: str, other: str) -> bool:
 
 def load_table_model(path: str) -> TableModel:
     """Load a model that knows the columns of its table; another kind is refused."""
+    for name in ("pandas", "sklearn.base"):
+        import_module(name)
+    if not gc.get_freeze_count():
+        gc.freeze()  # their objects stay; each collection during later imports would visit all
     from probprop.files import load
     from probprop.table import TableModel
 
     model = load(path)
     if not isinstance(model, TableModel):
         raise ValueError(
-            f"{path} is a {type(model).__name__} that was saved from Python and does not know the "
-            "columns of a table: use it from Python, or make a model with `probprop fit`"
+            f"{path} is a {type(model).__name__} that was saved from Python, without the columns "
+            "of a table: use it from Python, or make a model with `probprop fit`"
         )
     return model
 

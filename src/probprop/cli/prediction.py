@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -15,15 +14,20 @@ from probprop.cli.console import plural, terminal_of
 from probprop.cli.output import (
     check_destinations,
     check_table_extension,
+    check_table_size,
+    holds_digits,
     holds_types,
     load_table_model,
     table_writer,
 )
 from probprop.cli.tables import (
+    Unknown,
     added_columns,
     check_not_there,
     chosen_columns,
+    count_unknown,
     note_file,
+    note_unknown,
     predictions,
     rounded,
 )
@@ -36,10 +40,11 @@ PREDICT_EXAMPLES = """\b
 Examples:
   probprop predict houses.pbp new.csv -o predicted.csv
   probprop predict houses.pbp new.parquet --coverage 0.8 -o predicted.parquet
+  probprop predict houses.pbp new.xlsx --quantiles 0.1,0.9 -o predicted.xlsx
   cat new.csv | probprop predict houses.pbp - > predicted.csv
 """
 _OF_NUMBERS = {"--coverage": "interval", "--quantiles": "quantiles"}
-_OUTPUT = "CSV, TSV or Parquet file."
+_OUTPUT = "CSV, TSV, Parquet or Excel file."
 
 
 def predict(
@@ -52,41 +57,47 @@ def predict(
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option(
-            metavar="P", help="Probability of a target from lower to upper.  [default: 0.95]"
-        ),
+        typer.Option(metavar="P", help="Probability between lower and upper.  [default: 0.95]"),
     ] = None,
     quantiles: Annotated[
         str | None,
-        typer.Option(metavar="Q,Q,...", help="Quantiles to add, each between 0 and 1."),
+        typer.Option(metavar="Q,Q,...", help="Probabilities of quantiles to add."),
     ] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="A,B,...", help="Columns to write, of the table or predicted.  [default: all]"
+            metavar="A,B,...", help="Columns to write, of the table or added.  [default: all]"
         ),
     ] = None,
     dask: Dask = None,
 ) -> None:
     """Predict the target of every row, with its uncertainty.
 
-    The table is kept and gets the columns mean, std (of the target: model and noise together),
-    epistemic_std (what more data could remove), aleatoric_std (the noise), and lower and upper, the
-    ends of the interval that holds the target with the probability --coverage.
-    --quantiles 0.1,0.9 adds the columns quantile_0.1 and quantile_0.9.
-    Each of several targets has its own: TARGET_mean, TARGET_std and so on.
-    A model of classes adds predicted_class, the most probable class, and p_CLASS, the
-    probability of each CLASS.
+    The table is written with these columns added, in units of the target:
 
-    Columns are matched by name, in any order. Files larger than memory are fine. Cells of text
-    files are written as they were; predictions have as many digits as their std supports, and all
-    of them in Parquet. --columns id,mean,std writes only those.
+    \b
+      mean           predicted target
+      std            its standard deviation
+      epistemic_std  the part that more data can reduce
+      aleatoric_std  the part that stays: the noise
+      lower, upper   interval that contains the target with probability --coverage
+      quantile_0.1   with --quantiles 0.1: the quantile at this probability
 
-    With --dask the workers of a cluster predict the rows of many Parquet files, a few pieces ahead
-    of the one that is written.
-    """
+    With several targets, the columns of each are TARGET_mean, TARGET_std and so on. For
+    classes, the columns are predicted_class, the most probable class, and p_CLASS, the probability
+    of each CLASS.
+
+    Columns of the table are matched by name, in any order. The rows are read and written in chunks,
+    so files may be larger than memory, except for Excel, which has at most 1,048,575 rows.
+    Cells of text files are written as they were. Predictions have as many digits as their std
+    supports, and all digits in Parquet. --columns id,mean,std writes only these columns.
+
+    With --dask the workers of a cluster predict the rows of many Parquet files.
+    """  # noqa: D301
     if coverage is not None and not 0.0 < coverage < 1.0:
-        raise typer.BadParameter(f"{coverage} is not between 0 and 1", param_hint="--coverage")
+        raise typer.BadParameter(
+            f"{coverage:g} is not between 0 and 1; 95 % is 0.95", param_hint="--coverage"
+        )
     levels = _levels(quantiles)
     output = None if output == "-" else output
     check_table_extension(output)
@@ -94,7 +105,6 @@ def predict(
     check_destinations({"-o": output}, {"MODEL": model, "DATA": paths})
     import pandas as pd
 
-    from probprop.table.model import takes_gaps
     from probprop.table.read import plan_chunks, with_numbers
 
     terminal = terminal_of(context)
@@ -131,8 +141,10 @@ def predict(
         terminal.note(
             f"columns the model does not use are kept as they are: {listed(ignored, 6, str)}"
         )
-    n_done, unknown, decimal = 0, Counter[str](), first.attrs["decimal"]
+    n_done, decimal = 0, first.attrs["decimal"]
+    unknown: Unknown = {}
     cells, total = first, None if None in n_rows else sum(n for n in n_rows if n is not None)
+    check_table_size(output, total or 0, len(written))
     with (
         terminal.rows("predicting", total) as advance,
         table_writer(output, decimal=decimal) as write,
@@ -142,21 +154,14 @@ def predict(
             frame = with_numbers(cells, table_model.kinds, own_sign, table_model.na)
             share = 0.95 if coverage is None else coverage
             predicted = predictions(frame, table_model, share, levels)
-            if holds_types(output):
-                write(pd.concat([frame, predicted], axis=1)[written])
-            else:
-                digits = rounded(predicted, table_model)
-                write(pd.concat([cells, digits], axis=1)[written])
-            unknown.update(table_model.unknown_categories(frame))
+            shown = predicted if holds_digits(output) else rounded(predicted, table_model)
+            write(pd.concat([frame if holds_types(output) else cells, shown], axis=1)[written])
+            count_unknown(unknown, table_model, frame)
             n_done += len(frame)
             advance(len(frame))
     if cells.attrs["noted"] != first.attrs["noted"]:  # letters beyond ASCII came late
         note_file(terminal, cells)
-    for name, n in unknown.items():
-        terminal.note(
-            f"{plural(n, 'row')} with a {name!r} that the model was not fitted on: taken as "
-            + ("missing" if takes_gaps(table_model.estimator) else "none of those it knows")
-        )
+    note_unknown(terminal, unknown, table_model, learning=False)
     if output is not None:
         what = f"{100 * (0.95 if coverage is None else coverage):g} % intervals"
         if table_model.classes is not None:

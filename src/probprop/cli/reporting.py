@@ -10,7 +10,7 @@ import typer
 
 from probprop.cli.arguments import Data, Model, NoRows
 from probprop.cli.console import plural, terminal_of
-from probprop.cli.output import check_destinations, load_table_model, naming
+from probprop.cli.output import check_destinations, check_replaces_page, load_table_model, naming
 from probprop.cli.tables import known_rows
 from probprop.table.names import in_words
 
@@ -36,21 +36,23 @@ def report(
         str, typer.Option("-o", "--output", metavar="FILE", help="HTML report to write.")
     ],
     live: Annotated[
-        bool, typer.Option("--live/--static", help="With the what-if page, or pictures only.")
+        bool, typer.Option("--live/--static", help="Include the what-if page, or only charts.")
     ] = True,
     no_rows: NoRows = False,
 ) -> None:
-    """Write a report on a model: what it predicts, how well, and what if.
+    """Write an HTML report on a model.
 
-    The report is one HTML file to look at, to print or to send. It begins with the model itself:
-    change a cell of a row, and see what it predicts and how sure it is. It needs no network and
-    asks for nothing; without scripts it is the report below.
+    The report is one HTML file to look at, to print or to send; it loads nothing from the network.
+    It begins with the what-if page, the model itself: change a value, and see the prediction and
+    its uncertainty. Below are the scores, calibration, feature importance and facts of the model.
 
-    DATA has rows whose target is known, best such that the model has not seen. The report judges
-    the model on them, and up to 300 of them are in the what-if page whole, to begin with. With
-    --no-rows neither they nor counts of their cells are in it, and no section names single rows.
+    DATA has rows whose target is known, preferably rows that the model was not fitted on. The model
+    is scored on them, and the what-if page contains up to 300 of them, with all their values. With
+    --no-rows it contains neither rows nor counts of their values, and no section shows single
+    rows.
     """
     check_destinations({"-o": output}, {"MODEL": model, "DATA": data})
+    check_replaces_page(output)
     terminal = terminal_of(context)
     table_model = load_table_model(model)
     frame = known_rows(terminal, table_model, data)

@@ -148,6 +148,18 @@ def as_json(judged: Judged) -> dict[str, Any]:
     }
 
 
+def to_keep(
+    targets: Sequence[str], judged: Sequence[Judged], n_samples: int, *, out_of_fold: bool
+) -> dict[str, Any]:
+    """Return the scores that a fit reported, as `TableModel` and its file keep them."""
+    each = (_finite(one.scores) for one in judged)
+    return {
+        "measured_on": "out-of-fold" if out_of_fold else "held-out",
+        "n_samples": n_samples,
+        "targets": dict(zip(targets, each, strict=True)),
+    }
+
+
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:
     return {k: v if math.isfinite(v) else None for k, v in scores.items()}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ import typer
 
 from probprop.cli.arguments import Fast
 from probprop.cli.console import terminal_of
-from probprop.cli.output import check_destination, naming
+from probprop.cli.output import check_destination, check_replaces_page, naming
 from probprop.cli.scores import show
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ Examples:
 
 _SHAPES = [(13, 50, 1), (9, 100, 1), (90, 100, 1), (13, 50, 50, 1)]
 _SECONDS = 0.3  # per shape and precision
-_ROWS = 2_000
 
 
 def demo(
@@ -42,15 +40,16 @@ def demo(
     ] = "probprop-demo.html",
     fast: Fast = False,
 ) -> None:
-    """Fit two small data sets and write a report to click.
+    """Fit two small data sets and write an interactive report.
 
-    The weight of 344 penguins, from a table with columns of text and empty cells: settings are
-    compared by cross-validation and the best are calibrated, as `probprop fit --budget fast`
-    does; with --fast it is one network. The report begins with the model itself, a control for
-    every column of the table. The other data are the toy problem of the paper, 20 points of
-    y = x^3 + noise, and one network of 100 hidden units.
+    The first is a table of 344 penguins, with text columns and empty cells; the target is their
+    body mass. Hyperparameters are selected by cross-validation and the error bars are calibrated,
+    as `probprop fit --budget fast` does; with --fast one network is fitted. The report begins with
+    the model itself, with a control for every column of the table. The second is the toy problem of
+    the paper: 20 points of y = x^3 + noise, and one network of 100 hidden units.
     """
     check_destination(output)
+    check_replaces_page(output)
     from probprop.demo import SCORES, fit_penguins, fit_toy, write_demo_report
 
     terminal = terminal_of(context)
@@ -73,56 +72,30 @@ def demo(
             )
         ],
     )
-    terminal.say("rows: to fit + to test; every score is on the test rows; fit: processor seconds")
-    terminal.say("baseline: one prediction for all test rows, mean and std of the rows to fit")
+    terminal.say("rows: training + test; scores are on the test rows; fit: processor time")
+    terminal.say("baseline: one prediction for all test rows, mean and std of the training rows")
     with naming(output), terminal.working("writing the report"):
         write_demo_report(output, penguins, toy)
     terminal.result(f"The report is {os.path.abspath(output)}: open it in a browser.")
 
 
 def bench(context: typer.Context) -> None:
-    """Measure the updates per second of this machine, on one core, in processor time.
+    """Measure the training speed of this machine.
 
-    One update is one row of a table, learned once; an epoch is as many as there are rows.
+    The unit is updates per second of processor time on one core. An update learns one row of a
+    table once; an epoch has one update per row.
     """
+    from probprop.estimators.cost import updates_per_second
     from probprop.inference.engine import cpu_level
 
     terminal = terminal_of(context)
     rows = []
     for sizes in _SHAPES:
-        speeds = [updates_per_second(sizes, dtype) for dtype in ("float64", "float32")]
+        speeds = [updates_per_second(sizes, dtype, _SECONDS) for dtype in ("float64", "float32")]
         hidden = "-".join(str(n) for n in sizes[1:-1])
         rows.append([f"{sizes[0]} features, {hidden} hidden", *(f"{v:,.0f}" for v in speeds)])
     terminal.table(["network", "float64 updates/s", "float32 updates/s"], rows)
     terminal.result(f"instruction set: {cpu_level()}")
-
-
-def updates_per_second(sizes: tuple[int, ...], dtype: str) -> float:
-    """Return the updates per second of processor time, of the fastest of some passes."""
-    import numpy as np
-
-    from probprop.inference.engine import ENGINES
-    from probprop.inference.posterior import initial_posterior
-
-    random_state = np.random.RandomState(0)
-    posterior = initial_posterior(
-        sizes,
-        noise_shape=6.0,
-        noise_rate=6.0,
-        prior_shape=6.0,
-        prior_rate=6.0,
-        random_state=random_state,
-        dtype=np.dtype(dtype),
-    )
-    X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
-    y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
-    order = random_state.permutation(_ROWS)
-    fastest = float("inf")
-    end = time.thread_time() + _SECONDS
-    while (start := time.thread_time()) < end:
-        posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
-        fastest = min(fastest, time.thread_time() - start)
-    return _ROWS / fastest
 
 
 # ---- `probprop play`: the page that learns as one clicks
@@ -140,27 +113,26 @@ def play(
     context: typer.Context,
     port: Annotated[
         int,
-        typer.Option(
-            metavar="N", min=0, max=65535, help="Port to serve on; 0 is one that is free."
-        ),
+        typer.Option(metavar="N", min=0, max=65535, help="Port to serve on; 0 chooses a free one."),
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+        bool, typer.Option("--no-browser", help="Print the address without opening a browser.")
     ] = False,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="HTML file to write instead."),
     ] = None,
 ) -> None:
-    """Open a page on which a network learns the points that you click.
+    """Open a page on which a network learns from clicks.
 
-    A curve through points with its error bars, or two classes in the plane; the kernel runs in the
-    page. It is served on this machine only, until Ctrl-C. With -o it is one file, which works
-    without a server and without a network.
+    It fits a curve with error bars through the points that you click, or two classes in the plane;
+    the kernel runs in the page. The page is served on this machine only, until Ctrl-C. With -o it
+    is written to one file, which needs neither a server nor a network.
     """
     terminal = terminal_of(context)
     if output is not None:
         check_destination(output)
+        check_replaces_page(output)
     from probprop.web.play import play_page
 
     page = play_page()
@@ -226,5 +198,5 @@ def _server(page: str, port: int) -> ThreadingHTTPServer:
         if error.errno != errno.EADDRINUSE:
             raise
         raise ValueError(
-            f"the port {port} is taken: give another one, or none for one that is free"
+            f"port {port} is in use: give another --port, or 0 for a free one"
         ) from error

@@ -15,7 +15,7 @@ from probprop.table.names import is_reserved, listed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop._types import FloatArray
+    from probprop._types import Array, FloatArray
     from probprop.table import TableModel
 
 Na = Annotated[
@@ -172,6 +172,22 @@ def note_gaps(terminal: Terminal, frame: DataFrame, chosen: Sequence[str]) -> in
     return n_gaps
 
 
+def say_cost(terminal: Terminal, estimator: Any, features: DataFrame, labels: Array | None) -> None:
+    """Say roughly how long a fit takes, if it is long; `labels`, (n,), are None for numbers."""
+    import numpy as np
+
+    from probprop.estimators.cost import cost_in_words
+    from probprop.table.cells import is_text
+
+    texts = [str(name) for name, dtype in features.dtypes.items() if is_text(dtype)]
+    n_categories = int(features[texts].nunique().sum())
+    n_columns = len(features.columns) - len(texts) + n_categories
+    n_classes = 1 if labels is None else len(np.unique(labels))
+    words = cost_in_words(estimator, len(features), n_columns, n_classes, n_indicators=n_categories)
+    if words:
+        terminal.say(words)
+
+
 def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
     """Read the rows of a table whose targets are known, and say what was left out."""
     from probprop.table import read_table
@@ -188,6 +204,35 @@ def known_rows(terminal: Terminal, model: TableModel, data: str) -> DataFrame:
     if not len(counted):
         raise ValueError(f"{data} has no row of a weight above 0: give rows that count")
     return counted
+
+
+# ---- Categories that a model does not know
+
+Unknown = dict[str, tuple[int, list[str]]]
+"""For each column the number of rows with such a category, and a few of these categories."""
+
+_FEW = 3  # that are named
+
+
+def count_unknown(seen: Unknown, model: TableModel, frame: DataFrame) -> None:
+    """Add the rows of a frame whose category is not known."""
+    for name, cells in model.unknown_categories(frame).items():
+        n, names = seen.get(name, (0, []))
+        seen[name] = n + len(cells), list(dict.fromkeys([*names, *cells]))[: _FEW + 1]
+
+
+def note_unknown(terminal: Terminal, seen: Unknown, model: TableModel, *, learning: bool) -> None:
+    """Say which categories the model does not know, and what becomes of them."""
+    from probprop.table.model import takes_gaps
+
+    how = "missing values" if takes_gaps(model.estimator) else "none of the known categories"
+    for name, (n, names) in seen.items():
+        named = ", ".join(map(repr, names[:_FEW])) + (", …" if len(names) > _FEW else "")
+        note = f"{plural(n, 'row')} with categories of {name!r} that the model was not fitted on"
+        note += f" ({named})"
+        if learning:
+            note += ": an update cannot learn new categories, so `probprop fit` all rows for that"
+        terminal.note(f"{note}; they are treated as {how}")
 
 
 # ---- Predictions as columns of a table: their names, their values and their digits

@@ -37,7 +37,7 @@ from probprop.cli.arguments import (
 )
 from probprop.cli.cluster import connected
 from probprop.cli.console import Terminal, plural, terminal_of
-from probprop.cli.output import check_destinations, check_replaces_model, save_fitted
+from probprop.cli.output import check_destinations, check_replaces_model, save_fitted, save_model
 from probprop.cli.recipes import (
     NetworkOptions,
     NoiseOption,
@@ -50,7 +50,7 @@ from probprop.cli.recipes import (
     recipe_of,
 )
 from probprop.cli.reporting import check_page_options, plan_report
-from probprop.cli.scores import judge, show_scores
+from probprop.cli.scores import judge, show_scores, to_keep
 from probprop.cli.tables import (
     Na,
     na_texts,
@@ -60,6 +60,7 @@ from probprop.cli.tables import (
     note_left_out,
     note_table,
     note_weightless,
+    say_cost,
     usable_columns,
     with_targets,
 )
@@ -266,10 +267,12 @@ def fit(
         model = fitted.model
         if fitted.again is None:  # on disk before anything that may fail is done with it
             save_fitted(terminal, model, output)
-        _judge(terminal, request, plan, fitted)
+        scores = _judge(terminal, request, plan, fitted)
         if fitted.again is not None:
-            model = fitted.again()
+            model = replace(fitted.again(), scores=scores)
             save_fitted(terminal, model, output)
+        elif scores is not None:
+            save_model(replace(model, scores=scores), output)
         _report(terminal, request, fitted, model)
 
 
@@ -492,19 +495,13 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table in memory, with a share of its rows held out."""
-    import numpy as np
-
-    from probprop.estimators.cost import cost_in_words
     from probprop.table import fit_table_model
 
     frame, recipe, kept = plan.frame, plan.recipe, request.checkpoint
     labels, features = plan.labels, plan.features or []
 
     def fitted(rows: DataFrame, text: str, estimator: Any, checkpoint: str | None) -> TableModel:
-        if labels is not None:
-            n_classes = len(np.unique(labels))
-            if cost := cost_in_words(estimator, len(rows), len(features), n_classes):
-                terminal.note(cost)
+        say_cost(terminal, estimator, rows[features], labels)
         with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
             return fit_table_model(
                 rows,
@@ -633,22 +630,26 @@ def _twice(paths: Sequence[str]) -> int | None:
 # ---- Judge and report
 
 
-def _judge(terminal: Terminal, request: Request, plan: Plan, fitted: Fitted) -> None:
-    """Say what was chosen, and how good it is on the rows held out."""
+def _judge(
+    terminal: Terminal, request: Request, plan: Plan, fitted: Fitted
+) -> dict[str, Any] | None:
+    """Say what was chosen, and how good it is on the rows held out; return these scores."""
     for line in plan.recipe.choice(fitted.model.estimator).splitlines():
         terminal.say(line)
     in_memory = fitted.train is not None
     if fitted.test is None:
         if not in_memory:
             terminal.say("no rows were held out to judge it")
-        return
+        return None
     n_test = plural(len(fitted.test), "row")
     terminal.say(f"fitted on {plural(fitted.n, 'row')}; on the {n_test} held out:")
-    show_scores(terminal, fitted.model, judge(fitted.model, fitted.test))
+    judged = judge(fitted.model, fitted.test)
+    show_scores(terminal, fitted.model, judged)
     if in_memory and fitted.again is None and not request.no_refit:
         terminal.say(
             "not fitted again on all rows: with this many, the held-out ones change little"
         )
+    return to_keep(plan.targets, judged, len(fitted.test), out_of_fold=False)
 
 
 def _report(terminal: Terminal, request: Request, fitted: Fitted, model: TableModel) -> None:

@@ -70,6 +70,7 @@ from probprop.inference.shards import Rows, Schedule
 from probprop.inference.standardize import (
     Moments,
     check_target_scale,
+    leaving_features,
     measure,
     merged,
     standardizer_of,
@@ -288,7 +289,7 @@ class Networks:
         self.view = View(plan, bounds, encoding, transformation, encodings.joint)
         self.n_rounds = rows.n_rounds(len(candidate.layers)) if n_rounds is None else n_rounds
         self.rows, self._split = rows, split
-        self._usual = spreads if encoding is None else encoding.spreads
+        self._spreads = spreads
         measured = rows.map(measure_folds, split, self.view)
         self.trainings = [self._training(i, measured) for i in range(split.n_folds)]
 
@@ -298,7 +299,9 @@ class Networks:
         others = [own for of in measured for i, own in enumerate(of) if i != fold and own]
         of_y = merged([own.y for own in others]) if plan.likelihood.standardises_target else None
         own = standardizer_of(merged([own.x for own in others]), of_y)
-        standardizer = with_usual_scales(own, self._usual)
+        standardizer = leaving_features(own)
+        if self.view.encoding is None:
+            standardizer = with_usual_scales(own, self._spreads)
         if of_y is not None:
             every = merged([own.y for of in measured for own in of if own])
             relative = self.candidate.power is not None
@@ -306,7 +309,9 @@ class Networks:
             check_target_scale(standardizer.y_scale)
             standardizer.check_y(np.array([every.low, every.high]), plan.dtype)
         none = Inputs(np.zeros((0, len(standardizer.x_mean))))
-        begun = training.start(plan, none, np.zeros(0), RandomState(seed), standardizer)
+        begun = training.start(
+            plan, none, np.zeros(0), RandomState(seed), standardizer, near_draw=True
+        )
         learner = Learner(self.view, standardizer, seed, self._split, fold)
         schedule = Schedule(self.rows.sizes(learner), self.n_rounds, seed)
         setting = Setting(plan, standardizer, schedule, n_epochs=0)

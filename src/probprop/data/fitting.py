@@ -162,13 +162,10 @@ def fit(
     the same, bit for bit, on processors of one kind.
 
     Cross-validated estimators on rows that are not in memory: the rows of every shard are assigned
-    to `cv` folds, an int. A sample of 20,000 rows, or all rows if there are fewer, with the folds
-    that they have, decides on the candidate; a `budget` in seconds is for this choice alone. Then
-    the network of each fold learns all rows outside its fold. After 20, 40, 80 and more epochs
-    (from 100,000 rows on fewer, which show as many rows as these epochs show of 25,000) the rows of
-    the sample are predicted by the networks that have not seen them; the networks end where less
-    than a standard error is gained. Calibration uses the same out-of-fold predictions. `oof_rows_`
-    counts the rows that are learned, in the order of the source.
+    to `cv` folds, an int. A sample of 20,000 rows decides on the candidate; a `budget` in seconds
+    is for this choice alone. Then the network of each fold learns all rows outside its fold, and
+    out-of-fold predictions of the sample say when to stop, and calibrate; `docs/guide/cluster.md`
+    has the steps. `oof_rows_` counts the rows that are learned, in the order of the source.
 
     Examples
     --------
@@ -428,7 +425,7 @@ def _train_network(
     random_state: RandomState = check_random_state(model.random_state)
     none = Inputs(np.zeros((0, rows.schema.n_features)))
     once = model.n_epochs == 1
-    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, once=once)
+    begun = training.start(plan, none, np.zeros(0), random_state, standardizer, near_draw=once)
     state, history, log_evidence = first_state(begun.posterior), list[Epoch](), 0.0
     sizes, file = rows.sizes(Learner(View(plan), standardizer, 0)), None
     if checkpoint is not None:

@@ -270,14 +270,8 @@ def _no_room(shape: Shape, folder: str, free: int | None) -> OSError:
 def bytes_of(limit: int | float | str | None) -> int:
     """Return a limit in bytes; None is half of the memory there is.
 
-    Parameters
-    ----------
-    limit : int, float, str or None
-        A number is bytes. A text has a unit: "2GB", "1.5 GB", "800M", "4GiB"; K, M, G and T are
-        powers of 1000, Ki, Mi, Gi and Ti of 1024.
+    A text has a unit: K, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024.
 
-    Examples
-    --------
     >>> bytes_of("2GB"), bytes_of("1.5 GiB"), bytes_of("800m"), bytes_of(9e8)
     (2000000000, 1610612736, 800000000, 900000000)
     """
@@ -308,8 +302,6 @@ def bytes_of(limit: int | float | str | None) -> int:
 def in_words(n_bytes: float) -> str:
     """Return a size as people write it.
 
-    Examples
-    --------
     >>> in_words(2e9), in_words(512_300_000), in_words(20)
     ('2 GB', '512 MB', '20 bytes')
     """

@@ -18,14 +18,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from probprop._types import Array, FloatArray
-from probprop.data.scratch import (
-    RESERVED,
-    Scratch,
-    check_parts_fit,
-    in_words,
-    scratch,
-    shape_of,
-)
+from probprop.data.scratch import RESERVED, Scratch, check_parts_fit, in_words, scratch, shape_of
 from probprop.data.sources import Loaded, Piece, Schema, Source, joined
 from probprop.distributions.power import BoxCox
 from probprop.encoding.bounds import InputBounds
@@ -61,7 +54,7 @@ from probprop.inference.training import target_variance
 COPIES = 4
 """Copies of rows that are held in memory, while they are put together and checked."""
 _CELL = 8  # bytes of a number
-_BINS = (4, 8, 16, 32, 64, 128)  # of a feature, in the encodings that are compared
+_BINS = (4, 8, 16, 32, 64)  # of a feature, in the encodings that are compared
 _COPIES_OF_SAMPLE = 5  # encoded, in the folds, and standardized: measured
 _SORTED = 0.05  # the share of the variance of the target between shards that is worth a warning
 
@@ -399,12 +392,7 @@ NONE_KEPT = Kept()
 
 @contextmanager
 def read_here(
-    source: Source,
-    limit: int | None,
-    seed: int,
-    *,
-    test: Kept = NONE_KEPT,
-    n_sample: int = 0,
+    source: Source, limit: int | None, seed: int, *, test: Kept = NONE_KEPT, n_sample: int = 0
 ) -> Iterator[MemoryRows | DiskRows]:
     """Read all rows of a source within a limit, in bytes of memory of this process; yield them.
 
@@ -427,11 +415,11 @@ def read_here(
     shape = shape_of(n, schema.n_numbers, n_wide)
     most_test = int(min(test.most, budget / 8 / (_CELL * schema.n_features)))
     pieces = iter(held) if len(held) == len(surveys) else source.pieces(schema)
-    blocks = _Test(schema, min(test.share, most_test / max(1, n)), seed)
-    parts = blocks.left(pieces, surveys)
+    share, held_out = min(test.share, most_test / max(1, n)), list[Any]()
+    parts = _left(schema, share, seed, pieces, surveys, held_out)
     if COPIES * shape.n_bytes + _CELL * n * n_wide <= budget:
         loaded = joined([part for part in parts if len(part.X)])
-        yield MemoryRows(schema, loaded, blocks.held_out)
+        yield MemoryRows(schema, loaded, _joined_frames(held_out))
         return
     check_parts_fit(shape, int(budget))
     needed = _COPIES_OF_SAMPLE * _CELL * min(n, n_sample) * n_wide
@@ -447,7 +435,7 @@ def read_here(
                 like = replace(part, y=schema.likelihood.encode(part.y))
                 file.add(_stacked(like))
         file.finish()
-        yield DiskRows(schema, file, like[np.arange(0)], blocks.held_out)
+        yield DiskRows(schema, file, like[np.arange(0)], _joined_frames(held_out))
 
 
 def _n_encoded(n_features: int) -> int:
@@ -461,46 +449,47 @@ def _stacked(rows: Loaded) -> FloatArray:
     return np.column_stack(parts).astype(np.float64, copy=False)
 
 
-class _Test:
-    """Draws the rows that are held out of a table."""
+def _left(
+    schema: Schema,
+    share: float,
+    seed: int,
+    pieces: Iterator[Piece],
+    surveys: Sequence[Any],
+    held_out: list[Any],
+) -> Iterator[Loaded]:
+    """Yield the rows of each piece that are not held out, and append a frame of the others.
 
-    def __init__(self, schema: Schema, share: float, seed: int) -> None:
-        self._schema, self._share, self._random = schema, share, default_rng((seed, 1))
-        self._frames: list[Any] = []
+    Pieces that have changed since they were surveyed are refused.
+    """
+    random = default_rng((seed, 1))
+    for before, piece in zip_longest(surveys, pieces):
+        if before is None:
+            raise ValueError(f"{piece.label} was not there in the first pass: {_ADVICE}.")
+        if piece is None:
+            raise ValueError(f"{before.label} is gone in the second pass: {_ADVICE}.")
+        rows, n_out = piece.rows, 0
+        if share > 0.0:
+            frame = schema.reader.rows(piece.rows, piece.label)
+            out = random.random(len(frame)) < share
+            held_out.append(frame[out])
+            rows, n_out = frame[~out], int(out.sum())
+        loaded = schema.load(rows, piece.label)
+        n = len(loaded.X) + n_out
+        if (piece.label, n) != (before.label, before.n):
+            raise ValueError(
+                f"{before.label} had {before.n:,} rows in the first pass, and {piece.label} "
+                f"has {n:,} in the second: {_ADVICE}."
+            )
+        yield loaded
 
-    def left(self, pieces: Iterator[Piece], surveys: Sequence[Any]) -> Iterator[Loaded]:
-        """Yield the rows of each piece that are not held out; refuse pieces that have changed."""
-        for before, piece in zip_longest(surveys, pieces):
-            if before is None:
-                raise ValueError(f"{piece.label} was not there in the first pass: {_ADVICE}.")
-            if piece is None:
-                raise ValueError(f"{before.label} is gone in the second pass: {_ADVICE}.")
-            loaded, n_out = self._leave(piece)
-            n = len(loaded.X) + n_out
-            if (piece.label, n) != (before.label, before.n):
-                raise ValueError(
-                    f"{before.label} had {before.n:,} rows in the first pass, and {piece.label} "
-                    f"has {n:,} in the second: {_ADVICE}."
-                )
-            yield loaded
 
-    def _leave(self, piece: Piece) -> tuple[Loaded, int]:
-        if self._share == 0.0:
-            return self._schema.load(piece.rows, piece.label), 0
-        frame = self._schema.reader.rows(piece.rows, piece.label)
-        out = self._random.random(len(frame)) < self._share
-        if out.any():
-            self._frames.append(frame[out])
-        return self._schema.load(frame[~out], piece.label), int(out.sum())
+def _joined_frames(frames: Sequence[Any]) -> Any:
+    """Return frames as one, None if they have no rows."""
+    if not any(map(len, frames)):
+        return None
+    import pandas as pd  # arrays do without it
 
-    @property
-    def held_out(self) -> Any:
-        """The rows that were held out, as they are in the table; None: there are none."""
-        if not self._frames:
-            return None
-        import pandas as pd  # arrays do without it
-
-        return pd.concat(self._frames, ignore_index=True)
+    return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
 
 
 _ADVICE = "leave the rows as they are while they are read"

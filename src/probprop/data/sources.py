@@ -297,8 +297,6 @@ def _rows(a: Any, start: int, stop: int) -> Any:
 def restarting(blocks: Any) -> Callable[[], Iterator[Any]]:
     """Return what starts the blocks again; refuse what can be iterated over only once.
 
-    Examples
-    --------
     >>> start = restarting([1, 2])
     >>> list(start()), list(start())
     ([1, 2], [1, 2])

@@ -108,12 +108,11 @@ class ClassMixture:
         if self.n_components == 1:
             alone: FloatArray = self._entropies[0]
             return alone
-        surprise = -self.proba * self.log_proba
+        surprise = _surprise(self.log_proba)
         if not self.multilabel:
             total: FloatArray = surprise.sum(axis=1)
             return total
-        log_absent = log_mean(log_ndtr(-self.means / np.hypot(1.0, self.stds)))
-        return surprise - np.exp(log_absent) * log_absent
+        return surprise + _surprise(log_mean(log_ndtr(-self.means / np.hypot(1.0, self.stds))))
 
     @cached_property
     def entropy_noise(self) -> FloatArray:
@@ -142,7 +141,7 @@ class ClassMixture:
         """Entropy of the label by each network, (S, n) or (S, n, n_labels)."""
         if self._is_probit:
             return binary_entropy(self.means / np.hypot(1.0, self.stds))
-        own: FloatArray = -(np.exp(self.log_probas) * self.log_probas).sum(axis=-1)
+        own: FloatArray = _surprise(self.log_probas).sum(axis=-1)
         return own
 
     @cached_property
@@ -204,6 +203,11 @@ def log_mean(logs: FloatArray) -> FloatArray:
     """Return the log of the mean over the first axis of values whose logs are given."""
     mean: FloatArray = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else logs[0]
     return mean
+
+
+def _surprise(log_p: FloatArray) -> FloatArray:
+    """Return -p log p, 0 for p = 0; `entr` of p would lose the digits of p close to 1."""
+    return -np.exp(log_p) * np.maximum(log_p, np.finfo(np.float64).min)
 
 
 def binary_entropy(z: FloatArray) -> FloatArray:

@@ -1,17 +1,20 @@
-"""Ramps between the quantiles of each column, beside the column itself.
+"""Each column beside ramps between its quantiles, all of them 0 at the median of the column.
 
-Column j of X has knots k_0 < k_1 < ... at quantiles of its training values, and its ramp b is
+Column j of X has knots k_0 < k_1 < ... at quantiles of its training values, of which k_a is the
+nearest to the median. Its ramps are
 
-    r_b(x) = clip((x - k_b) / (k_{b+1} - k_b), 0, 1).
+    r_b(x) = clip((x - k_b) / (k_{b+1} - k_b), 0, 1),
 
-Column and ramps are standardised to zero mean and unit variance over the training rows. Ramps are
-constant outside of the training values, so the column alone extrapolates. A missing value is NaN
-in its column and in all ramps of it.
+and it is encoded as x - k_a, divided by the standard deviation of the column, and as
+r_b(x) - r_b(k_a), each divided by its root mean square over the training samples. With independent
+weights a sum of ramps is a random walk over the knots that starts at the median. The only ramps
+that are not 0 lie between the median and x. Ramps are constant outside of the training values, so
+the column alone extrapolates. A missing value is NaN in its column and in all ramps of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
@@ -19,10 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_scalar, validate_data
 
 from probprop._types import Array, FloatArray
+from probprop.inference import inputs
+from probprop.inference.inputs import Basis, ColumnBasis, Encoded
 from probprop.inference.standardize import TINY, fit_standardizer
 
 MAX_SAMPLE = 200_000  # maximum number of samples, drawn with a fixed seed, for the knots
@@ -36,36 +42,34 @@ class PiecewiseLinear:
 
     mean: FloatArray  # of each column, in its units, (n_features,)
     scale: FloatArray  # its standard deviation; infinite if it is constant: it is encoded as 0
+    center: FloatArray  # where it is encoded as 0 if it varies: the knot nearest to its median
     column: Array  # of each ramp, ascending, of int, (n_ramps,)
     start: FloatArray  # where each ramp begins to rise from 0, in the units of its column
     end: FloatArray  # where it is 1
-    ramp_mean: FloatArray  # of each ramp before it is standardized
-    ramp_scale: FloatArray  # its standard deviation (ddof=0)
+    ramp_center: FloatArray  # what is subtracted: its value, 0 or 1, at the center of the column
+    ramp_scale: FloatArray  # its root mean square after that
 
     @property
     def n_outputs(self) -> int:
         """Columns of an encoded row: those of X, then the ramps."""
-        return len(self.mean) + len(self.column)
-
-    @property
-    def spreads(self) -> FloatArray:
-        """Standard deviations of the encoded training rows, 0 in a constant one; (n_outputs,)."""
-        varies = np.where(np.isfinite(self.scale), 1.0, 0.0)
-        return np.concatenate([varies, np.ones(len(self.column))])
+        return len(self.scale) + len(self.column)
 
     @property
     def knots(self) -> list[FloatArray]:
         """The knots of each column, ascending; empty where a column has no ramps."""
-        of = (self.column == j for j in range(len(self.mean)))
+        of = (self.column == j for j in range(len(self.center)))
         return [np.concatenate([self.start[j], self.end[j][-1:]]) for j in of]
 
 
-def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
-    """Place the knots of each column, for at most `n_bins` ramps, and measure means and scales."""
+def fit_piecewise(X: Array, n_bins: int, *, centered: bool = False) -> PiecewiseLinear:
+    """Place the knots of each column, for at most `n_bins` ramps, and measure the scales.
+
+    If `centered`, columns and ramps are 0 at their means, and the scales are standard deviations.
+    """
     _check_range(X)
     raw = fit_standardizer(X, None)
     varies = raw.spreads > 0.0
-    scale = np.where(varies, raw.x_scale, np.inf)
+    scale, center = np.where(varies, raw.x_scale, np.inf), raw.x_mean.copy()
     sample = sample_rows(len(X))
     ramps: list[tuple[FloatArray, ...]] = []
     for j in np.flatnonzero(varies):
@@ -74,11 +78,17 @@ def fit_piecewise(X: Array, n_bins: int) -> PiecewiseLinear:
         if len(X) > MAX_SAMPLE:
             drawn = np.concatenate([present(X[sample, j]), [x.min(), x.max()]])
         knots = place_knots(drawn, n_bins)
+        middle = np.partition(drawn, len(drawn) // 2)[len(drawn) // 2]
+        at = np.argmin(np.abs(knots - middle))
+        if not centered:
+            center[j] = knots[at]
         if len(knots) > 2:  # a ramp over the whole range would be the column again
             mean, std = ramp_moments(x, knots)
-            ramps.append((np.full(len(mean), float(j)), knots[:-1], knots[1:], mean, std))
+            zero = mean if centered else np.where(np.arange(len(mean)) < at, 1.0, 0.0)
+            parts = knots[:-1], knots[1:], zero, np.hypot(std, mean - zero)
+            ramps.append((np.full(len(mean), float(j)), *parts))
     column, *rest = map(np.concatenate, zip(*ramps, strict=True)) if ramps else np.empty((5, 0))
-    return PiecewiseLinear(raw.x_mean, scale, column.astype(np.intp), *rest)
+    return PiecewiseLinear(raw.x_mean, scale, center, column.astype(np.intp), *rest)
 
 
 def place_knots(values: FloatArray, n_bins: int) -> FloatArray:
@@ -116,12 +126,12 @@ def ramp_moments(x: FloatArray, knots: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return the standardized columns of X, then the standardized ramps, (n, n_outputs).
+    """Return the scaled columns of X, then the scaled ramps, (n, n_outputs).
 
-    Values are rounded to the dtype of X first, then to `dtype`. ValueError if a standardized value
-    is larger than the dtype of X can hold.
+    Values are rounded to the dtype of X first, then to `dtype`. ValueError if a scaled value is
+    larger than the dtype of X can hold.
     """
-    n_raw = len(state.mean)
+    n_raw = len(state.center)
     width = state.end - state.start
     out = np.empty((len(X), state.n_outputs), X.dtype if dtype is None else dtype)
     step = max(1, _BLOCK_ENTRIES // max(1, state.n_outputs))
@@ -129,22 +139,53 @@ def encode(X: Array, state: PiecewiseLinear, dtype: np.dtype[Any] | None = None)
         rows = slice(first, first + step)
         block = X[rows].astype(np.float64)
         with np.errstate(over="ignore"):  # refused below
-            raw = ((block - state.mean) / state.scale).astype(X.dtype, copy=False)
-        if (far := np.isinf(raw).any(axis=0)).any():
-            raise ValueError(
-                f"X contains a value in column {np.argmax(far)} that is too large for dtype "
-                f"{raw.dtype} when it is standardised. Check the units of that row, or fit on data "
-                "that include such values."
-            )
+            raw = ((block - state.center) / state.scale).astype(X.dtype, copy=False)
+        _check_finite(raw)
         out[rows, :n_raw] = raw
         # Within its ends, x - start keeps every digit, and no ratio overflows.
         ramps = np.clip(block[:, state.column], state.start, state.end)
         ramps -= state.start
         ramps /= width
-        ramps -= state.ramp_mean
+        ramps -= state.ramp_center
         ramps /= state.ramp_scale
         out[rows, n_raw:] = ramps.astype(X.dtype, copy=False)
     return out
+
+
+def basis_of(state: PiecewiseLinear) -> Basis:
+    """Return the encoding as functions of the columns, of which few are not 0 at any value."""
+    n, columns, places = len(state.center), [], []
+    for j, knots in enumerate(state.knots):
+        ramp = np.flatnonzero(state.column == j)
+        own = knots if len(knots) else state.center[j : j + 1]
+        origin = np.concatenate([own[:1], own])
+        # Interval i has knot i - 1 on its left, where the ramps that end there or before are 1.
+        left, b = np.arange(len(origin))[:, np.newaxis] - 1, np.arange(len(ramp))
+        risen = (np.where(b < left, 1.0, 0.0) - state.ramp_center[ramp]) / state.ramp_scale[ramp]
+        rises = np.where(b == left, 1.0 / (state.ramp_scale[ramp] * np.diff(own)), 0.0)
+        at_origin = np.column_stack([(origin - state.center[j]) / state.scale[j], risen])
+        slope = np.column_stack([np.full(len(origin), 1.0 / state.scale[j]), rises])
+        columns.append(ColumnBasis(own, at_origin, slope))
+        places.append(np.append(j, n + ramp))
+    basis = inputs.basis_of(columns)
+    return replace(basis, input=np.concatenate(places)[basis.input].astype(np.int32))
+
+
+def encode_sparse(X: Array, state: PiecewiseLinear) -> csr_array:
+    """Return `encode` of X, which has no missing values, without the outputs that are 0."""
+    with np.errstate(over="ignore"):  # refused below
+        found = Encoded(X, basis_of(state)).tocsr().astype(X.dtype, copy=False)
+    _check_finite(found[:, : X.shape[1]].toarray())
+    return found
+
+
+def _check_finite(scaled: Array) -> None:
+    if (far := np.isinf(scaled).any(axis=0)).any():
+        raise ValueError(
+            f"X contains a value in column {np.argmax(far)} that is too large for dtype "
+            f"{scaled.dtype} when it is scaled. Check the units of that row, or fit on data that "
+            "include such values."
+        )
 
 
 def present(x: Array) -> FloatArray:
@@ -181,23 +222,29 @@ class PiecewiseLinearEncoder(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Encode each column as itself and as ramps between its quantiles.
+    """Encode each column as itself and as ramps between its quantiles, all 0 at its median.
 
     Bin b of a column, with the ends k_b and k_{b+1}, becomes the ramp
-    clip((x - k_b) / (k_{b+1} - k_b), 0, 1). Columns and ramps have zero mean and unit variance over
-    the training samples. A linear function of them is a piecewise-linear function of the column.
-    Outside of the training range ramps are constant.
+    r_b(x) = clip((x - k_b) / (k_{b+1} - k_b), 0, 1). A linear function of the ramps is a
+    piecewise-linear function of the column. Column and ramps are shifted to 0 at the knot k_a that
+    is nearest to the median, so that the only ramps of a value that are not 0 lie between k_a and
+    the value: a quarter of them on average. The column is then divided by its standard deviation,
+    and each ramp by its root mean square over the training samples. Outside of the training range
+    ramps are constant.
 
     Parameters
     ----------
     n_bins : int, default=32
         Maximum number of ramps per column, at least 2. The knots are the training values nearest
         to the n_bins + 1 evenly spaced quantiles, or all distinct values if there are no more.
+    sparse_output : bool, default=False
+        Whether `transform` returns a `scipy.sparse.csr_array`, for which X must not have missing
+        values.
 
     Attributes
     ----------
     state_ : PiecewiseLinear
-        Knots, means and scales as plain arrays.
+        Knots, centers and scales as plain arrays.
     knots_ : list of ndarray
         The knots of each column, in its units; empty if it has no ramps.
     n_features_in_ : int
@@ -215,31 +262,35 @@ class PiecewiseLinearEncoder(
     --------
     >>> from probprop import PiecewiseLinearEncoder
     >>> encoder = PiecewiseLinearEncoder().fit([[1.0], [1.5], [4.0]])
-    >>> encoder.transform([[1.25], [10.0]]).round(2)
-    array([[-0.7 , -0.35, -0.71],
-           [ 5.97,  0.71,  1.41]])
+    >>> encoder.transform([[1.25], [1.5], [10.0]]).round(2)
+    array([[-0.19, -0.87,  0.  ],
+           [ 0.  ,  0.  ,  0.  ],
+           [ 6.48,  0.  ,  1.73]])
     >>> encoder.get_feature_names_out()
     array(['x0', 'x0 from 1 to 1.5', 'x0 from 1.5 to 4'], dtype=object)
     """
 
-    def __init__(self, n_bins: int = 32) -> None:
+    def __init__(self, n_bins: int = 32, *, sparse_output: bool = False) -> None:
         self.n_bins = n_bins
+        self.sparse_output = sparse_output
 
     def fit(self, X: ArrayLike, y: Any = None) -> PiecewiseLinearEncoder:
-        """Place the knots and measure means and scales; NaN in X is a missing value."""
+        """Place the knots and measure the scales; NaN in X is a missing value."""
         if isinstance(self.n_bins, bool | np.bool_):
             raise TypeError("n_bins must be an instance of int, not bool.")
         check_scalar(self.n_bins, "n_bins", Integral, min_val=2)
         self.state_: PiecewiseLinear = fit_piecewise(self._checked(X, reset=True), int(self.n_bins))
         return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """Return the standardized columns, then the standardized ramps of each column in turn.
+    def transform(self, X: ArrayLike) -> Array | csr_array:
+        """Return the scaled columns, then the scaled ramps of each column in turn.
 
         The dtype is float32 if X is of float32, else float64.
         """
         check_is_fitted(self)
-        return encode(self._checked(X, reset=False), self.state_)
+        if not self.sparse_output:
+            return encode(self._checked(X, reset=False), self.state_)
+        return encode_sparse(self._checked(X, reset=False, ensure_all_finite=True), self.state_)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Array:
         """Return names such as "age" and "age from 20 to 25", given the names of X or None."""
@@ -258,9 +309,13 @@ class PiecewiseLinearEncoder(
         check_is_fitted(self)
         return self.state_.knots
 
-    def _checked(self, X: ArrayLike, *, reset: bool) -> Array:
-        allowed = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
-        checked: Array = validate_data(self, X, reset=reset, **allowed)
+    def _checked(
+        self, X: ArrayLike, *, reset: bool, ensure_all_finite: bool | str = "allow-nan"
+    ) -> Array:
+        dtypes = [np.float64, np.float32]
+        checked: Array = validate_data(
+            self, X, reset=reset, dtype=dtypes, ensure_all_finite=ensure_all_finite
+        )
         return checked
 
     def __sklearn_tags__(self) -> Any:

@@ -74,7 +74,9 @@ class SavedMixin:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
-        A crash never leaves half a model. A RandomState instance comes back as None.
+        A crash never leaves half a model. A RandomState instance comes back as None. For
+        cross-validated estimators the file has all but `oof_predictive_` and `oof_rows_`, and a
+        `cv` that is not an int must be a splitter of scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models
 
@@ -347,7 +349,7 @@ def _begin(model: PBPEstimator, data: TrainingData, sibling: Run | None = None) 
     plan = plan_of(model, data.likelihood)
     rng, n = check_random_state(model.random_state), model.n_epochs
     standardizer = None if sibling is None else sibling.fitted.standardizer
-    before = training.start(plan, data.X, data.y, rng, standardizer, once=n == 1)
+    before = training.start(plan, data.X, data.y, rng, standardizer, near_draw=n == 1)
     return training.begin(
         plan, before, data.X, data.y, rng, n_epochs=n, weights=data.weights, y_std=data.y_std
     )
@@ -365,7 +367,7 @@ def go_on_with_network(model: PBPEstimator, data: TrainingData) -> None:
     plan = plan_of(model, data.likelihood)
     if first:
         random_state = check_random_state(model.random_state)
-        before = training.start(plan, data.X, data.y, random_state, once=True)
+        before = training.start(plan, data.X, data.y, random_state, near_draw=True)
     else:
         before = state_of(model)
     begun = training.begin(plan, before, data.X, data.y, weights=data.weights, y_std=data.y_std)

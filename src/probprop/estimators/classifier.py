@@ -15,7 +15,28 @@ from probprop.inference.history import warn_of_counts
 from probprop.inference.likelihoods import LabelLikelihood
 
 
-class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
+class LabelsMixin(ClassifierMixin):  # type: ignore[misc]
+    """What a classifier knows from its likelihood."""
+
+    likelihood_: LabelLikelihood
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, sorted; for a matrix of labels, the indices of its columns."""
+        return self.likelihood_.classes
+
+    @property
+    def multilabel_(self) -> bool:
+        """Whether y was a matrix of labels."""
+        return self.likelihood_.multilabel
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class PBPClassifier(LabelsMixin, PBPEstimator):  # type: ignore[misc]
     """Bayesian neural network classification by probabilistic backpropagation.
 
     The network of `PBPRegressor` with another likelihood: its outputs get unit noise, and the
@@ -79,8 +100,6 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
     >>> bool(model.score(X[500:], y[500:]) > 0.95)
     True
     """
-
-    likelihood_: LabelLikelihood
 
     # ---- Training
 
@@ -149,25 +168,8 @@ class PBPClassifier(ClassifierMixin, PBPEstimator):  # type: ignore[misc]
         predicted: ClassMixture = self._predictive(X, X_std)
         return predicted
 
-    # ---- Fitted attributes that follow from others
-
-    @property
-    def classes_(self) -> Array:
-        """The classes, sorted; for a matrix of labels, the indices of its columns."""
-        return self.likelihood_.classes
-
-    @property
-    def multilabel_(self) -> bool:
-        """Whether y was a matrix of labels."""
-        return self.likelihood_.multilabel
-
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         return read_labels(self, given, known, stream=stream, classes=classes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -1,79 +1,152 @@
-"""Processor time of the fit of a classifier with many classes, announced before it starts.
+"""Processor time of a fit, announced before it starts.
 
-The likelihood of a label is an integral over all classes, so the time of an epoch grows with their
-number: with 1,000 classes, an epoch takes fifty times as long as with three.
+It is the time of an update, measured on this machine, times the number of updates. A
+cross-validation drops candidates early, so its time is a range: from one candidate left after the
+first cut to one of each form, until the end. For classes the likelihood of a label is an
+integral over all of them: with 1,000 classes, an epoch takes fifty times as long as with three.
 """
 
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from probprop.estimators.cv import policy
+from probprop.estimators.cv.folds import FEWEST_BINS, MOST_RAMPS
 from probprop.estimators.validation import check_layer_sizes
 from probprop.inference.engine import ENGINES
+from probprop.inference.posterior import initial_posterior
 
 WORTH_TELLING = 10.0  # seconds from which on a fit is announced
-_SECONDS_OF_WORK = 3e-10  # per unit of `work_of_a_row` with many outputs, as measured on one core
 _WITH_GRADIENT = 1.2  # times the integral alone, as measured
+_WITH_POWERS = 1.0 + policy.SHARE_OF_POWERS  # a regression tries powers of the targets too
 _PROBED = 20  # integrals
+_ROWS = 2_000  # of the updates that are timed
+_SHAPE = (10, 50, 1)  # of the network that is timed
+_SECONDS = 0.03  # in which it is
 
 
 def cost_in_words(
-    model: Any, n_samples: int, n_features: int, n_classes: int, n_folds: int | None = None
+    model: Any,
+    n_samples: int,
+    n_features: int,
+    n_classes: int = 1,
+    n_folds: int | None = None,
+    n_indicators: int = 0,
 ) -> str:
-    """Return a sentence about the processor time of a fit; empty if it is short or not known.
+    """Return a sentence about the processor time of a fit; empty if it is short.
 
-    The model is a classifier with valid parameters, or an ensemble of classifiers. `n_folds` is the
-    number of folds of a cross-validation; None takes `cv`, an int.
+    The model has valid parameters; it may be an ensemble. `n_classes` is 1 for a regressor.
+    `n_folds` is the number of folds of a cross-validation; None takes `cv`, an int. Among the
+    `n_features` columns, `n_indicators` are 0 and 1 alone, which no encoding expands.
     """
-    if n_classes <= policy.MANY_CLASSES:
-        return ""
-    evidence = _seconds_of_evidence(n_classes)
+    evidence = _seconds_of_evidence(n_classes) if n_classes > 2 else 0.0
     if hasattr(model, "candidates"):
         n_folds = model.cv if n_folds is None else n_folds
-        word, seconds = "up to", _of_cv(model, n_samples, n_features, n_classes, n_folds, evidence)
+        least, most = _of_cv(
+            model, n_samples, n_features, n_classes, n_folds, evidence, n_indicators
+        )
     else:
         member, n_members = getattr(model, "estimator", model), getattr(model, "n_members", 1)
-        sizes = (n_features, *check_layer_sizes(member.hidden_layer_sizes), n_classes)
+        hidden = check_layer_sizes(member.hidden_layer_sizes)
+        sizes = (n_features, *hidden, n_classes if n_classes > 2 else 1)
         n_updates = n_members * n_samples * member.n_epochs
-        word, seconds = "about", n_updates * _seconds_of_update(sizes, evidence)
-    if seconds < WORTH_TELLING:
+        least = most = n_updates * _seconds_of_update(sizes, evidence)
+    if most < WORTH_TELLING:
         return ""
-    return (
-        f"{n_classes:,} classes and {n_samples:,} samples: the fit takes {word} "
-        f"{_duration(seconds)} of processor time"
-    )
+    range_ = f"about {duration(most)}"
+    if duration(least) != duration(most):
+        range_ = f"between {duration(least)} and {duration(most)}"
+    classes = f"{n_classes:,} classes and " if n_classes > 1 else ""
+    return f"{classes}{n_samples:,} samples: the fit takes {range_} of processor time"
 
 
 def _of_cv(
-    model: Any, n_samples: int, n_features: int, n_classes: int, n_folds: Any, evidence: float
-) -> float:
-    """Return the seconds of a cross-validation in which no candidate is dropped before the end."""
-    labels, large = policy.OF_LABELS, policy.is_large(n_samples)
+    model: Any,
+    n_samples: int,
+    n_features: int,
+    n_classes: int,
+    n_folds: Any,
+    evidence: float,
+    n_indicators: int,
+) -> tuple[float, float]:
+    """Return the least and the most seconds of a cross-validation."""
+    of_classes, large = is_classifier(model), policy.is_large(n_samples)
+    usual = policy.OF_LABELS if of_classes else policy.OF_VALUES
     budget = policy.read_budget(model.budget)
     if budget.seconds is not None:
-        return budget.seconds
+        return budget.seconds, budget.seconds
     n_train = n_samples * (n_folds - 1) / n_folds
     if large:
         budget = policy.shown_as_often(budget, int(n_train))
-    n_epochs = policy.for_many_classes(budget, n_classes).checks[-1]
-    given = model.candidates, model.budget
-    candidates = policy.read_candidates(*given, n_samples, labels, one_evidence_cap=True)
-    each = [
-        _seconds_of_update((n_features * (1 + (c.n_bins or 0)), *c.layers, n_classes), evidence)
-        for c in candidates
-    ]
-    n_first = 1 if large else policy.n_first_folds(n_samples, labels)
+    budget = policy.for_many_classes(budget, n_classes)
+    n_numbers = n_features - n_indicators
+
+    def bins_that_fit(n_bins: int) -> int:
+        while n_bins > 1 and n_bins * n_numbers > MOST_RAMPS:
+            n_bins = n_bins // 2 if n_bins >= 2 * FEWEST_BINS else 1
+        return n_bins
+
+    candidates = policy.read_candidates(
+        model.candidates,
+        model.budget,
+        n_samples,
+        usual,
+        bins_that_fit,
+        one_evidence_cap=large or n_classes > policy.MANY_CLASSES,
+    )
+    n_outputs = n_classes if n_classes > 2 else 1
+    inputs = [n_features + n_numbers * (c.n_bins or 0) for c in candidates]
+    pairs = zip(candidates, inputs, strict=True)
+    each = [_seconds_of_update((n, *c.layers, n_outputs), evidence) for c, n in pairs]
+    forms = {c.form: seconds for c, seconds in zip(candidates, each, strict=True)}
+    n_first = 1 if large else policy.n_first_folds(n_samples, usual)
     n_later = n_folds - n_first if n_first is not None else n_folds  # or another partition
-    return float(n_train * n_epochs * ((n_first or n_folds) * sum(each) + n_later * max(each)))
+    n_first = n_first or n_folds
+    n_most = budget.checks[-1]
+    n_least = min(budget.first_cut, n_most)  # epochs after which one candidate of each form is left
+    least = n_least * (n_first * sum(each) + n_later * min(each))
+    most = n_least * n_first * sum(each) + n_most * n_later * max(each)
+    most += (n_most - n_least) * n_first * sum(forms.values())
+    return float(n_train * least), float(n_train * most * (1.0 if of_classes else _WITH_POWERS))
 
 
 def _seconds_of_update(sizes: tuple[int, ...], evidence: float) -> float:
     """Return the seconds in which a network learns one sample."""
-    return _WITH_GRADIENT * evidence + _SECONDS_OF_WORK * policy.work_of_a_row(sizes)
+    return _WITH_GRADIENT * evidence + _seconds_of_work() * policy.work_of_a_row(sizes)
+
+
+@cache
+def _seconds_of_work() -> float:
+    """Measure the seconds per unit of `work_of_a_row`, which depend on the machine."""
+    return 1.0 / (updates_per_second(_SHAPE, "float64", _SECONDS) * policy.work_of_a_row(_SHAPE))
+
+
+def updates_per_second(sizes: tuple[int, ...], dtype: str, seconds: float) -> float:
+    """Return the updates per second of processor time, in the fastest of several epochs."""
+    random_state = np.random.RandomState(0)
+    posterior = initial_posterior(
+        sizes,
+        noise_shape=6.0,
+        noise_rate=6.0,
+        prior_shape=6.0,
+        prior_rate=6.0,
+        random_state=random_state,
+        dtype=np.dtype(dtype),
+    )
+    X = random_state.standard_normal((_ROWS, sizes[0])).astype(dtype)
+    y = np.sin(X[:, 0].astype(np.float64)) + 0.1 * random_state.standard_normal(_ROWS)
+    order = random_state.permutation(_ROWS)
+    fastest = float("inf")
+    end = time.thread_time() + seconds
+    while (start := time.thread_time()) < end:
+        posterior, _ = ENGINES["native"].adf_pass(posterior, X, y, order)
+        fastest = min(fastest, time.thread_time() - start)
+    return _ROWS / fastest
 
 
 def _seconds_of_evidence(n_classes: int) -> float:
@@ -84,8 +157,12 @@ def _seconds_of_evidence(n_classes: int) -> float:
     return (time.process_time() - start) / _PROBED
 
 
-def _duration(seconds: float) -> str:
-    """Return seconds in words, for example 41 s, 3 min or 2.5 h."""
+def duration(seconds: float) -> str:
+    """Return seconds in words.
+
+    >>> duration(41.2), duration(180.0), duration(9000.0)
+    ('41 s', '3 min', '2.5 h')
+    """
     if seconds < 100.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"

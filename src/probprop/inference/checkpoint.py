@@ -38,7 +38,7 @@ from probprop.io import (
     within,
     write_file,
 )
-from probprop.reference.likelihoods.heavy import LARGEST_TAIL
+from probprop.reference.likelihoods import LARGEST_TAIL
 
 _Path = str | os.PathLike[str]
 Layers = tuple[Array, ...]

@@ -22,8 +22,7 @@ from probprop.inference.native import cpu_level, cpu_levels
 from probprop.inference.posterior import PassInfo, Posterior, Records, SweepInfo
 from probprop.inference.standardize import Standardizer
 from probprop.inference.task import Task, Trained
-from probprop.reference.likelihoods import SCALE
-from probprop.reference.likelihoods.heavy import learned_tail
+from probprop.reference.likelihoods import SCALE, learned_tail
 
 __all__ = ["ENGINES", "Engine", "cpu_level", "cpu_levels"]
 

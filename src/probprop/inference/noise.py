@@ -2,7 +2,7 @@
 
 Noise that depends on the inputs has the variance exp(h(x))/gamma. A second, small network gives
 h; it is trained on the residuals of the network of the mean, which trains as if the noise were the
-same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.scale`.
+same everywhere. The likelihood of a residual is `probprop.reference.likelihoods.SCALE`.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much evidence q may hold while it is trained; see `probprop.reference.tempering`."""
+    """How much evidence q may hold while it is trained; see `probprop.reference.adf.temper`."""
 
     capacity: float  # in points, at least 1: with `evidence_cap` M and N points it is M * N
     noise_shape: float  # Gamma prior of the noise precision, towards which evidence is given back
@@ -279,12 +279,12 @@ _SHARE_DRAWN = 0.9
 def near_a_draw(posterior: Posterior) -> Posterior:
     """Let the layers between two hidden layers begin near a network drawn from the prior.
 
-    Differs from [PBP15] section 3.5, for a network that sees every row once. With means of
-    variance 1/(V_{l-1} + 1) a layer passes on about 1/sqrt(V_{l-1} + 1) of what its inputs differ
-    in: the units of a deep layer say nearly the same, and for many passes there is little but a
-    constant to learn. Here nine tenths of the prior variance of these weights are in their means
-    and one in their variances. The second moments are still those of the prior, so that the
-    refinement of lambda learns nothing from them that is not true.
+    Differs from [PBP15] section 3.5, for a network that sees every row once, and in cross-validated
+    estimators. With means of variance 1/(V_{l-1} + 1) a layer passes on about 1/sqrt(V_{l-1} + 1)
+    of what its inputs differ in: the units of a deep layer say nearly the same, and for many passes
+    there is little but a constant to learn. Here nine tenths of the prior variance of these weights
+    are in their means and one in their variances. The second moments are still those of the prior,
+    so that the refinement of lambda learns nothing from them that is not true.
     """
     first, *middle, last = zip(posterior.m_w, posterior.v_w, strict=True)
     std_drawn = math.sqrt(_SHARE_DRAWN * posterior.prior_variance)

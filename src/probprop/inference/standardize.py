@@ -288,6 +288,12 @@ def with_usual_scales(some: Standardizer, usual: FloatArray) -> Standardizer:
     )
 
 
+def leaving_features(some: Standardizer) -> Standardizer:
+    """Return the standardizer with the scales of the targets only: encoded features have theirs."""
+    n = len(some.x_mean)
+    return replace(some, x_mean=np.zeros(n), x_scale=np.ones(n), missing_variance=np.ones(n))
+
+
 def with_usual_target_scale(
     some: Standardizer, own: Moments, every: Moments, *, relative: bool
 ) -> Standardizer:

@@ -87,13 +87,13 @@ def start(
     random_state: RandomState,
     standardizer: Standardizer | None = None,
     *,
-    once: bool = False,
+    near_draw: bool = False,
 ) -> Fitted:
     """Return the state before any point: the prior absorbed, the data measured.
 
     Targets are as the likelihood encodes them, (n,) or (n, K). The generator draws the initial
-    means of the weights. A standardizer that was measured before is not measured again. `once`
-    says that every row will be absorbed once: in a stream, or in a single epoch.
+    means of the weights. A standardizer that was measured before is not measured again. With
+    `near_draw` the layers between hidden layers begin near a draw from the prior.
     """
     likelihood = plan.likelihood
     n_noise = likelihood.n_outputs if likelihood.learns_noise else 1
@@ -112,7 +112,7 @@ def start(
         random_state=random_state,
         dtype=plan.dtype,
     )
-    if once and plan.hidden:
+    if near_draw and plan.hidden:
         posterior = near_a_draw(posterior)
     if standardizer is None and plan.standardize:
         standardizer = fit_standardizer(X.X, y if likelihood.standardises_target else None)

@@ -11,19 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from probprop.facts import power_name
 from probprop.inference.posterior import Epoch, Posterior
-from probprop.plot.parts import (
-    BLUE,
-    LAYERS,
-    MAX_POINTS,
-    SKY,
-    VERMILLION,
-    axes,
-    finish,
-    legend_above,
-    plain_numbers,
-    some_rows,
-)
+from probprop.plot import parts
 from probprop.table.names import target_names
 
 if TYPE_CHECKING:
@@ -51,12 +41,12 @@ def training_curve(
     """
     if not history:
         raise ValueError("history has no epochs. Give history_ of a fitted model.")
-    ax = axes(ax)
+    ax = parts.axes(ax)
     twins = [ax]
     epochs = np.array([epoch.n_iter for epoch in history])
     log_Z = np.array([epoch.mean_log_Z for epoch in history])
     where = "" if target is None else " (left)"
-    lines = ax.plot(epochs, log_Z, "o-", color=BLUE, label=f"mean log Z{where}")
+    lines = ax.plot(epochs, log_Z, "o-", color=parts.BLUE, label=f"mean log Z{where}")
     if target is not None:
         twins.append(ax.twinx())
         aleatoric_std = np.array([epoch.noise_std for epoch in history])  # a line per target
@@ -65,7 +55,7 @@ def training_curve(
         labels = [
             f"noise std of {name} (right)" if several else "noise std (right)" for name in names
         ]
-        noise = twins[1].plot(epochs, aleatoric_std, "s--", color=VERMILLION, label=labels[0])
+        noise = twins[1].plot(epochs, aleatoric_std, "s--", color=parts.VERMILLION, label=labels[0])
         for line, label, marker in zip(noise[1:], labels[1:], cycle("^vD*"), strict=False):
             line.set(label=label, marker=marker)
         if several and aleatoric_std.max() > 10.0 * aleatoric_std.min():  # they share one axis
@@ -74,15 +64,15 @@ def training_curve(
             twins[1].yaxis.set_minor_formatter(NullFormatter())
         lines += noise
         of = "each target" if several else names[0]
-        twins[1].set_ylabel(f"noise std of {of}", color=VERMILLION)
+        twins[1].set_ylabel(f"noise std of {of}", color=parts.VERMILLION)
     for line in lines:
         line.set(markersize=4, markerfacecolor="none", markevery=max(1, len(epochs) // 40))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set(xlabel="epoch", ylabel="mean log Z [nats per row]")
-    ax.yaxis.label.set_color(BLUE)
-    plain_numbers(*twins)
+    ax.yaxis.label.set_color(parts.BLUE)
+    parts.plain_numbers(*twins)
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    legend_above(twins, lines)
+    parts.legend_above(twins, lines)
     return ax
 
 
@@ -101,11 +91,11 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
     """
-    ax = axes(ax)
+    ax = parts.axes(ax)
     for layer, (m_w, v_w) in enumerate(zip(posterior.m_w, posterior.v_w, strict=True)):
         m, s = m_w.ravel(), np.sqrt(v_w.ravel())
-        some = some_rows(m.size, MAX_POINTS)
-        colour, marker = LAYERS[layer % len(LAYERS)]
+        some = parts.some_rows(m.size, parts.MAX_POINTS)
+        colour, marker = parts.LAYERS[layer % len(parts.LAYERS)]
         share = 100 * np.mean(np.abs(m) > 2 * s)
         label = f"layer {layer + 1}: {share:.0f} % of {m.size:,} > 2 std"
         (marks,) = ax.plot(m[some], s[some], marker, color=colour, markersize=4.5, label=label)
@@ -121,13 +111,13 @@ def weight_posterior(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
-    return finish(ax, "mean of the weight (standardised units)", "std of the weight")
+    return parts.finish(ax, "mean of the weight (standardised units)", "std of the weight")
 
 
 # ---- How the candidates of a cross-validated estimator were compared
 
 
-_COLOURS = [*LAYERS, (SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
+_COLOURS = [*parts.LAYERS, (parts.SKY, "P"), ("#555555", "X"), ("#999933", "<"), ("#882255", ">")]
 _STYLES = ("-", "--", ":", "-.")
 _NOISE = {"auto": "", "constant": ", constant noise", "input": ", noise network"}
 _GREY = "#777777"
@@ -164,7 +154,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
     curves = [curve for curve in choice.curves if curve.n_epochs]
     forms = {curve.candidate.form: curve.candidate for curve in curves}  # in their order
     evidence_caps = list(dict.fromkeys(curve.candidate.evidence_cap for curve in curves))
-    ax = axes(ax)
+    ax = parts.axes(ax)
     for curve in curves:
         candidate = curve.candidate
         colour, marker = _COLOURS[list(forms).index(candidate.form) % len(_COLOURS)]
@@ -193,7 +183,7 @@ def candidate_curves(choice: CVChoice, *, ax: Axes | None = None) -> Axes:
             keys.append(
                 Line2D([], [], color=_GREY, ls=style, label=_evidence_cap_in_words(evidence_cap))
             )
-    legend_above([ax], [*keys, ring])
+    parts.legend_above([ax], [*keys, ring])
     return ax
 
 
@@ -212,11 +202,6 @@ def _form_in_words(candidate: Candidate) -> str:
     layers = " + ".join(map(str, candidate.layers)) or "linear"
     power = "" if candidate.power is None else f", {power_name(candidate.power)}"
     return f"{encoding}, {layers}{power}{_NOISE[candidate.noise]}"
-
-
-def power_name(power: float) -> str:
-    """Name a power of targets: "logarithm", "square root" or "power 0.35"."""
-    return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
 
 
 def _evidence_cap_in_words(evidence_cap: float | None) -> str:

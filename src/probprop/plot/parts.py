@@ -14,6 +14,7 @@ from matplotlib.ticker import PercentFormatter, ScalarFormatter
 from numpy.typing import ArrayLike
 
 from probprop._types import Array, FloatArray
+from probprop.facts import cut
 
 # Okabe and Ito's palette, which the common colour blindnesses can tell apart.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"
@@ -146,11 +147,6 @@ def some_rows(n: int, at_most: int) -> Array:
 def rows_to_average(X: Array, at_most: int) -> Array:
     """Return a random choice of rows of X, (n, n_features), fewer of them for wide tables."""
     return X[some_rows(len(X), max(20, at_most * 100 // max(100, X.shape[1])))]
-
-
-def cut(text: str, most: int) -> str:
-    """Shorten a text to a number of letters, the last of them an ellipsis."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def label_of(name: str, most: int) -> str:

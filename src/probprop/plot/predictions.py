@@ -22,23 +22,7 @@ from probprop.metrics import check_columns, predictive_coverage
 from probprop.metrics.classes import calibration_error, check_classes_and_proba, reliability_curve
 from probprop.metrics.importance import Dependence, Importance, average_prediction
 from probprop.metrics.verdict import coverage_std, largest_by_chance
-from probprop.plot.parts import (
-    BLUE,
-    LAYERS,
-    MAX_POINTS,
-    NARROW,
-    VERMILLION,
-    WIDE,
-    axes,
-    bands,
-    finish,
-    in_percent,
-    label_of,
-    one_feature,
-    plain_numbers,
-    rows_to_average,
-    some_rows,
-)
+from probprop.plot import parts
 
 if TYPE_CHECKING:
     from probprop.estimators.cv.regressor import PBPRegressorCV
@@ -77,20 +61,20 @@ def predictive_band(
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
     """
-    x, mean = check_columns(x=one_feature(x), predictive=predictive.mean)
+    x, mean = check_columns(x=parts.one_feature(x), predictive=predictive.mean)
     order = np.argsort(x, kind="stable")
     x, mean, std = x[order], mean[order], predictive.std[order]
-    ax = axes(ax)
-    bands(ax, x, mean, std, deviations)
-    ax.plot(x, mean, color=BLUE, lw=2.5, label="mean")
+    ax = parts.axes(ax)
+    parts.bands(ax, x, mean, std, deviations)
+    ax.plot(x, mean, color=parts.BLUE, lw=2.5, label="mean")
     if truth is not None:
         values = truth(x) if callable(truth) else check_columns(x=x, truth=truth)[1][order]
         # Outside the data the truth may go far beyond the band; add_artist keeps the limits.
         ax.add_artist(Line2D(x, np.asarray(values), color="black", lw=1, label="truth"))
     if data is not None:
-        ax.plot(*check_columns(x=one_feature(data[0]), y=data[1]), "ko", ms=4, label="data")
+        ax.plot(*check_columns(x=parts.one_feature(data[0]), y=data[1]), "ko", ms=4, label="data")
     ax.margins(x=0)
-    return finish(ax, "x", target)
+    return parts.finish(ax, "x", target)
 
 
 def predicted_against_observed(
@@ -115,11 +99,11 @@ def predicted_against_observed(
     y, mean = check_columns(y=y, predictive=predictive.mean)
     lower, upper = predictive.interval(0.95)
     inside = (lower <= y) & (y <= upper)
-    ax = axes(ax)
+    ax = parts.axes(ax)
     ax.axline((y[0], y[0]), slope=1, color="black", lw=1, ls="--", label="predicted = observed")
-    styles = [("observed in 95 % interval", inside, "o", 5, BLUE)]
-    styles += [("observed outside it", ~inside, "X", 8, VERMILLION)]
-    rows = some_rows(len(y), MAX_POINTS)
+    styles = [("observed in 95 % interval", inside, "o", 5, parts.BLUE)]
+    styles += [("observed outside it", ~inside, "X", 8, parts.VERMILLION)]
+    rows = parts.some_rows(len(y), parts.MAX_POINTS)
     for words, chosen, marker, size, colour in styles:
         i = rows[chosen[rows]]
         # The mean of a skewed distribution may lie outside the interval.
@@ -127,7 +111,7 @@ def predicted_against_observed(
         (marks,) = ax.plot(y[i], mean[i], marker, color=colour, markersize=size)
         label = f"{words}: {100 * chosen.mean():.1f} %"
         marks.set(markeredgecolor="white", markeredgewidth=0.5, label=label)
-    return finish(ax, f"observed {target}", f"predicted {target}")
+    return parts.finish(ax, f"observed {target}", f"predicted {target}")
 
 
 def calibration(
@@ -149,13 +133,13 @@ def calibration(
     n = len(predictive.mean)
     chance = largest_by_chance(n) * coverage_std(ends, n)
     low, high = np.maximum(ends - chance, 0.0), np.minimum(ends + chance, 1.0)
-    ax = axes(ax)
-    ax.fill_between(ends, low, high, color=WIDE, lw=0, label="within chance")
+    ax = parts.axes(ax)
+    ax.fill_between(ends, low, high, color=parts.WIDE, lw=0, label="within chance")
     ax.plot(ends, ends, color="black", lw=1, ls="--", label="calibrated")
     error = np.abs(expected - observed).mean()
-    ax.plot(expected, observed, "o-", color=BLUE, ms=4, label=f"observed, error {error:.3f}")
+    ax.plot(expected, observed, "o-", color=parts.BLUE, ms=4, label=f"observed, error {error:.3f}")
     ax.set(xlim=(0, 1), ylim=(0, 1))
-    in_percent(ax)
+    parts.in_percent(ax)
     ax.set(xlabel="expected coverage", ylabel=f"observed coverage of {target}")
     # The larger corner: below the diagonal of a model that is too cautious, above of the others.
     corner: Any = "lower right" if (observed - expected).mean() >= 0.0 else "upper left"
@@ -178,13 +162,13 @@ def residuals_against_std(
     std = predictive.std
     ends = np.array([std.min(), std.max()])
     ends += 0.05 * np.array([-1.0, 1.0]) * (np.ptp(ends) or ends[0])
-    ax = axes(ax)
-    bands(ax, ends, np.zeros(2), ends, (1, 2, 3))
-    ax.axhline(0.0, color=BLUE, lw=1.5, label="predicted mean")
-    rows = some_rows(len(y), MAX_POINTS)
+    ax = parts.axes(ax)
+    parts.bands(ax, ends, np.zeros(2), ends, (1, 2, 3))
+    ax.axhline(0.0, color=parts.BLUE, lw=1.5, label="predicted mean")
+    rows = parts.some_rows(len(y), parts.MAX_POINTS)
     ax.plot(std[rows], (y - mean)[rows], "ko", ms=4, mec="white", mew=0.4, label="observed")
     ax.margins(x=0)
-    return finish(ax, f"predicted std of {target}", f"observed − predicted {target}")
+    return parts.finish(ax, f"predicted std of {target}", f"observed − predicted {target}")
 
 
 # ---- Predicted probabilities of classes, and how far to trust them
@@ -212,15 +196,15 @@ def reliability(y: ArrayLike, proba: ArrayLike, *, ax: Axes | None = None) -> Ax
     """
     confidence, right, count = reliability_curve(y, proba)
     low, high = (binom.ppf(q, count, np.minimum(confidence, 1.0)) / count for q in (0.025, 0.975))
-    ax = axes(ax)
-    ax.vlines(confidence, low, high, color=NARROW, lw=7, label="within chance")
+    ax = parts.axes(ax)
+    ax.vlines(confidence, low, high, color=parts.NARROW, lw=7, label="within chance")
     ax.plot([0, 1], [0, 1], color="black", lw=1, ls="--", label="calibrated")
     sizes = 35.0 + 115.0 * count / count.sum()
     label = f"observed, error {calibration_error(y, proba):.3f}"
-    ax.scatter(confidence, right, s=sizes, color=BLUE, ec="white", zorder=3, label=label)
-    finish(ax, "probability of the predicted class", "share that is right")
+    ax.scatter(confidence, right, s=sizes, color=parts.BLUE, ec="white", zorder=3, label=label)
+    parts.finish(ax, "probability of the predicted class", "share that is right")
     ax.set(xlim=(np.floor(9.99 * confidence.min()) / 10.0, 1.02), yticks=np.linspace(0, 1, 6))
-    in_percent(ax)
+    parts.in_percent(ax)
     return ax
 
 
@@ -253,7 +237,7 @@ def confusion_matrix(
     counts = np.zeros((n, n), int)
     np.add.at(counts, (index, p.argmax(axis=1)), 1)
     share = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
-    ax = axes(ax)
+    ax = parts.axes(ax)
     ax.pcolormesh(np.arange(n), np.arange(n), share, cmap="Blues", vmin=0.0, vmax=1.0)
     ax.invert_yaxis()
     if n <= _MAX_NUMBERS:
@@ -261,7 +245,7 @@ def confusion_matrix(
             colour = "white" if share[i, j] > 0.5 else "black"
             ax.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
     if n <= _MAX_NAMES:
-        names = [label_of(str(name), _LONGEST) for name in classes]
+        names = [parts.label_of(str(name), _LONGEST) for name in classes]
         ax.set_xticks(range(n), names)
         if max(map(len, names)) * n > 40:  # they would touch
             ax.tick_params(axis="x", labelrotation=90)
@@ -292,12 +276,12 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
         raise ValueError("A ROC curve needs two classes, and rows of both of them.")
     false_alarms, found, _ = sklearn_metrics.roc_curve(index, p[:, 1])
     area = sklearn_metrics.roc_auc_score(index, p[:, 1])
-    ax = axes(ax)
-    ax.plot(false_alarms, found, color=BLUE, lw=2, label=f"area {area:.3f}")
+    ax = parts.axes(ax)
+    ax.plot(false_alarms, found, color=parts.BLUE, lw=2, label=f"area {area:.3f}")
     ax.plot([0, 1], [0, 1], color="black", lw=1, ls="--", label="chance")
     ax.set(xlim=(-0.01, 1), ylim=(0, 1.02))
-    in_percent(ax)
-    label = label_of(name, _LONGEST)
+    parts.in_percent(ax)
+    label = parts.label_of(name, _LONGEST)
     ax.set(xlabel=f"other rows taken for {label}", ylabel=f"rows of {label} found")
     ax.legend(loc="lower right", fontsize=9, handlelength=1.5, frameon=False)
     return ax
@@ -308,7 +292,7 @@ def roc_curve(y: ArrayLike, proba: ArrayLike, *, name: str = "1", ax: Axes | Non
 
 _ROWS_TO_DRAW, _ROWS_TO_RANK = 500, 100  # that a partial dependence averages over, at most
 _TICKS = 100  # of rows at the bottom
-_SHADE = tuple(0.5 * (a + b) for a, b in zip(NARROW, WIDE, strict=True))
+_SHADE = tuple(0.5 * (a + b) for a, b in zip(parts.NARROW, parts.WIDE, strict=True))
 _BAND = "±2 std (model)"
 
 
@@ -343,9 +327,9 @@ def dependence_curve(
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None is a new figure.
     """
-    ax = axes(ax)
+    ax = parts.axes(ax)
     x: Any = np.asarray(at)
-    for (k, label), (colour, marker) in zip(outputs.items(), cycle(LAYERS), strict=False):
+    for (k, label), (colour, marker) in zip(outputs.items(), cycle(parts.LAYERS), strict=False):
         mean, band = found.mean[:, k], _band(found, outputs)
         if band is not None and marks:
             _error_bars(ax, x, mean, label, yerr=_ends(mean, *band), ls=":")
@@ -357,11 +341,11 @@ def dependence_curve(
         if len(outputs) > 1 and not marks:  # told apart without colors too
             line.set(marker=marker, markevery=max(1, len(x) // 8), markersize=5)
     if len(where := np.asarray(rows)):
-        some = where[some_rows(len(where), _TICKS)]
+        some = where[parts.some_rows(len(where), _TICKS)]
         three = np.stack([some, some, some], axis=1).ravel()  # up, down, and a gap: one path
         ticks = np.tile([0.0, 0.025, np.nan], len(some))
         ax.plot(three, ticks, "k-", lw=0.8, alpha=0.5, transform=ax.get_xaxis_transform())
-    return finish(ax, name, target)
+    return parts.finish(ax, name, target)
 
 
 def dependence_marks(
@@ -382,10 +366,10 @@ def dependence_marks(
     found, outputs, name, target, ax
         As for `dependence_curve`; the categories are on the vertical axis.
     """
-    ax = axes(ax)
+    ax = parts.axes(ax)
     y = np.arange(len(names), dtype=float)
     for i, (k, label) in enumerate(outputs.items()):
-        (colour, marker), mean = LAYERS[i % len(LAYERS)], found.mean[:, k]
+        (colour, marker), mean = parts.LAYERS[i % len(parts.LAYERS)], found.mean[:, k]
         if (band := _band(found, outputs)) is not None:
             _error_bars(ax, mean, y, label, xerr=_ends(mean, *band), ls="none")
         else:
@@ -395,7 +379,7 @@ def dependence_marks(
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", lw=0.5, color="#cccccc")
     ax.set_axisbelow(True)
-    finish(ax, target, name)
+    parts.finish(ax, target, name)
     top = ax.get_ylim()[1]
     ax.set_ylim(top, -0.5)  # the first at the top, and room for the legend below the last
     cast(Legend, ax.get_legend()).set_loc("lower left")
@@ -416,7 +400,7 @@ def _ends(mean: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _error_bars(ax: Axes, x: Any, y: FloatArray, label: str, **options: Any) -> None:
-    bar = ax.errorbar(x, y, color=BLUE, marker="o", label=f"{label} {_BAND}", **options)
+    bar = ax.errorbar(x, y, color=parts.BLUE, marker="o", label=f"{label} {_BAND}", **options)
     bar.lines[2][0].set_linewidth(1.5)
 
 
@@ -529,7 +513,7 @@ def _rows(model: Regressor, X: ArrayLike, at_most: int, output: int) -> tuple[Ar
     n_outputs = cast("PBPRegressor", model).n_outputs_
     if not 0 <= output < n_outputs:
         raise ValueError(f"output == {output}, but the model has {n_outputs}; count from 0.")
-    return rows, rows_to_average(rows, at_most)
+    return rows, parts.rows_to_average(rows, at_most)
 
 
 def _grid(column: FloatArray, n: int) -> FloatArray:
@@ -564,16 +548,16 @@ def importance(
         Where to draw; None is a new figure.
     """
     check_int("n", n, 1)
-    ax = axes(ax)
-    names = [label_of(name, 20) for name in found.names[:n]]
+    ax = parts.axes(ax)
+    names = [parts.label_of(name, 20) for name in found.names[:n]]
     mean, std = found.loss[:n].mean(axis=1), found.loss[:n].std(axis=1, ddof=1)
     y = np.arange(len(names))
     ax.axvline(0.0, color="black", lw=1)
     ax.hlines(y, np.minimum(mean, 0.0), np.maximum(mean, 0.0), color=_SHADE, lw=6)
-    ax.errorbar(mean, y, xerr=std, fmt="o", color=BLUE, markersize=5)
+    ax.errorbar(mean, y, xerr=std, fmt="o", color=parts.BLUE, markersize=5)
     ax.set_yticks(y, names)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(xlabel=label, ylabel="column")
-    plain_numbers(ax)
+    parts.plain_numbers(ax)
     return ax

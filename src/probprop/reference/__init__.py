@@ -1,17 +1,12 @@
 """The algorithm in NumPy, equation by equation: made to be read, not to be fast.
 
-Read `activations.relu` (one rectified unit), `adf` (a pass over the points), `likelihoods`
-(log Z of a point), `gamma` (the precisions), `prior` (the prior factors), then `gradient` (of a
-prediction, by the features) and `sampled` (networks drawn from q). The native kernel computes the
-same, and is tested against this.
+Read `relu` (one rectified unit), `adf` (a pass over the points), `likelihoods` (log Z of a point),
+`gamma` (the precisions), `prior` (the prior factors), then `sampled` (networks drawn from q). The
+native kernel computes the same, and is tested against this.
 """
 
-from probprop.reference.adf import adf_pass, predict_moments
-from probprop.reference.gradient import predict_gradient
-from probprop.reference.likelihoods.multinomial import (
-    class_log_probabilities,
-    class_log_probability,
-)
+from probprop.reference.adf import adf_pass, predict_gradient, predict_moments
+from probprop.reference.likelihoods import class_log_probabilities, class_log_probability
 from probprop.reference.prior import refine_prior
 
 __all__ = [

@@ -15,10 +15,14 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.inference.posterior import Memory, PassInfo, Posterior
-from probprop.reference.activations.relu import ReluMoments, relu_moments
-from probprop.reference.likelihoods import GAUSSIAN, Evidence, PointLikelihood
-from probprop.reference.noise import heavy_noise_update, noise_update
-from probprop.reference.tempering import temper
+from probprop.reference.likelihoods import (
+    GAUSSIAN,
+    Evidence,
+    PointLikelihood,
+    heavy_noise_update,
+    noise_update,
+)
+from probprop.reference.relu import ReluMoments, relu_moments
 from probprop.reference.weighting import rescaled, weighted_evidence
 
 _V_MIN = 1e-100  # a new weight variance must be above this
@@ -169,21 +173,10 @@ def absorb(
 ) -> tuple[Posterior, PassInfo]:
     """Absorb the likelihood of one point; every update uses the q from before the point.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    x : ndarray, (D,)
-    y : float, or ndarray of shape (K,)
-        The target, as the likelihood takes it.
-    likelihood : PointLikelihood, default=GAUSSIAN
-    x_var : ndarray, (D,), default=None
-        Variances of the entries of x.
-    weight : float, default=1.0
-        Divides the noise variance of the point, or is the power of its likelihood.
-    y_var : ndarray, (K,), default=None
-        Known variances of the target, which add to the noise.
-    power : float, default=1.0
-        Multiplies the weights that are powers.
+    x is (D,), and y the target as the likelihood takes it, a float or (K,). `x_var`, (D,), are
+    variances of the entries of x. The weight divides the noise variance of the point, or is the
+    power of its likelihood. `y_var`, (K,), are known variances of the target, which add to the
+    noise. `power` multiplies the weights that are powers.
     """
     m_w, v_w = posterior.m_w, posterior.v_w
     alpha_noise, beta_noise = posterior.alpha_noise, posterior.beta_noise
@@ -215,11 +208,7 @@ def absorb(
         )
     return (
         replace(
-            posterior,
-            m_w=m_w_new,
-            v_w=v_w_new,
-            alpha_noise=alpha_noise,
-            beta_noise=beta_noise,
+            posterior, m_w=m_w_new, v_w=v_w_new, alpha_noise=alpha_noise, beta_noise=beta_noise
         ),
         PassInfo(evidence.log_Z, 1, sum(n_undone), n_guarded, 0, _d_tail(evidence)),
     )
@@ -236,6 +225,42 @@ def _summed(terms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
 
 def _as_dtype(dtype: np.dtype[Any], x: Array, x_var: Array | None) -> tuple[Array, Array | None]:
     return np.asarray(x, dtype), None if x_var is None else np.asarray(x_var, dtype)
+
+
+# ---- Bounded evidence: q gives back a share of what it absorbed, and forgets bad early passes
+#
+# [PBP15] absorbs the likelihood of every point again in every pass, so q becomes too narrow, and
+# the residuals of the first passes stay in the noise for ever. With a `Memory` q is tempered
+# before the points are absorbed, q <- q^(1 - share) prior^share, and never holds more evidence
+# than that of `capacity` points: a form of stochastic expectation propagation.
+
+
+def temper(posterior: Posterior, memory: Memory, n_points: int) -> Posterior:
+    """Return q with the evidence given back that `n_points` points will replace.
+
+    The prior of a weight is its own approximate factor N(0, 1/v_hat_nat), so that a q without
+    any evidence stays as it is; that of the noise is its Gamma. The Gamma of the prior
+    precision holds no likelihood and stays.
+    """
+    share = memory.share(n_points)
+    layers = zip(posterior.m_w, posterior.v_w, posterior.v_hat_nat, strict=True)
+    tempered = [_tempered(m, v, v_hat_nat.astype(v.dtype), share) for m, v, v_hat_nat in layers]
+    return replace(
+        posterior,
+        m_w=tuple(m for m, _ in tempered),
+        v_w=tuple(v for _, v in tempered),
+        alpha_noise=(1.0 - share) * posterior.alpha_noise + share * memory.noise_shape,
+        beta_noise=(1.0 - share) * posterior.beta_noise + share * memory.noise_rate,
+    )
+
+
+def _tempered(m: Array, v: Array, v_hat_nat: Array, share: float) -> tuple[Array, Array]:
+    """Average natural parameters: 1/v with v_hat_nat, m/v with 0."""
+    ratio = 1.0 / ((1.0 - share) + share * v_hat_nat * v)  # v_new/v
+    return m * ((1.0 - share) * ratio), v * ratio
+
+
+# ---- Passes and predictions
 
 
 def adf_pass(
@@ -312,3 +337,28 @@ def predict_moments(
     if posterior.layer_sizes[-1] == 1:
         return passed.m_out[:, 0], passed.v_out[:, 0]
     return passed.m_out, passed.v_out
+
+
+# ---- The gradient of the output moments with respect to the features
+#
+# [PBP15] sends the gradient of log Z back to the weights, S(15) to S(22). The same steps,
+# started from the output's mean or its variance instead of log Z, and taken one layer further,
+# end at the features.
+
+
+def predict_gradient(posterior: Posterior, X: Array) -> tuple[Array, Array, Array, Array]:
+    """Mean and variance, (n,), without the noise, and their gradients by the features, (n, D)."""
+    passed = forward(posterior.m_w, posterior.v_w, np.asarray(X, posterior.dtype))
+    one = np.ones_like(passed.m_out)  # (n, 1): the output layer has one unit
+    dmean_dX = to_features(posterior, passed, d_m_a=one, d_v_a=0.0 * one)
+    dvariance_dX = to_features(posterior, passed, d_m_a=0.0 * one, d_v_a=one)
+    return passed.m_out[:, 0], passed.v_out[:, 0], dmean_dX, dvariance_dX
+
+
+def to_features(posterior: Posterior, passed: Forward, d_m_a: Array, d_v_a: Array) -> Array:
+    """Take a gradient from the output, where it is d_m_a and d_v_a, (n, 1), to the features."""
+    layers = list(zip(posterior.m_w, posterior.v_w, passed.m_z, strict=True))
+    d_m_z, d_v_z = to_inputs(*layers[-1], d_m_a, d_v_a)
+    for layer, relu in zip(reversed(layers[:-1]), reversed(passed.relu), strict=True):
+        d_m_z, d_v_z = to_inputs(*layer, *to_activations(relu, d_m_z, d_v_z))
+    return d_m_z  # the features have no variance, so d_v_z ends here

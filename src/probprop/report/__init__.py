@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import pandas as pd
 
+from probprop.facts import calibration_in_words, choice_in_words, model_facts
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
-from probprop.report.facts import calibration_in_words, choice_in_words, model_facts
 from probprop.report.sections import classification_sections, regression_sections
 from probprop.table.model import TableModel
 

@@ -17,15 +17,15 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
+from probprop.facts import cell, cut, number, percent
 from probprop.metrics.importance import (
     Dependence,
     Importance,
     average_prediction,
     permutation_importance,
 )
-from probprop.plot.parts import cut, rows_to_average
+from probprop.plot.parts import rows_to_average
 from probprop.report.document import Picture, Section, axis_label, picture
-from probprop.report.facts import cell, number, percent
 from probprop.table.columns import Kind, booleans, numbers, texts
 from probprop.table.encoding import Encoder
 

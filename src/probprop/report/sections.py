@@ -29,16 +29,7 @@ from probprop.estimators.cv.search import RACE_WAS_OVER, CandidateCurve, CVChoic
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import first_network, is_cross_validated, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
-from probprop.inference.posterior import Epoch
-from probprop.inference.standardize import marginal, measure
-from probprop.metrics.baseline import baseline_summary, class_baseline
-from probprop.metrics.classes import class_summary
-from probprop.metrics.regression import Scores, scores, without_density_in_words
-from probprop.metrics.verdict import Verdict, class_verdict, verdict
-from probprop.plot.model import candidate_in_words
-from probprop.report.dependence import Rows, depending, rows_of
-from probprop.report.document import Section, Table, axis_label, picture
-from probprop.report.facts import (
+from probprop.facts import (
     candidate_in_full,
     cell,
     epochs_in_words,
@@ -48,6 +39,15 @@ from probprop.report.facts import (
     percent,
     power_in_words,
 )
+from probprop.inference.posterior import Epoch
+from probprop.inference.standardize import marginal, measure
+from probprop.metrics.baseline import baseline_summary, class_baseline
+from probprop.metrics.classes import class_summary
+from probprop.metrics.regression import Scores, scores, without_density_in_words
+from probprop.metrics.verdict import Verdict, class_verdict, verdict
+from probprop.plot.model import candidate_in_words
+from probprop.report.dependence import Rows, depending, rows_of
+from probprop.report.document import Section, Table, axis_label, picture
 from probprop.table.encoding import Encoder
 from probprop.table.names import in_words, target_names
 

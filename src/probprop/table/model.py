@@ -86,6 +86,10 @@ class TableModel:
     baseline : tuple of (float, float), default=()
         Mean and standard deviation of each target over the training rows, in target units. It is
         empty for classes, and if it is not known. `update` leaves it as it is.
+    scores : dict, default=None
+        How good the model was when it was fitted, or None if that is not known: ``measured_on``,
+        "out-of-fold" or "held-out", ``n_samples`` of them, and ``targets``, which has for each
+        target a dict of scores, None where a score is not defined. `update` leaves it as it is.
     """
 
     estimator: Estimator
@@ -95,6 +99,7 @@ class TableModel:
     counting: Counting = NOTHING
     na: tuple[str, ...] | None = None
     baseline: tuple[tuple[float, float], ...] = ()
+    scores: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         known = f"{listed(self.targets, _SHOWN)} from {listed(self.features, _SHOWN)}"
@@ -155,16 +160,17 @@ class TableModel:
         known = {*self.features, *self.targets, *self.counting.names}
         return [name for name in frame if name not in known]
 
-    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, int]:
-        """Count the rows whose category is not known, for each column that has such rows."""
+    def unknown_categories(self, frame: pd.DataFrame) -> dict[str, list[str]]:
+        """Return the categories that are not known, one for each row with one, by column."""
         return self._unknown(self.cells(frame))
 
-    def _unknown(self, given: pd.DataFrame) -> dict[str, int]:
-        counts = {
-            name: int((~pd.Series(texts(given[name].dropna()), dtype=object).isin(known)).sum())
-            for name, known in self.categories.items()
-        }
-        return {name: n for name, n in counts.items() if n}
+    def _unknown(self, given: pd.DataFrame) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, known in self.categories.items():
+            cells = pd.Series(texts(given[name].dropna()), dtype=object)
+            if len(unknown := cells[~cells.isin(known)]):
+                found[name] = unknown.tolist()
+        return found
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the features of a table, missing where a text says so and is no known category."""
@@ -186,10 +192,14 @@ class TableModel:
         if not gaps:
             check_no_missing(given, FILL_OR_MARGINALIZE)
         if unknown := self._unknown(given):
-            each = ", ".join(f"{k!r} in {n} row{'s' * (n > 1)}" for k, n in unknown.items())
+            each = ", ".join(
+                f"{name!r} ({len(cells)} row{'s' * (len(cells) > 1)} with "
+                f"{listed(dict.fromkeys(cells), 3)})"
+                for name, cells in unknown.items()
+            )
             warnings.warn(
-                f"Unknown categories, on which the model was not fitted, in column {each}: it "
-                f"treats them as {'missing' if gaps else 'none of those it knows'}.",
+                f"Categories that the model was not fitted on in column {each}: they are treated "
+                f"as {'missing' if gaps else 'none of the known ones'}.",
                 UnknownCategoryWarning,
                 stacklevel=2,
             )

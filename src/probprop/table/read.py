@@ -42,13 +42,7 @@ from probprop.table.cells import (
 )
 from probprop.table.columns import Kind
 from probprop.table.encoding import one_kind
-from probprop.table.names import (
-    FORMATS,
-    TableError,
-    check_names,
-    check_present,
-    reading_parquet,
-)
+from probprop.table.names import FORMATS, TableError, check_names, check_present, reading_parquet
 
 Path = str | os.PathLike[str]
 

@@ -246,18 +246,18 @@ def test_scores_frames_pickles_and_threads() -> None:
 def test_what_is_compared() -> None:
     few, many = (usual_candidates("good", n, OF_LABELS) for n in (500, OF_LABELS.rows[0]))
     assert {c.evidence_cap for c in [*few, *many]} == {10.0, 30.0}
-    plain = {(None, ()), (None, (50, 50))}
+    plain = {(None, ()), (None, (48, 48))}
     assert {(c.n_bins, c.layers) for c in few} - plain == {
         (None, (10,)),
         (None, (20,)),
-        (None, (50,)),
-        (16, (50,)),
+        (None, (48,)),
+        (16, (48,)),
     }
-    assert {(c.n_bins, c.layers) for c in many} - plain == {(None, (100,)), (32, (100,))}
+    assert {(c.n_bins, c.layers) for c in many} - plain == {(None, (96,)), (32, (96,))}
     fast = usual_candidates("fast", 500, OF_LABELS)
     assert [(c.n_bins, c.layers, c.evidence_cap) for c in fast] == [
-        (None, (50,), 10.0),
-        (16, (50,), 10.0),
+        (None, (48,), 10.0),
+        (16, (48,), 10.0),
     ]
     assert len(usual_candidates("best", 500, OF_LABELS)) == 20
 

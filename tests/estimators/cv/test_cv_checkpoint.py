@@ -20,6 +20,9 @@ from probprop.inference import checkpoint as module
 from probprop.inference.checkpoint import CheckpointError
 from probprop.inference.posterior import flat
 
+# Networks of a few units on a few samples undo updates now and then.
+pytestmark = pytest.mark.filterwarnings("ignore:In .* updates")
+
 
 @pytest.fixture(autouse=True)
 def _always_written(monkeypatch: pytest.MonkeyPatch) -> None:

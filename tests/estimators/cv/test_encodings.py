@@ -28,7 +28,7 @@ def test_columns_of_two_values_have_no_ramps_that_count() -> None:
     assert Encodings(X, np.dtype("float32")).bins_that_fit(32) == 32
 
 
-@pytest.mark.parametrize(("n_columns", "bins"), [(10, [32]), (100, [8]), (300, [])])
+@pytest.mark.parametrize(("n_columns", "bins"), [(10, [16]), (100, [8]), (300, [])])
 def test_candidates_of_wide_tables(n_columns: int, bins: list[int]) -> None:
     found = usual_candidates("good", 100, bins_that_fit=encodings(n_columns).bins_that_fit)
     assert list(dict.fromkeys(c.n_bins for c in found)) == [None, *bins]

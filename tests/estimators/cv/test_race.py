@@ -213,8 +213,8 @@ def test_verbose_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_budgets() -> None:
     assert read_budget(60) == Budget((20, 40, 80, 160, 320, 640, 1280), 60.0, 20.0)
     best = usual_candidates("best", 5_000)
-    assert {c.n_bins for c in best} == {None, 64, 128}
-    assert {c.layers for c in best} == {(50,), (50, 50), (100, 100)}
+    assert {c.n_bins for c in best} == {None, 32, 64}
+    assert {c.layers for c in best} == {(48,), (48, 48), (96, 96)}
     assert usual_candidates(60.0, 100) == usual_candidates("good", 100)
 
 

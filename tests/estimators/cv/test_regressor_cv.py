@@ -55,25 +55,31 @@ def test_scikit_learn(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("n_bins", [None, 4])
 def test_the_folds_are_fits_of_their_own(n_bins: int | None) -> None:
     X, y = waves(60)
-    candidates = [Candidate(n_bins, (6, 4), 10.0)]
-    model = small(candidates=candidates).fit(X, y)
-    A = X
+    model = small(candidates=[Candidate(n_bins, (6,), 10.0)]).fit(X, y)
+    A, is_encoded = X, n_bins is not None
     if n_bins is not None:
         A = PiecewiseLinearEncoder(n_bins).fit_transform(X).astype(np.float32)
     mean, std = np.empty((2, 60)), np.empty((2, 60))
     seen = np.zeros((2, 60), int)
     folds = [(k, *split) for k, part in enumerate(drawn_folds(60, 3)) for split in part]
     for member, (k, train, test) in zip(model.estimators_, folds, strict=True):
+        center, scale = 0.0, 1.0
+        if is_encoded:  # the encoding has scaled the features of all samples already
+            of_y = member.standardizer_.y_mean, member.standardizer_.y_scale
+            center, scale = (float(a[0]) for a in of_y)
+            assert_allclose([center, scale], [y[train].mean(), y[train].std()])
         alone = PBPRegressor(
-            (6, 4),
+            6,
             n_epochs=model.choice_.n_epochs,
             evidence_cap=10.0,
+            standardize=not is_encoded,
             dtype="float32",
             random_state=member.random_state,
-        ).fit(A[train], y[train])
+        ).fit(A[train], (y[train] - center) / scale)
         assert_array_equal(alone.posterior_.m_w[0], member.posterior_.m_w[0])
-        assert alone.history_ == member.history_
-        mean[k, test], std[k, test] = alone.predict(A[test], return_std=True)
+        assert is_encoded or alone.history_ == member.history_
+        predicted = alone.predict_distribution(A[test])
+        mean[k, test], std[k, test] = scale * predicted.mean + center, scale * predicted.std
         seen[k, test] += 1
     assert_array_equal(seen, 1)
     assert len({member.random_state for member in model.estimators_}) == 6
@@ -90,6 +96,15 @@ def test_the_folds_are_fits_of_their_own(n_bins: int | None) -> None:
         assert_allclose(found, norm.logpdf(y, mean[0], scale * std[0]).mean(), rtol=1e-6)
     assert curve.calibrated[at] == max(curve.calibrated)
     assert_allclose(curve.factor[at], factor, rtol=1e-5)
+
+
+def test_two_layers_learn_from_the_first_epochs_on() -> None:
+    """As the paper has it, their units begin all alike, and 20 epochs find little but the mean."""
+    X = np.random.RandomState(0).standard_normal((200, 6))
+    y = np.sign(X[:, 0] * X[:, 1])
+    model = small(candidates=[Candidate(None, (20, 20), 10.0)], cv=2).fit(X, y)
+    of_the_mean = norm.logpdf(y, y.mean(), y.std()).mean()
+    assert model.choice_.curves[0].calibrated[0] > of_the_mean + 0.1
 
 
 def test_the_variances_are_those_of_the_residuals() -> None:

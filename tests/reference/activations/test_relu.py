@@ -11,7 +11,7 @@ import pytest
 
 from probprop import _kernel
 from probprop._types import FloatArray
-from probprop.reference.activations.relu import ReluMoments, relu_moments
+from probprop.reference.relu import ReluMoments, relu_moments
 
 Implementation = Callable[[Any, Any], ReluMoments]
 IMPLEMENTATIONS: dict[str, Implementation] = {

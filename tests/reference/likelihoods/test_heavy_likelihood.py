@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose
 
 from probprop import _kernel
 from probprop.reference.gamma import is_valid_gamma
-from probprop.reference.likelihoods import HEAVY
-from probprop.reference.likelihoods.heavy import (
+from probprop.reference.likelihoods import (
     EXPAND_ABOVE,
+    HEAVY,
     LARGEST_TAIL,
     heavy_gamma_update,
     learned_tail,

@@ -22,8 +22,7 @@ from probprop.inference.likelihoods import Gaussian
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch, PassInfo, Posterior, Records
 from probprop.reference.adf import backward, forward, mean_update
-from probprop.reference.likelihoods import GAUSSIAN
-from probprop.reference.noise import noise_update
+from probprop.reference.likelihoods import GAUSSIAN, noise_update
 from probprop_lab.baselines.base import Baseline, scalar, training_data
 
 _PLAN = Plan(Gaussian())

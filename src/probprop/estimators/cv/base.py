@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from probprop._types import Array, FloatArray
 from probprop.encoding.bounds import InputBounds, fit_bounds
 from probprop.encoding.piecewise import PiecewiseLinear
-from probprop.estimators.base import go_on_with_network, plan_of, publish, state_of
+from probprop.estimators.base import SavedMixin, go_on_with_network, plan_of, publish, state_of
 from probprop.estimators.cost import cost_in_words
 from probprop.estimators.cv import policy
 from probprop.estimators.cv.calibration import FoldOutputs
@@ -71,7 +71,7 @@ class Outputs(NamedTuple):
     log_scale: LogScale | None  # of the noise network, if there is one and values are missing
 
 
-class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
+class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Networks that are chosen, calibrated and averaged by cross-validation."""
 
     _member: ClassVar[type[Member]]
@@ -305,17 +305,6 @@ class PBPEstimatorCV(BaseEstimator, ABC):  # type: ignore[misc]
     def _encode(self, X: Array) -> Array:
         """Return rows as the members take them."""
         return encoded(X, self.encoding_, np.dtype(self.estimators_[0].dtype))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `probprop.load` reads it.
-
-        It has all but `oof_predictive_` and `oof_rows_`. A `random_state` that is a RandomState
-        instance becomes None. A `cv` that is not an int must be a splitter of scikit-learn.
-        """
-        from probprop.files import save  # the one import upwards: files know all models
-
-        check_is_fitted(self)
-        save(self, path)
 
     @property
     def n_iter_(self) -> int:

@@ -55,7 +55,7 @@ from probprop.inference.noise import PASSES, LogScale, start_noise_network
 from probprop.inference.plan import Plan
 from probprop.inference.posterior import Posterior
 from probprop.inference.prediction import predictive
-from probprop.inference.standardize import Standardizer, fit_standardizer, with_usual_scales
+from probprop.inference.standardize import Standardizer, fit_standardizer, leaving_features
 from probprop.inference.training import Fitted
 
 _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(D) explains it all
@@ -63,7 +63,7 @@ _SLOPE = 0.3  # standard deviations of the target, for one of a feature; 1/sqrt(
 # recording errors −12.2, with 0.3 −9.1); just beyond the range 0.4 costs more (0.62 against 0.72).
 
 # The noise network.
-_N_BINS = 32  # it sees encoded rows, whatever the networks of the mean see
+_N_BINS = 16  # it sees encoded rows, whatever the networks of the mean see
 _HIDDEN = (20,)
 _N_EPOCHS = 20  # in which it gets the evidence of `PASSES` passes
 _OF_QUADRATURE = 2.2  # times the work of a pass over values, as measured
@@ -332,7 +332,7 @@ def learn_noise(
         rng = RandomState(seed)
         before = training.start(plan, rows[own], y[own], rng)
         network = start_noise_network(rows.shape[1], plan.hidden, 1, rng, plan.dtype)
-        scales = with_usual_scales(before.standardizer, encoding.spreads)
+        scales = leaving_features(before.standardizer)
         before = replace(before, posterior=network, standardizer=scales)
         given = (plan, before, rows[own], y[own], rng)
         runs.append(training.begin(*given, n_epochs=_N_EPOCHS, power=PASSES / _N_EPOCHS))

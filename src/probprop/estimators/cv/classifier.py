@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.classes import ClassMixture
-from probprop.estimators.classifier import PBPClassifier
+from probprop.estimators.classifier import LabelsMixin, PBPClassifier
 from probprop.estimators.cv.base import PBPEstimatorCV
 from probprop.estimators.cv.calibration import ClassCalibration, LabelsJudge
 from probprop.estimators.data import Given, TrainingData, read_labels
 from probprop.inference.history import warn_of_counts
-from probprop.inference.likelihoods import LabelLikelihood
 
 
-class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
+class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
     """Classification by PBP networks selected, calibrated and averaged by cross-validation.
 
     As `PBPRegressorCV`, but candidates are compared by the log-loss of out-of-fold samples. The
@@ -32,13 +30,13 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         knows all classes.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
         What is compared. "auto" with fewer than 1,000 samples: columns alone, with no hidden layer,
-        one of 10, 20 or 50, or two of 50, or 16 ramps beside each and a layer of 50. With more
-        samples: columns alone, with no hidden layer, one of 100, or two of 50, or 32 ramps beside
-        each and a layer of 100; these are compared on two folds (one from 5,000 samples on), and
+        one of 10, 20 or 48, or two of 48, or 16 ramps beside each and a layer of 48. With more
+        samples: columns alone, with no hidden layer, one of 96, or two of 48, or 32 ramps beside
+        each and a layer of 96; these are compared on two folds (one from 5,000 samples on), and
         only the winner learns the others. The evidence cap is 10 or 30.
     budget : {"fast", "good", "best"} or float, default="good"
-        "fast": up to 80 epochs, one layer of 50 (100), evidence cap 10; "good": up to 320 epochs;
-        "best": up to 1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is
+        "fast": up to 80 epochs, one layer of 48 (96), evidence cap 10; "good": up to 320 epochs;
+        "best": up to 1,280 epochs, with 64 ramps and two layers of 96 too. A number above 0 is
         seconds of processor time, as in `PBPRegressorCV`. With more than 32 classes, see the notes.
     missing : {"error", "marginalize"}, default="error"
         How NaN in X is treated: as an error, or as a missing value, as in `PBPRegressorCV`.
@@ -96,7 +94,6 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
     estimators_: list[PBPClassifier]
     calibration_: ClassCalibration
     oof_predictive_: ClassMixture
-    likelihood_: LabelLikelihood
 
     def partial_fit(
         self,
@@ -155,24 +152,9 @@ class PBPClassifierCV(ClassifierMixin, PBPEstimatorCV):  # type: ignore[misc]
         outputs = self._outputs(X)
         return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
 
-    @property
-    def classes_(self) -> Array:
-        """The classes, sorted; for a matrix of labels, the indices of its columns."""
-        return self.likelihood_.classes
-
-    @property
-    def multilabel_(self) -> bool:
-        """Whether y was a matrix of labels."""
-        return self.likelihood_.multilabel
-
     def _read(
         self, given: Given, *, stream: bool, classes: ArrayLike | None = None
     ) -> TrainingData:
         known = getattr(self, "likelihood_", None) if stream else None
         stream = stream or classes is not None
         return read_labels(self, given, known, stream=stream, classes=classes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -10,13 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    PredefinedSplit,
-    StratifiedGroupKFold,
-    check_cv,
-)
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from probprop._types import Array, FloatArray
@@ -25,7 +18,12 @@ from probprop.estimators.cv import policy
 from probprop.estimators.cv.missing import Completed, Joint, complete
 from probprop.estimators.validation import check_int
 from probprop.inference.inputs import Inputs
-from probprop.inference.standardize import fit_standardizer
+from probprop.inference.standardize import (
+    Standardizer,
+    fit_standardizer,
+    leaving_features,
+    with_usual_scales,
+)
 
 MOST_RAMPS = 1_024  # of all columns of a table together: a wide table gets fewer per column
 FEWEST_BINS = 4  # columns that could not have as many get none
@@ -56,6 +54,8 @@ def make_folds(
     y is `stratified`, (n,) with few values, the folds share each value alike. `counts` are the rows
     that are not left out, None for all: the folds number them from 0.
     """
+    from sklearn.model_selection import check_cv  # slow to import, and not to predict
+
     together: Array | None = None if groups is None else column_or_1d(groups)
     if together is not None:
         check_consistent_length(X, together)
@@ -90,6 +90,8 @@ def _as_rows(train: Any, test: Any, n: int, counts: Array | None) -> tuple[Array
 
 
 def _shuffled(cv: Any, y: Array, groups: Array | None, seed: int, *, stratified: bool) -> Any:
+    from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, StratifiedGroupKFold
+
     check_int("cv", cv, 2)
     if groups is None and stratified:
         return PredefinedSplit(dealt_by_value(y, min(cv, len(y)), RandomState(seed)))
@@ -190,9 +192,11 @@ class Encodings:
         """All rows, completed."""
         return complete(self.X, self.joint)
 
-    def spreads(self, n_bins: int | None) -> FloatArray:
-        """Return the standard deviations of all rows in that encoding, (n_inputs,)."""
-        return self._spreads if n_bins is None else self.state(n_bins).spreads
+    def standardizer(self, of_fold: Standardizer, n_bins: int | None) -> Standardizer:
+        """Return what standardizes the rows of a fold, as measured there, in that encoding."""
+        if n_bins is not None:
+            return leaving_features(of_fold)
+        return with_usual_scales(of_fold, self._spreads)
 
     @cached_property
     def _spreads(self) -> FloatArray:

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.random import RandomState
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from sklearn.covariance import ledoit_wolf_shrinkage
 
 from probprop._types import Array, FloatArray
 from probprop.encoding.piecewise import PiecewiseLinear, encode, fit_piecewise, place_knots
@@ -104,7 +103,7 @@ class Joint:
         if self.covariance is not None:
             mean, root = self.given_present(pattern, A)
             nodes = self.spread * nodes @ root[: len(j), : len(j)].T
-        u = (mean[:, : len(j)] + nodes[:, np.newaxis]) * state.scale + state.mean
+        u = (mean[:, : len(j)] + nodes[:, np.newaxis]) * state.scale + state.center
         values = np.empty(u.shape)
         for k, table in enumerate(self._tables[i] for i in j):
             values[..., k], u[..., k] = _nearest(u[..., k], *table, discrete=self.discrete[j[k]])
@@ -176,9 +175,9 @@ def _nearest(
 def _of_columns(state: PiecewiseLinear, columns: Array) -> PiecewiseLinear:
     """Return the encoding of some of the columns, ascending."""
     ramps = np.isin(state.column, columns)
-    of_ramps = (state.start, state.end, state.ramp_mean, state.ramp_scale)
+    of_ramps = (state.start, state.end, state.ramp_center, state.ramp_scale)
     column = np.searchsorted(columns, state.column[ramps])
-    own = state.mean[columns], state.scale[columns], column
+    own = state.mean[columns], state.scale[columns], state.center[columns], column
     return PiecewiseLinear(*own, *(values[ramps] for values in of_ramps))
 
 
@@ -193,7 +192,7 @@ def learn_joint(X: Array) -> Joint:
     scores = _scores(X, [table[:2] for table in tables])
     n_bins, covariance, used = _N_BINS, None, np.inf
     while True:
-        encoding = fit_piecewise(scores, n_bins)
+        encoding = fit_piecewise(scores, n_bins, centered=True)
         known = np.isfinite(encoding.scale)  # the scale of a feature without any value is infinite
         encoding = replace(encoding, scale=np.where(known, encoding.scale, 1.0))
         if encoding.n_outputs <= MOST_INPUTS:
@@ -224,6 +223,8 @@ def _covariance(A: FloatArray) -> tuple[Array, float]:
     degrees of freedom of the samples that a regression on all inputs uses: the trace of its hat
     matrix over their number.
     """
+    from sklearn.covariance import ledoit_wolf_shrinkage  # slow to import, and not to predict
+
     there = (~np.isnan(A)).astype(np.float64)
     A = np.nan_to_num(A)
     n = np.maximum(there.T @ there, 1.0)

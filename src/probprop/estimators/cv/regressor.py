@@ -56,13 +56,13 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         `fit`; fewer if there are fewer of them. Else a splitter of scikit-learn, or what one
         yields.
     candidates : "auto" or sequence of Candidate or dict, default="auto"
-        What is compared. "auto": columns alone or with 32 ramps each (64 from 5,000 samples on),
-        one or two layers of 50, evidence cap 10, 30 or none; from 100 samples on, if all targets
+        What is compared. "auto": columns alone or with 16 ramps each (32 from 5,000 samples on),
+        one or two layers of 48, evidence cap 10, 30 or none; from 100 samples on, if all targets
         are above 0 and their errors grow with them, the best one also with a power of the targets,
         which is used if it gains two standard errors on out-of-fold samples.
     budget : {"fast", "good", "best"} or float, default="good"
         "fast": up to 80 epochs, one layer, evidence cap 10; "good": up to 320 epochs; "best": up to
-        1,280 epochs, with 128 ramps and two layers of 100 too. A number above 0 is seconds of
+        1,280 epochs, with 64 ramps and two layers of 96 too. A number above 0 is seconds of
         processor time: candidates that cost too much are left out, and if time is left, the best
         one is trained on further partitions, up to six in all. The result then depends on the
         machine.
@@ -317,7 +317,7 @@ def pull_back(dA: FloatArray, X: Array, state: PiecewiseLinear | None) -> FloatA
     """
     if state is None:
         return dA
-    n_raw, x = len(state.mean), X[:, state.column]
+    n_raw, x = len(state.center), X[:, state.column]
     dX = dA[:, :n_raw] / state.scale
     rises = (state.start <= x) & (x < state.end)
     slope = rises / ((state.end - state.start) * state.ramp_scale)

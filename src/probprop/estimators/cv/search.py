@@ -45,7 +45,7 @@ from probprop.inference.plan import Plan
 from probprop.inference.posterior import Epoch
 from probprop.inference.prediction import output_moments
 from probprop.inference.shards import Rows
-from probprop.inference.standardize import measure, with_usual_scales, with_usual_target_scale
+from probprop.inference.standardize import measure, with_usual_target_scale
 from probprop.inference.training import Fitted, Run
 
 OUT_OF_TIME = "out of time"
@@ -411,11 +411,11 @@ def _begin(candidate: Candidate, contest: Contest, fold: Fold, sibling: Run | No
     y, weights = contest.y[train], contest.weights_of(train)
     if sibling is not None:
         X = Inputs(sibling.rows.X)  # without gaps: what was missing there is in X_var
-        before = training.start(plan, X, y, rng, sibling.fitted.standardizer)
+        before = training.start(plan, X, y, rng, sibling.fitted.standardizer, near_draw=True)
         run = training.begin(plan, before, X, y, rng, weights=weights)
         return run._replace(rows=run.rows._replace(X_var=sibling.rows.X_var))
-    before = training.start(plan, Inputs(encodings.rows(n_bins)[train]), y, rng)
-    scales = with_usual_scales(before.standardizer, encodings.spreads(n_bins))
+    before = training.start(plan, Inputs(encodings.rows(n_bins)[train]), y, rng, near_draw=True)
+    scales = encodings.standardizer(before.standardizer, n_bins)
     if plan.likelihood.standardises_target:
         own, every = (measure(a.reshape(len(a), -1)) for a in (y, contest.y))
         relative = candidate.power is not None

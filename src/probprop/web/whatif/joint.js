@@ -109,7 +109,7 @@ export class Joint {
       const [row, u] = [Float64Array.from(x), Float64Array.from(scores)];
       missing.forEach((j, k) => {
         const at = mean[k] + (root ? this.spread * dot(root[k].subarray(0, k + 1), node) : node[k]);
-        const wanted = at * this.encoding.scale[j] + this.encoding.mean[j];
+        const wanted = at * this.encoding.scale[j] + this.encoding.center[j];
         [row[j], u[j]] = nearest(wanted, this.tables[j]);
       });
       rows.push(row);

@@ -1,15 +1,15 @@
-// Ramps between the quantiles of each column, beside the column itself:
+// Each column beside ramps between its quantiles:
 // probprop/encoding/piecewise.py. Without a state rows stay as they are.
 
 export function encodeRamps(x, state) {
   if (!state) return x;
-  const n = state.mean.length;
+  const n = state.center.length;
   const encoded = new Float64Array(n + state.column.length);
-  for (let j = 0; j < n; j += 1) encoded[j] = (x[j] - state.mean[j]) / state.scale[j];
+  for (let j = 0; j < n; j += 1) encoded[j] = (x[j] - state.center[j]) / state.scale[j];
   for (let b = 0; b < state.column.length; b += 1) {
     const [start, end] = [state.start[b], state.end[b]];
     const inside = Math.min(Math.max(x[state.column[b]], start), end); // NaN stays so
-    encoded[n + b] = ((inside - start) / (end - start) - state.ramp_mean[b]) / state.ramp_scale[b];
+    encoded[n + b] = ((inside - start) / (end - start) - state.ramp_center[b]) / state.ramp_scale[b];
   }
   return encoded;
 }

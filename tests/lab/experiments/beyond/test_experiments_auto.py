@@ -121,7 +121,7 @@ def test_a_row_says_what_was_chosen(method: str, monkeypatch: pytest.MonkeyPatch
         return
     choice = PBPRegressorCV(budget="fast", random_state=3).fit(*parts[:2]).choice_
     candidate = choice.candidate
-    expected = candidate.n_bins, [50], candidate.evidence_cap, choice.n_epochs
+    expected = candidate.n_bins, [*candidate.layers], candidate.evidence_cap, choice.n_epochs
     assert tuple(found[k] for k in NOTHING) == expected
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 from scipy.special import gammaincinv
 from sklearn.base import is_classifier
 
@@ -28,8 +27,6 @@ from probprop.estimators.kind import (
     transformation_of,
 )
 from probprop.estimators.regressor import PBPRegressor
-from probprop.plot.model import power_name
-from probprop.plot.parts import cut
 from probprop.table.names import listed, target_names
 
 _MAX_NAMES = 40  # features named
@@ -44,8 +41,6 @@ def model_facts(
 
     `target` names the target, or each of several.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import PBPRegressor
     >>> x = np.linspace(-1, 1, 50)[:, None]
@@ -174,8 +169,6 @@ def percent(share: float) -> str:
 def choice_in_words(model: Any) -> str:
     """Say in one line what a fitted `PBPRegressorCV` or `PBPClassifierCV` chose.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from probprop import PBPRegressorCV
     >>> x = np.linspace(-1.0, 1.0, 40)
@@ -214,6 +207,11 @@ def power_in_words(power: float) -> str:
     return f"the {power_name(power)}"
 
 
+def power_name(power: float) -> str:
+    """Name a power of targets: "logarithm", "square root" or "power 0.35"."""
+    return {0.0: "logarithm", 0.5: "square root"}.get(power, f"power {power:.3g}")
+
+
 def epochs_in_words(n: int) -> str:
     """Say how many epochs these are."""
     return f"{n:,} epoch{'' if n == 1 else 's'}"
@@ -246,14 +244,22 @@ def gain_in_words(calibration: Calibration) -> str:
 _LONGEST = 40  # letters of a text
 
 
+def cut(text: str, most: int) -> str:
+    """Shorten a text to a number of letters, the last of them an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def cell(value: Any) -> str:
     """Write a cell of a table.
 
+    >>> import pandas as pd
     >>> [cell(v) for v in (True, 3.0, 0.123456789, 1234567.0, None, "Mitte")]
     ['true', '3', '0.123457', '1,234,567', '–', 'Mitte']
     >>> cell(pd.Timestamp("2024-05-31")), cell(pd.Timestamp("2024-05-31 12:30"))
     ('2024-05-31', '2024-05-31 12:30')
     """
+    import pandas as pd  # which saving a model must not need
+
     if not isinstance(value, str) and pd.isna(value):
         return "–"
     if isinstance(value, pd.Timestamp):

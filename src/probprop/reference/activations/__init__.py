@@ -1,1 +1,0 @@
-"""The activations: moments of a hidden unit's output, with their derivatives; one file each."""
