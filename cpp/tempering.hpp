@@ -92,8 +92,8 @@ PROBPROP_INLINE double share_of(int64_t n_points, double capacity) {
 
 // Let the weights of an input give back what they have not yet of the first `n_points` points.
 template <typename T>
-static void temper_input(Network<T>& net, const PriorPrecisions<T>& prior, int input,
-                         int64_t n_points, double capacity) {
+static __attribute__((noinline)) void temper_input(Network<T>& net, const PriorPrecisions<T>& prior,
+                                                   int input, int64_t n_points, double capacity) {
     constexpr int lanes = Simd<T>::lanes;
     const T share = T(share_of(n_points - prior.tempered[input], capacity));
     prior.tempered[input] = n_points;
@@ -110,8 +110,8 @@ static void temper_input(Network<T>& net, const PriorPrecisions<T>& prior, int i
 
 // The inputs of the next point.
 template <typename T>
-static void temper_next(Network<T>& net, const PriorPrecisions<T>& prior, int64_t n_points,
-                        double capacity) {
+static __attribute__((noinline)) void temper_next(Network<T>& net, const PriorPrecisions<T>& prior,
+                                                  int64_t n_points, double capacity) {
     for (int k = 0; k < net.next.n; ++k)
         if (prior.tempered[net.next.input[k]] < n_points)
             temper_input(net, prior, net.next.input[k], n_points, capacity);
