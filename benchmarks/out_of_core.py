@@ -189,8 +189,8 @@ def _commands(known: dict[str, Any]) -> str:
     return (
         "The first row holds the numbers and nothing else. The command holds the table, the rows "
         f"held out and the encoded ones as well: `probprop {shown}` took {whole} for the same "
-        f"Parquet files, and with `--memory-limit {LIMIT}` {limited}. In memory it fits again on "
-        "all rows after it has judged."
+        f"Parquet files, and with `--memory-limit {LIMIT}` {limited}. Figures in memory "
+        "measured before the command fitted only once include a second fit."
     )
 
 

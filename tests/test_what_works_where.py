@@ -27,6 +27,7 @@ from probprop.cli import application, training
 from probprop.data import scratch, shards
 from probprop.data.scratch import LEAST
 from probprop.estimators.cv import policy
+from probprop.table import fit_table_model
 
 pytestmark = [
     pytest.mark.process,
@@ -245,7 +246,16 @@ def in_python(feature: str, at: Python) -> None:
         case "checkpoint, cross-validation":
             at.fit(chosen(), arrays("y"), checkpoint="c")
             assert Path("c" if at.place == "memory" else "c.choice").exists()
-        case "scores and report on rows held out" | "report without rows held out":
+        case "groups, folds in time":
+            if at.place != "memory":  # `probprop.fit` has no such options
+                at.fit(chosen(), frame[["a", "kind", "y"]], target="y", group="kind")
+            fit_table_model(frame[["a", "kind", "y"]], "y", group="kind", estimator=chosen())
+            fit_table_model(frame[["a", "b", "y"]], "y", time="b", estimator=chosen())
+        case (
+            "scores and report on rows held out"
+            | "scores and report, cross-validation"
+            | "report on one network without rows held out"
+        ):
             at.fit(network(), arrays("y"), report="page.html")
         case _:
             raise AssertionError(feature)
@@ -302,7 +312,17 @@ def in_command(feature: str, at: Command) -> None:
         case "scores and report on rows held out":
             assert "held out:" in at.run(f"{FAST} --report page.html --static")
             assert Path("page.html").exists()
-        case "report without rows held out":
+        case "scores and report, cross-validation":
+            said = at.run(f"{CHOSEN} --report page.html --static")
+            assert "judged on 120 out-of-fold rows: each is predicted by networks that" in said
+            assert "not trained on it" in Path("page.html").read_text()
+        case "groups, folds in time":
+            if at.on_disk or "--dask" in at.options:
+                at.run(f"{CHOSEN} --time a", code=2)
+                refused(f"{CHOSEN} --group kind")
+            at.run(f"{CHOSEN} --group kind")
+            at.run(f"{CHOSEN} --time a")
+        case "report on one network without rows held out":
             options = f"{FAST} --report page.html --static --test-fraction 0"
             refused(options) if at.on_disk or "--dask" in at.options else at.run(options)
         case _:
@@ -318,6 +338,8 @@ REFUSED = {
     "8": "one column|one target|classes",
     "9": "unexpected keyword argument 'report'",
     "10": "--test-fraction 0 holds out none",
+    "11": "unexpected keyword argument 'group'",
+    "12": "the folds are random: give a larger --memory-limit",
 }
 
 

@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from probprop.web.play import play_page
+from probprop.web import play_page
 
 _FRAME = """<iframe class="play" src="{up}_static/play.html" loading="lazy"
 title="A page on which a network learns the points that you click"></iframe>"""

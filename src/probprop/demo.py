@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any, NamedTuple, cast
 
@@ -15,15 +16,12 @@ from probprop import metrics, plot
 from probprop._types import Array
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.regressor import PBPRegressor
-from probprop.facts import number
 from probprop.inference.standardize import marginal, measure
-from probprop.metrics.baseline import baseline_summary
 from probprop.report import Section, figure, table_model_sections, write_report
 from probprop.report.live import live_page
 from probprop.table import TableModel, fit_table_model, read_table
 from probprop.toy import toy_cubic
 
-SCORES = ("rmse", "log_likelihood", "crps", "coverage_95")  # of the table, from `metrics.summary`
 TARGET = "body_mass_g"  # of a penguin
 
 
@@ -93,7 +91,7 @@ def fit_toy() -> Toy:
 
 def _result(name: str, y_train: Array, y: Array, predicted: Any, seconds: float) -> Result:
     [pair] = marginal(measure(y_train[:, np.newaxis]))
-    baseline = cast(dict[str, float], baseline_summary(y, *pair))  # the targets differ
+    baseline = cast(dict[str, float], metrics.baseline_summary(y, *pair))  # the targets differ
     return Result(name, len(y_train), len(y), seconds, metrics.summary(y, predicted), baseline)
 
 
@@ -101,31 +99,31 @@ def write_demo_report(path: str | os.PathLike[str], penguins: Penguins, toy: Toy
     """Write one self-contained HTML report: what if, the penguins, and the toy problem."""
     page = live_page(penguins.model, rows=penguins.test, train=penguins.train)
     sections = table_model_sections(penguins.model, penguins.test, held_out=True)
-    overview = _overview([penguins.result, toy.result])
+    overview = Section(
+        "Two data sets, no tuning",
+        "Both models were fitted without any tuning and judged on rows they had not seen. Rows: "
+        "training + test; fit: processor time. The baseline is one prediction for all rows: mean "
+        "and standard deviation of the rows to fit. The table of penguins has columns of text and "
+        "empty cells; it is used as it is.",
+        result_table([penguins.result, toy.result]),
+    )
     title = "How heavy is a penguin? A demonstration of probprop"
     write_report(path, title, [overview, *sections, _toy_section(toy)], page)
 
 
-def _overview(results: list[Result]) -> Section:
+def result_table(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a table of results, each with its baseline below."""
     rows = []
     for r in results:
-        seconds = f"{1000 * r.seconds:.0f} ms"
-        rows.append([r.name, str(r.n_train), str(r.n_test), *_texts(r.scores), seconds])
-        rows.append([f"{r.name}: baseline", "–", str(r.n_test), *_texts(r.baseline), "–"])
-    header = ["Data", "Rows to fit", "Rows to test", "RMSE", "Log-likelihood", "CRPS"]
-    header += ["Inside 95 %", "Processor time to fit"]
-    return Section(
-        "Two data sets, no tuning",
-        "Both models were fitted without any tuning and judged on rows they had not seen. The "
-        "baseline is one prediction for all rows: mean and standard deviation of the rows to fit. "
-        "The table of penguins has columns of text and empty cells; it is used as it is.",
-        (header, rows),
-    )
+        both, seconds = f"{r.n_train} + {r.n_test}", f"{r.seconds:.3f} s"
+        rows.append([r.name, both, *_texts(r.scores), seconds])
+        rows.append(["baseline", str(r.n_test), *_texts(r.baseline), "–"])
+    return ["data", "rows", "RMSE", "log-likelihood", "CRPS", "in 95 %", "fit"], rows
 
 
 def _texts(scores: dict[str, float]) -> list[str]:
-    coverage = f"{100 * scores['coverage_95']:.1f} %"
-    return [*(number(scores[name]) for name in SCORES[:-1]), coverage]
+    values = [f"{scores[name]:.4g}" for name in ("rmse", "log_likelihood", "crps")]
+    return [*values, f"{100 * scores['coverage_95']:.1f} %"]
 
 
 def _toy_section(toy: Toy) -> Section:

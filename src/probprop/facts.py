@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -15,7 +15,6 @@ from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.calibration import Calibration, ClassCalibration
 from probprop.estimators.cv.classifier import PBPClassifierCV
 from probprop.estimators.cv.missing import N_NODES
-from probprop.estimators.cv.policy import Candidate
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.cv.search import CVChoice
 from probprop.estimators.ensemble import PBPEnsemble
@@ -28,6 +27,12 @@ from probprop.estimators.kind import (
 )
 from probprop.estimators.regressor import PBPRegressor
 from probprop.table.names import listed, target_names
+
+HeldOut = bool | Literal["out of fold"] | None
+"""Whether the model has not seen the rows of a report; None if that is not known. Out of fold: they
+are the training rows ``oof_rows_``, each predicted by networks that were not trained on it."""
+
+OUT_OF_FOLD: Literal["out of fold"] = "out of fold"
 
 _MAX_NAMES = 40  # features named
 
@@ -184,22 +189,7 @@ def choice_in_words(model: Any) -> str:
     scale, power = "", choice.candidate.power
     if power is not None:
         scale = f"; predicts {power_in_words(power)} of the target, since errors grow with it"
-    settings = candidate_in_full(choice.candidate)
-    return f"{settings}, {epochs_in_words(choice.n_epochs)}; {of}{scale}"
-
-
-def candidate_in_full(candidate: Candidate) -> str:
-    """Say what a candidate is, in full, but for the power of the targets."""
-    encoding = "features as they are"
-    if candidate.n_bins is not None:
-        encoding = f"{candidate.n_bins} ramps beside each feature"
-    sizes = candidate.layers
-    layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
-    if len(sizes) > 1:
-        layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
-    evidence_cap = candidate.evidence_cap
-    bound = "no evidence cap" if evidence_cap is None else f"evidence cap of {evidence_cap:g}"
-    return f"{encoding}, {layers}, {bound}"
+    return f"{choice.in_words}; {of}{scale}"
 
 
 def power_in_words(power: float) -> str:

@@ -57,7 +57,7 @@ def test_every_kind_is_listed(paths: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", NOTES)
 def test_it_fits_predicts_and_reports(kind: str, paths: dict[str, Path], capfd: Captured) -> None:
     path = paths[kind]
-    assert call(f"fit {path} {FIT} -o m.pbp --report r.html") == 0
+    assert call(f"fit {path} {FIT} --test-fraction 0 -o m.pbp --report r.html") == 0
     assert Path("r.html").stat().st_size > 10_000
     assert f"{NOTES[kind]}" in capfd.readouterr().err
     assert call(f"predict m.pbp {path} -o out.pq -q") == 0

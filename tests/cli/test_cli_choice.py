@@ -53,16 +53,16 @@ def saved() -> Any:
 # ---- What is fitted
 
 
-def test_the_settings_are_chosen_and_fitted_again_on_all_rows(capfd: Captured) -> None:
+def test_the_settings_are_chosen_and_judged_out_of_fold(capfd: Captured) -> None:
     assert call(f"{FIT} --report r.html") == 0
     err = capfd.readouterr().err
     model = saved()
     assert isinstance(model, PBPRegressorCV)
     assert model.n_samples_seen_ == 60
-    assert model.candidates == [model.choice_.candidate]
+    assert model.candidates == "auto"
     assert re.search(r"^chosen: .*a layer of 3 units.*; best of 2 settings$", err, re.M)
     assert re.search(r"^calibrated: error bars times [\d.]+; ", err, re.M)
-    assert "fitted on 54 rows; on the 6 rows held out:" in err
+    assert "fitted on 60 rows and judged on 60 out-of-fold rows: each is predicted by " in err
     epochs = model.estimators_[0].n_iter_
     assert f"wrote m.pbp: 60 rows, 5 columns, {epochs} epochs, 10 networks" in err
     assert "best of 2 settings" in Path("r.html").read_text()
@@ -81,7 +81,7 @@ def test_it_is_the_model_of_the_estimator() -> None:
 
 
 def test_classes_are_chosen_too(capfd: Captured) -> None:
-    assert call("fit homes.csv --target new --drop id -o m.pbp --no-refit") == 0
+    assert call("fit homes.csv --target new --drop id -o m.pbp --test-fraction 0.1") == 0
     assert isinstance(saved(), PBPClassifierCV)
     assert saved().n_samples_seen_ == 54
     err = capfd.readouterr().err
@@ -102,7 +102,7 @@ def test_weights_and_gaps_go_through(capfd: Captured) -> None:
     assert notes == ["note: 1 of 59 rows have empty cells, which are marginalized"]
 
 
-def test_a_number_of_seconds_is_for_both_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_of_seconds_is_for_the_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     given = []
     fit = PBPRegressorCV.fit
 
@@ -112,8 +112,7 @@ def test_a_number_of_seconds_is_for_both_fits(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(PBPRegressorCV, "fit", spied)
     assert call(f"{FIT} --budget 4 -q") == 0
-    assert call(f"{FIT} --budget 4 --no-refit -q") == 0
-    assert given == [3.0, 1.0, 4.0]
+    assert given == [4.0]
 
 
 def test_update_and_info_know_the_calibration(capfd: Captured) -> None:
@@ -241,7 +240,7 @@ def test_a_terminal_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, options
     assert call(f"{FIT} {options}") == 0
     err.file.close()
     shown = Path("err.txt").read_text()
-    assert shown.index("fitting 54 rows") < shown.index("fitting again on all 60 rows")
+    assert f"fitting {54 if options else 60} rows" in shown
     assert " left" in shown
     assert ("noise std" in shown) == bool(options)
 
@@ -257,15 +256,13 @@ def test_the_share_grows_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stages == ["encoding", "comparing candidates", "training the best", "calibrating"]
 
 
-def test_a_large_table_is_fitted_once(capfd: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_judged_on_its_validation_sets(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(policy, "AS_IF", 20)
-    monkeypatch.setattr(policy, "LARGE", 54)  # nine tenths of the rows
-    assert call(FIT) == 0
-    assert "not fitted again on all" in capfd.readouterr().err
-    assert saved().n_samples_seen_ == 54
-    monkeypatch.setattr(policy, "LARGE", 55)
-    assert call(FIT) == 0
-    assert "not fitted again on all" not in capfd.readouterr().err
+    monkeypatch.setattr(policy, "LARGE", 60)
+    assert call(f"{FIT} --report r.html --static") == 0
+    assert "fitted on 60 rows and judged on 24 out-of-fold rows" in capfd.readouterr().err
     assert saved().n_samples_seen_ == 60
 
 
@@ -286,7 +283,11 @@ def test_ctrl_c_goes_on_with_the_best_so_far(
 
     monkeypatch.setattr(PBPRegressorCV, "fit", interrupted)
     assert call(FIT) == 0
-    assert "note: Ctrl-C ended the comparison of the candidates." in capfd.readouterr().err
+    err = capfd.readouterr().err
+    kept = r"note: Ctrl-C ended the comparison of the candidates. The best so far is kept: (.*)\."
+    [words] = re.findall(kept, err)
+    assert f"chosen: {words}; best of 2 settings" in err
+    assert "Candidate(" not in err
     assert saved().n_samples_seen_ == 60
 
 

@@ -54,7 +54,7 @@ def test_fit_and_predict_on_a_cluster(tmp_path: Path, capfd) -> None:
 
 
 @pytest.mark.process
-def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
+def test_settings_are_chosen_on_a_cluster_and_judged_out_of_fold(
     tmp_path: Path, capfd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((4, 8)))
@@ -68,20 +68,23 @@ def test_settings_are_chosen_on_a_cluster_and_judged_on_rows_held_out(
     said = capfd.readouterr()
     assert "chosen: " in said.err
     assert "calibrated: " in said.err
-    judged = said.err.index("fitted on 900 rows; on the 100 rows held out:")
+    judged = said.err.index("fitted on 1,000 rows and judged on 1,000 out-of-fold rows: each is")
     assert said.err.index(f"wrote {model}") < judged < said.err.index(f"wrote {page}")
     assert "accuracy" in said.out
     estimator = load(model).estimator
     assert isinstance(estimator, PBPClassifierCV)
-    assert estimator.n_samples_seen_ == 900
-    assert "chosen on 900 of 900 rows" in page.read_text()
+    assert estimator.n_samples_seen_ == 1000
+    assert "chosen on 1,000 of 1,000 rows" in page.read_text()
+    assert "is predicted by networks that were not trained on it" in page.read_text()
 
 
 def test_options_that_are_not_for_a_cluster(tmp_path: Path, capfd) -> None:
-    page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0"]
+    page = ["--report", str(tmp_path / "r.html"), "--test-fraction", "0", "--fast"]
     for option, words in (
         (["--budget", "good", "--fast"], "with --fast one network is fitted"),
         (page, "--test-fraction 0 holds out none"),
+        (["--group", "a"], "the folds are random: give a larger --memory-limit"),
+        (["--time", "a"], "the folds are random: give a larger --memory-limit"),
     ):
         where = ["--dask", "local", "-o", str(tmp_path / "m.pbp")]
         assert run("fit", "x.parquet", "--target", "y", *where, *option) == 2
@@ -96,16 +99,14 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path: Path, capfd) -> None:
     command = ["fit", str(data), "--target", "y", "--n-epochs", "5", "--checkpoint", str(kept)]
     assert run(*command, "-o", str(out)) == 0
     first = out.read_bytes()
-    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
+    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c"}
     assert run(*command, "-o", str(out)) == 0
     assert out.read_bytes() == first
     assert run(*command, "--random-state", "1", "-o", str(out)) == 1
     assert "is of other settings (random_state was 0 and is 1)" in capfd.readouterr().err
     several = [str(tmp_path / "s") if word == str(kept) else word for word in command]
     assert run(*several, "--n-members", "2", "-o", str(out)) == 0
-    assert {path.name for path in tmp_path.glob("s*")} == {
-        f"s{judged}.{i}" for judged in ("", ".judged") for i in (0, 1)
-    }
+    assert {path.name for path in tmp_path.glob("s*")} == {"s.0", "s.1"}
 
 
 def test_a_comparison_goes_on_from_its_checkpoint(
@@ -117,7 +118,7 @@ def test_a_comparison_goes_on_from_its_checkpoint(
     command = ["fit", str(data), "--target", "y", "--checkpoint", str(kept), "-o", str(out)]
     assert run(*command, "--budget", "fast") == 0
     first = out.read_bytes()
-    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c", "c.judged"}
+    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "m.pbp", "c"}
     monkeypatch.setattr(search, "advance", None)  # nothing is trained again
     assert run(*command, "--budget", "fast") == 0
     assert out.read_bytes() == first

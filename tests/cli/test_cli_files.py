@@ -22,7 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     write_homes(folder)
     line = FIT.replace("homes.csv", f"{folder}/homes.csv")
-    assert call(f"{line} -o {folder}/homes.pbp") == 0
+    assert call(f"{line} --test-fraction 0 -o {folder}/homes.pbp") == 0
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_a_target_that_the_first_rows_hide_must_be_named(capfd: Captured) -> Non
     frame = homes().sort_values("new")
     frame.assign(price=frame["new"].astype(int)).to_csv("homes.csv", index=False)
     assert call(f"{FIT} -o large.pbp") == 1
-    assert "'price' is 0.0 in all of the first 90 rows" in capfd.readouterr().err
+    assert "'price' is 0 in all of the first 90 rows" in capfd.readouterr().err
     assert call(f"{FIT} --task classification -o large.pbp") == 0
     frame.assign(price=np.arange(len(frame)) // 50).to_csv("homes.csv", index=False)
     capfd.readouterr()
@@ -104,15 +105,36 @@ def test_settings_are_chosen_with_weights_and_reported(
     frame.to_csv("homes.csv", index=False)
     plain = FIT.replace("--hidden-layer-sizes 10 --n-epochs 3", "--budget fast --weight n")
     assert call(f"{plain} --report page.html --static -o large.pbp") == 0
-    err = capfd.readouterr().err
+    out, err = capfd.readouterr()
+    [explained] = re.findall(r"^R² +(\S+)", out, re.M)
+    assert float(explained) > 0.5  # rows and their predictions belong together
     assert "on disk" in err
     assert "chosen: " in err
-    assert err.index("wrote large.pbp") < err.index("held out:") < err.index("wrote page.html")
+    assert err.index("wrote large.pbp") < err.index("out-of-fold rows:") < err.index("wrote page")
+    assert "fitted on 375 rows and judged on 375 out-of-fold rows" in err
     model = probprop.load("large.pbp")
     assert isinstance(model.estimator, probprop.PBPRegressorCV)
     assert model.counting.weight == "n"
-    assert model.estimator.n_samples_seen_ < 375  # rows of weight 0 and those held out are left out
-    assert "held out" in Path("page.html").read_text()
+    assert model.estimator.n_samples_seen_ == 375  # rows of weight 0 are left out
+    assert "predicted by networks that were not trained on it" in Path("page.html").read_text()
+
+
+@pytest.mark.usefixtures("too_large")
+def test_files_that_vanish_after_the_fit_leave_the_model(
+    capfd: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read once more for the out-of-fold rows, when the model is on disk."""
+    monkeypatch.setitem(policy.BUDGETS, "fast", policy.Budget((1, 2)))
+    written = training.save_fitted
+
+    def saved(*arguments: object) -> None:
+        written(*arguments)
+        Path("homes.csv").unlink()
+
+    monkeypatch.setattr(training, "save_fitted", saved)
+    assert call("fit homes.csv --target price --drop id --budget fast -o large.pbp") == 1
+    assert "homes.csv" in capfd.readouterr().err
+    assert probprop.load("large.pbp").estimator.n_samples_seen_ == 500
 
 
 @pytest.mark.usefixtures("too_large")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from probprop.cli.application import run
-from probprop.web.play import play_page
+from probprop.web import play_page
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def fail_to_write(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None
     monkeypatch.setattr("probprop.report.write_report", fails)
 
 
-@pytest.mark.parametrize("options", ["", "--no-refit", "--test-fraction 0", "--static"])
+@pytest.mark.parametrize("options", ["", "--test-fraction 0", "--static"])
 def test_a_report_that_fails_leaves_the_model(
     options: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_report_that_fails_leaves_the_model(
     err = capfd.readouterr().err
     assert err.index("wrote m.pbp: ") < err.index("error: this report cannot be written")
     assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
-    rows = 450 if options == "--no-refit" else 500
+    rows = 500 if options == "--test-fraction 0" else 450
     assert f"wrote m.pbp: {rows} rows" in err
 
 
@@ -137,7 +137,7 @@ def test_scores_that_fail_leave_the_model(
         raise ValueError("no scores")
 
     monkeypatch.setattr("probprop.cli.training.judge", fails)
-    assert call(f"{FIT.replace(' -q', '')} --no-refit") == 1
+    assert call(f"{FIT.replace(' -q', '')}") == 1
     assert "no scores" in capfd.readouterr().err
     assert call("predict m.pbp new.csv -q -o predicted.csv") == 0
 

@@ -64,7 +64,8 @@ def assert_same(model: PBPRegressor | PBPClassifier, other: PBPRegressor | PBPCl
 
 
 def test_fit_is_that_of_the_regressor(capsys: Captured) -> None:
-    assert call(f"{FIT} --target light --weight n --error light_error") == 0
+    line = f"{FIT} --target light --weight n --error light_error --test-fraction 0"
+    assert call(line) == 0
     frame = stars()[:60]
     counted = frame[frame["n"] > 0]
     assert f"{60 - len(counted)} rows of weight 0 left out" in capsys.readouterr().err
@@ -82,7 +83,7 @@ def test_errors_of_several_targets() -> None:
         "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp "
         "--drop kind,n --target light,other"
     )
-    assert call(f"{line} --error light_error,other_error") == 0
+    assert call(f"{line} --test-fraction 0 --error light_error,other_error") == 0
     frame = stars()[:60]
     expected = PBPRegressor((4,), n_epochs=3, random_state=0).fit(
         frame[["colour", "size"]].to_numpy(),
@@ -96,7 +97,7 @@ def test_classes_have_weights() -> None:
     line = (
         "fit --fast stars.csv --n-epochs 3 --hidden-layer-sizes 4 -o m.pbp --features colour,size"
     )
-    assert call(f"{line} --target kind --weight n --n-members 2 -q") == 0
+    assert call(f"{line} --target kind --weight n --n-members 2 --test-fraction 0 -q") == 0
     frame = stars()[:60]
     expected = PBPEnsemble(PBPClassifier((4,), n_epochs=3, random_state=0), 2).fit(
         frame[["colour", "size"]].to_numpy(), frame["kind"], frame["n"]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.guide import far_values, missing_values, powers, seconds, seconds_fit
+from benchmarks.guide import far_values, missing_values, optimism, powers, seconds, seconds_fit
 from benchmarks.guide.pages import FOLDER
 
 from probprop import PBPRegressorCV
@@ -64,6 +64,33 @@ def test_without_a_power_the_race_is_the_same(few: None) -> None:
     ).fit(X, y)
     log_p = float(np.mean(plain.predict_distribution(X_test).logpdf(y_test)))
     assert powers.measure("prices", 1)["without"]["log_likelihood"] == pytest.approx(log_p)
+
+
+def test_optimism_is_measured_on_samples_that_are_out_of_fold_and_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y, halves = X[:, 0] + 0.3 * rng.normal(size=60), (np.arange(30), np.arange(30, 60))
+    splits = [halves, halves[::-1]]
+    monkeypatch.setattr(optimism, "data_of", lambda name: (X, y, splits))
+    monkeypatch.setattr(optimism, "_BUDGET", "fast")
+    monkeypatch.setattr(optimism, "SETS", {"yacht": "made"})
+    monkeypatch.setattr(optimism.datasets, "where", lambda name: tmp_path)
+    monkeypatch.setattr(sys, "argv", ["optimism", "--results", str(tmp_path)])
+    optimism.main()
+    page = (tmp_path / "optimism.md").read_text()
+    assert page in capsys.readouterr().out
+    assert "| made | 60 |" in page
+    row = json.loads((tmp_path / "optimism.jsonl").read_text())
+    oof, test = [], []
+    for split, (train, other) in enumerate(splits):
+        model = PBPRegressorCV(budget="fast", random_state=split).fit(X[train], y[train])
+        oof.append(model.oof_predictive_.logpdf(y[train]).mean())
+        test.append(model.predict_distribution(X[other]).logpdf(y[other]).mean())
+    assert row["difference"][0] == pytest.approx(np.mean(oof) - np.mean(test))
+    parts = row["selection"][0] - row["averaging"][0]
+    assert row["difference"][0] == pytest.approx(parts)
 
 
 def test_random_splits_have_no_row_twice(monkeypatch: pytest.MonkeyPatch) -> None:

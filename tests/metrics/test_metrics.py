@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
+from numpy.testing import assert_array_equal
+from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
@@ -49,17 +47,28 @@ def mixture(n: int = 300) -> Mixture:
     return Mixture(means, np.zeros((2, n)), np.array([[0.5], [1.5]]))
 
 
+def gaussian(mean: ArrayLike, std: ArrayLike) -> Mixture:
+    return Mixture.of_one(mean, np.zeros_like(mean), std)
+
+
 DISTRIBUTIONS = [predictive(), predictive(student_t=True), mixture()]
 
 
 class TestAccuracy:
     def test_against_scikit_learn(self) -> None:
         assert metrics.rmse(Y, MEAN) == pytest.approx(root_mean_squared_error(Y, MEAN), rel=1e-14)
-        assert metrics.mae(Y, MEAN) == pytest.approx(mean_absolute_error(Y, MEAN), rel=1e-14)
+        found = metrics.summary(Y, gaussian(MEAN, STD))
+        assert found["rmse"] == pytest.approx(root_mean_squared_error(Y, MEAN), rel=1e-14)
+        assert found["mae"] == pytest.approx(mean_absolute_error(Y, MEAN), rel=1e-14)
+        assert found["r2"] == pytest.approx(r2_score(Y, MEAN), rel=1e-12)
 
     def test_of_perfect_predictions_is_zero(self) -> None:
         assert metrics.rmse(Y, Y) == 0.0
-        assert metrics.mae(Y, Y) == 0.0
+        found = metrics.summary(Y, gaussian(Y, STD))
+        assert (found["rmse"], found["mae"], found["r2"]) == (0.0, 0.0, 1.0)
+
+    def test_r2_of_equal_targets_is_nan(self) -> None:
+        assert math.isnan(metrics.summary(np.ones(200), gaussian(MEAN, STD))["r2"])
 
     @pytest.mark.parametrize("scale", [1e-200, 1e200])
     def test_rmse_where_squares_are_no_floats(self, scale: float) -> None:
@@ -67,32 +76,28 @@ class TestAccuracy:
             scale * math.sqrt(12.5), rel=1e-14
         )
 
-    @given(columns)
-    def test_rmse_is_at_least_mae(self, c: Columns) -> None:
-        y, mean, _ = c
-        assert metrics.rmse(y, mean) >= metrics.mae(y, mean) * (1 - 1e-12)
 
+class TestGaussians:
+    """Means and standard deviations of any model are scored as a mixture of one."""
 
-class TestLogLikelihood:
-    def test_against_scipy(self) -> None:
+    def test_log_likelihood_against_scipy(self) -> None:
         expected = stats.norm.logpdf(Y, MEAN, STD).mean()
-        assert metrics.log_likelihood(Y, MEAN, STD) == pytest.approx(expected, rel=1e-13)
+        found = metrics.summary(Y, gaussian(MEAN, STD))["log_likelihood"]
+        assert found == pytest.approx(expected, rel=1e-13)
 
-    def test_is_the_density_of_a_predictive(self) -> None:
-        p = predictive()
-        y = p.rvs(1, random_state=0)[0]
-        expected = p.logpdf(y).mean()
-        assert metrics.log_likelihood(y, p.mean, p.std) == pytest.approx(expected, rel=1e-13)
-
-    def test_of_an_outlier_beyond_floats_is_minus_infinity(self) -> None:
-        assert metrics.log_likelihood([1e200], [0.0], [1.0]) == -math.inf
-        assert metrics.log_likelihood([1.0], [0.0], [1e-320]) == -math.inf
-
-    @given(columns, st.floats(1e-3, 1e3))
-    def test_other_units_shift_it_by_their_logarithm(self, c: Columns, unit: float) -> None:
+    @given(columns)
+    def test_crps_lies_between_zero_and_the_absolute_error_plus_std(self, c: Columns) -> None:
         y, mean, std = c
-        shifted = metrics.log_likelihood(y * unit, mean * unit, std * unit)
-        assert_allclose(shifted, metrics.log_likelihood(*c) - math.log(unit), rtol=1e-6, atol=1e-6)
+        found = metrics.summary(y, gaussian(mean, std))
+        assert 0.0 < found["crps"] <= (found["mae"] + 0.24 * std.mean()) * (1 + 1e-9)
+        assert found["rmse"] >= found["mae"] * (1 - 1e-12)
+        assert 0.0 <= found["calibration_error"] <= 0.5 + 1e-12
+
+    @pytest.mark.parametrize("y", [-30.0, -1.0, 0.3, 2.0, 9.0])
+    @pytest.mark.parametrize("std", [0.2, 1.0, 7.0])
+    def test_crps_against_its_definition(self, y: float, std: float) -> None:
+        found = metrics.summary([y], gaussian([2.0], [std]))["crps"]
+        assert found == pytest.approx(crps_by_quadrature(y, 2.0, std), rel=1e-7)
 
 
 def crps_by_quadrature(y: float, mean: float, std: float) -> float:
@@ -102,52 +107,6 @@ def crps_by_quadrature(y: float, mean: float, std: float) -> float:
     left = integrate.quad(lambda t: normal.cdf(t) ** 2, low, y, points=[mean], limit=200)[0]
     right = integrate.quad(lambda t: normal.sf(t) ** 2, y, high, points=[mean], limit=200)[0]
     return float(left + right)
-
-
-class TestCrps:
-    @pytest.mark.parametrize("y", [-30.0, -1.0, 0.3, 2.0, 9.0])
-    @pytest.mark.parametrize("std", [0.2, 1.0, 7.0])
-    def test_against_its_definition(self, y: float, std: float) -> None:
-        expected = crps_by_quadrature(y, 2.0, std)
-        assert metrics.crps_gaussian([y], [2.0], [std]) == pytest.approx(expected, rel=1e-7)
-
-    def test_is_the_mean_over_targets(self) -> None:
-        each = [
-            metrics.crps_gaussian(Y[i : i + 1], MEAN[i : i + 1], STD[i : i + 1]) for i in range(9)
-        ]
-        assert metrics.crps_gaussian(Y[:9], MEAN[:9], STD[:9]) == pytest.approx(np.mean(each))
-
-    def test_against_the_mean_differences_of_samples(self) -> None:
-        draws = np.random.RandomState(0).standard_normal((2, 400_000)) * 3.0 + 1.0
-        sampled = np.abs(draws[0] - 4.0).mean() - 0.5 * np.abs(draws[0] - draws[1]).mean()
-        assert metrics.crps_gaussian([4.0], [1.0], [3.0]) == pytest.approx(sampled, abs=0.02)
-
-    @pytest.mark.parametrize("std", [1e-9, 1e-320])
-    def test_of_a_certain_prediction_is_the_absolute_error(self, std: float) -> None:
-        y, mean = np.array([1.0, -5.0]), np.array([3.0, 2.0])
-        assert metrics.crps_gaussian(y, mean, [std, std]) == pytest.approx(4.5, rel=1e-8)
-
-    @given(columns)
-    def test_lies_between_zero_and_the_absolute_error_plus_std(self, c: Columns) -> None:
-        y, mean, std = c
-        crps = metrics.crps_gaussian(*c)
-        assert 0.0 < crps <= (metrics.mae(y, mean) + 0.24 * std.mean()) * (1 + 1e-9)
-
-    @given(st.floats(0.2, 5.0))
-    def test_is_proper(self, std: float) -> None:
-        """On average over targets from N(0, 1), no prediction beats N(0, 1)."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-        weights = weights / weights.sum()
-
-        def average(s: float) -> float:
-            return float(
-                sum(
-                    w * metrics.crps_gaussian([t], [0.0], [s])
-                    for t, w in zip(nodes, weights, strict=True)
-                )
-            )
-
-        assert average(std) >= average(1.0) - 1e-4
 
 
 class TestCoverage:
@@ -167,54 +126,33 @@ class TestCoverage:
 
 class TestCalibration:
     def test_curve_against_the_intervals_of_scipy(self) -> None:
-        expected, observed = metrics.calibration_curve(Y, MEAN, STD)
+        expected, observed = metrics.predictive_coverage(Y, gaussian(MEAN, STD))
         assert_array_equal(expected, LEVELS)
         for level, share in zip(expected, observed, strict=True):
             assert share == metrics.interval_coverage(Y, *stats.norm.interval(level, MEAN, STD))
-
-    def test_levels_of_ones_own_in_any_order(self) -> None:
-        expected, observed = metrics.calibration_curve(Y, MEAN, STD, levels=[0.9, 0.1, 0.5])
-        assert_array_equal(expected, [0.9, 0.1, 0.5])
-        for level, share in zip(expected, observed, strict=True):
-            assert share == metrics.interval_coverage(Y, *stats.norm.interval(level, MEAN, STD))
-
-    def test_curve_counts_the_ends(self) -> None:
-        level = math.erf(1 / math.sqrt(2))  # of the interval of one standard deviation
-        _, observed = metrics.calibration_curve([1.0], [0.0], [1.0], levels=[level, level - 1e-9])
-        assert_array_equal(observed, [1.0, 0.0])
-
-    def test_error_is_the_mean_distance_from_the_diagonal(self) -> None:
-        expected, observed = metrics.calibration_curve(Y, MEAN, STD)
-        by_hand = sum(abs(e - o) for e, o in zip(expected, observed, strict=True)) / 19
-        assert metrics.calibration_error(Y, MEAN, STD) == pytest.approx(by_hand, rel=1e-13)
 
     def test_is_small_when_calibrated_and_large_when_not(self) -> None:
         rng = np.random.RandomState(0)
         std = rng.uniform(0.5, 3.0, 20_000)
         y = std * rng.standard_normal(20_000)
-        assert metrics.calibration_error(y, np.zeros(20_000), std) < 0.01
-        expected, observed = metrics.calibration_curve(y, np.zeros(20_000), std / 3)
+        assert metrics.summary(y, gaussian(np.zeros(20_000), std))["calibration_error"] < 0.01
+        narrow = gaussian(np.zeros(20_000), std / 3)
+        expected, observed = metrics.predictive_coverage(y, narrow)
         assert (observed < expected).all()
-        assert metrics.calibration_error(y, np.zeros(20_000), std / 3) > 0.2
+        assert metrics.summary(y, narrow)["calibration_error"] > 0.2
 
     def test_level_of_chance_is_as_documented(self) -> None:
-        rng = np.random.RandomState(0)
+        rng, standard = np.random.RandomState(0), gaussian(np.zeros(100), np.ones(100))
         errors = [
-            metrics.calibration_error(rng.standard_normal(100), np.zeros(100), np.ones(100))
+            metrics.summary(rng.standard_normal(100), standard)["calibration_error"]
             for _ in range(300)
         ]
         assert np.mean(errors) == pytest.approx(0.3 / math.sqrt(100), rel=0.2)
 
     @given(columns)
-    def test_curve_never_falls_and_the_error_stays_below_a_half(self, c: Columns) -> None:
-        _, observed = metrics.calibration_curve(*c)
-        assert (np.diff(observed) >= 0).all()
-        assert 0.0 <= metrics.calibration_error(*c) <= 0.5 + 1e-12
-
-    @pytest.mark.parametrize("levels", [[0.5, 1.0], [0.0], [95.0]])
-    def test_refuses_levels_outside_the_unit_interval(self, levels: list[float]) -> None:
-        with pytest.raises(ValueError, match=r"strictly between 0 and 1. Got .*give 0.95 for 95 %"):
-            metrics.calibration_curve(Y, MEAN, STD, levels=levels)
+    def test_curve_never_falls(self, c: Columns) -> None:
+        y, mean, std = c
+        assert (np.diff(metrics.predictive_coverage(y, gaussian(mean, std))[1]) >= 0).all()
 
     @pytest.mark.parametrize("p", DISTRIBUTIONS)
     def test_of_a_predictive_against_its_own_intervals(self, p: Mixture) -> None:
@@ -225,13 +163,8 @@ class TestCalibration:
             assert share == metrics.interval_coverage(y, *p.interval(level))
 
     def test_the_default_levels_can_not_be_changed_by_a_caller(self) -> None:
-        metrics.calibration_curve(Y, MEAN, STD)[0][:] = 0.5
         metrics.predictive_coverage([0.0] * 300, predictive())[0][:] = 0.5
         assert_array_equal(metrics.LEVELS, LEVELS)
-
-
-def test_sharpness_is_the_mean_std() -> None:
-    assert metrics.sharpness(STD) == pytest.approx(STD.mean())
 
 
 class TestSummary:
@@ -245,7 +178,7 @@ class TestSummary:
         ]
         assert all(type(value) is float for value in summary.values())
         assert summary["rmse"] == metrics.rmse(y, p.mean)
-        assert summary["mae"] == metrics.mae(y, p.mean)
+        assert summary["mae"] == pytest.approx(np.abs(y - p.mean).mean(), rel=1e-13)
         assert summary["r2"] == pytest.approx(r2_score(y, p.mean))
         assert summary["log_likelihood"] == pytest.approx(p.logpdf(y).mean())
         assert summary["crps"] == pytest.approx(p.crps(y).mean(), rel=1e-13)
@@ -256,23 +189,13 @@ class TestSummary:
         _, observed = metrics.predictive_coverage(y, p)
         assert summary["calibration_error"] == pytest.approx(np.abs(observed - LEVELS).mean())
 
-    def test_of_a_gaussian_agrees_with_the_functions_of_arrays(self) -> None:
-        p = predictive()
-        y = p.rvs(1, random_state=3)[0]
-        summary = metrics.summary(y, p)
-        assert summary["log_likelihood"] == pytest.approx(metrics.log_likelihood(y, p.mean, p.std))
-        assert summary["crps"] == pytest.approx(metrics.crps_gaussian(y, p.mean, p.std), rel=1e-9)
-        assert summary["calibration_error"] == pytest.approx(
-            metrics.calibration_error(y, p.mean, p.std)
-        )
-
     def test_crps_of_a_mixture_against_draws(self) -> None:
         p = mixture(3)
         y = p.mean + 2.0
         a, b = p.rvs(200_000, random_state=0), p.rvs(200_000, random_state=1)
         sampled = (np.abs(a - y).mean(axis=0) - 0.5 * np.abs(a - b).mean(axis=0)).mean()
         assert metrics.summary(y, p)["crps"] == pytest.approx(sampled, abs=0.01)
-        assert abs(metrics.crps_gaussian(y, p.mean, p.std) - sampled) > 0.05
+        assert abs(gaussian(p.mean, p.std).crps(y).mean() - sampled) > 0.05
 
     def test_targets_without_density_are_named_and_left_out_of_the_log_likelihood(self) -> None:
         p = TransformedMixture(predictive(), BoxCox(0.5, 2.0))
@@ -308,50 +231,29 @@ class TestSummary:
             metrics.summary([1.0, 2.0], predictive())
 
 
-OF_MEAN: list[Any] = [metrics.rmse, metrics.mae]
-OF_STD: list[Any] = [metrics.log_likelihood, metrics.crps_gaussian]
-OF_STD += [metrics.calibration_curve, metrics.calibration_error]
-
-
 class TestBadInput:
-    @pytest.mark.parametrize("metric", OF_MEAN)
-    def test_lengths(self, metric: Callable[..., float]) -> None:
+    def test_lengths(self) -> None:
         with pytest.raises(ValueError, match=r"y, mean must have the same length. Got 3, 2; give"):
-            metric([1, 2, 3], [1, 2])
-
-    @pytest.mark.parametrize("metric", [*OF_STD, metrics.interval_coverage])
-    def test_lengths_of_three(self, metric: Callable[..., float]) -> None:
+            metrics.rmse([1, 2, 3], [1, 2])
         with pytest.raises(ValueError, match=r"must have the same length. Got 3, 3, 2; give"):
-            metric([1, 2, 3], [1, 2, 3], [1, 2])
+            metrics.interval_coverage([1, 2, 3], [1, 2, 3], [1, 2])
 
-    @pytest.mark.parametrize("metric", OF_MEAN)
-    def test_a_column_of_a_matrix_does_not_broadcast(self, metric: Callable[..., float]) -> None:
+    def test_a_column_of_a_matrix_does_not_broadcast(self) -> None:
         with pytest.raises(
             ValueError, match=r"y must be 1-dimensional .* Got shape \(3, 1\); .*ravel"
         ):
-            metric([[1], [2], [3]], [1, 2, 3])
+            metrics.rmse([[1], [2], [3]], [1, 2, 3])
 
-    @pytest.mark.parametrize("metric", OF_MEAN)
-    def test_nothing_at_all(self, metric: Callable[..., float]) -> None:
+    def test_nothing_at_all(self) -> None:
         with pytest.raises(ValueError, match=r"y must be .* one value or more. Got shape \(0,\)"):
-            metric([], [])
+            metrics.rmse([], [])
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf])
-    @pytest.mark.parametrize("metric", OF_MEAN)
-    def test_values_that_are_not_finite(self, metric: Callable[..., float], bad: float) -> None:
+    def test_values_that_are_not_finite(self, bad: float) -> None:
         with pytest.raises(
             ValueError, match=f"mean must be finite. Got {bad} in row 1, and 2 such"
         ):
-            metric([1, 2, 3], [1, bad, bad])
-
-    @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-    @pytest.mark.parametrize("metric", OF_STD)
-    def test_standard_deviations(self, metric: Callable[..., float], bad: float) -> None:
-        match = f"std must be finite and above 0. Got {bad} in row 2, and 1 such value in all"
-        with pytest.raises(ValueError, match=match):
-            metric([1, 2, 3], [1, 2, 3], [1, 1, bad])
-        with pytest.raises(ValueError, match=match):
-            metrics.sharpness([1, 1, bad])
+            metrics.rmse([1, 2, 3], [1, bad, bad])
 
     def test_text(self) -> None:
         with pytest.raises(ValueError, match=r"y must be numbers: could not convert .*'two'"):

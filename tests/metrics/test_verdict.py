@@ -1,4 +1,4 @@
-"""The verdict on error bars: seldom wrong on honest ones, right on those that are not."""
+"""The verdict on intervals: seldom wrong on calibrated ones, right on the others, with a size."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from scipy.stats import norm
 from probprop import metrics
 from probprop._types import FloatArray
 from probprop.distributions.mixture import Mixture
-from probprop.metrics.baseline import baseline_summary, class_baseline
-from probprop.metrics.verdict import largest_by_chance, verdict
+from probprop.metrics.classes import class_baseline
+from probprop.metrics.regression import baseline_summary
+from probprop.metrics.verdict import class_verdict, largest_by_chance, scale_of, verdict
 
 
 def gaussian(mean: FloatArray, std: FloatArray) -> Mixture:
     return Mixture.of_one(mean, 0.6 * std, 0.8 * std)
 
 
-def honest(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def calibrated(n: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     rng = RandomState(seed)
     mean, std = rng.uniform(-5.0, 5.0, n), rng.uniform(0.5, 2.0, n)
     return rng.normal(mean, std), mean, std
 
 
 @pytest.mark.parametrize("n", [1, 5, 44, 400])
-def test_honest_error_bars_are_doubted_in_one_of_twenty_tables(n: int) -> None:
+def test_calibrated_intervals_are_doubted_in_one_of_twenty_tables(n: int) -> None:
     found = [
-        verdict(y, gaussian(mean, std)) for y, mean, std in (honest(n, seed) for seed in range(300))
+        verdict(y, gaussian(mean, std))
+        for y, mean, std in (calibrated(n, seed) for seed in range(300))
     ]
     # Above 10 % by chance of one in 1,000 such tests; the draws are fixed.
-    assert np.mean([not each.all_rows.honest for each in found]) < 0.10
+    assert np.mean([not each.all_rows.calibrated for each in found]) < 0.10
     assert np.mean([len(each.doubtful) > 0 for each in found]) < 0.10
 
 
@@ -52,11 +54,17 @@ def test_the_limit_is_that_of_simulated_intervals() -> None:
 
 @pytest.mark.parametrize(("factor", "word"), [(0.7, "too narrow"), (1.5, "too wide")])
 def test_error_bars_of_the_wrong_size(factor: float, word: str) -> None:
-    y, mean, std = honest(500, 0)
+    y, mean, std = calibrated(500, 0)
     found = verdict(y, gaussian(mean, factor * std))
-    assert not found.honest
-    assert f"they are {word} (" in str(found)
-    assert "fewer than 1 of 1,000 honest models" in str(found)
+    assert not found.calibrated
+    found_size = re.match(
+        rf"The intervals are about (\d+) % {word}, give or take (\d+) %\.", str(found)
+    )
+    assert found_size is not None
+    size, take = map(int, found_size.groups())
+    assert abs(size - 100 * abs(factor - 1.0)) <= take + 1
+    assert found.all_rows.p_value < 1e-3
+    assert found.as_dict()["all_rows"]["scale"] == pytest.approx(1.0 / factor, rel=0.1)
 
 
 def test_tails_that_are_too_heavy_are_both() -> None:
@@ -80,32 +88,35 @@ def test_it_says_where(by: str) -> None:
         mean, std, true = other, 0.2 + size, (0.2 + size) * true
     text = str(verdict(rng.normal(mean, true), gaussian(mean, std)))
     words = {"predictions": "predictions", "standard deviations": "predicted stds"}[by]
-    assert re.search(
-        rf"(?i)where {words} are above [\d.]+ they are too narrow \(95 % intervals hold 8", text
+    narrow = re.search(
+        rf"(?i)where {words} are above [\d.]+ they are about (\d+) % too narrow", text
     )
-    assert re.search(
-        rf"(?i)where {words} are below [\d.]+ they are too wide \(50 % intervals hold", text
-    )
+    wide = re.search(rf"(?i)where {words} are below [\d.]+ they are about (\d+) % too wide", text)
+    assert narrow is not None
+    # Two fifths are merged, of which the inner one has some of the middle third.
+    assert 25 <= int(narrow[1]) <= 36
+    assert wide is not None
+    assert 40 <= int(wide[1]) <= 72
     others = {"predictions": "predicted stds", "predicted stds": "predictions"}[words]
     assert f"here {others} are" not in text
 
 
 def test_what_is_wrong_everywhere_is_said_once() -> None:
-    y, mean, std = honest(3_000, 0)
+    y, mean, std = calibrated(3_000, 0)
     found = verdict(y, gaussian(mean, 0.5 * std))
-    assert not found.all_rows.honest
+    assert not found.all_rows.calibrated
     assert found.doubtful == ()
 
 
 def test_few_rows_and_equal_rows_have_no_thirds() -> None:
-    y, mean, std = honest(59, 0)
+    y, mean, std = calibrated(59, 0)
     assert verdict(y, gaussian(mean, 0.2 * std)).doubtful == ()
     flat = gaussian(np.zeros(600), np.full(600, 0.2))
     assert verdict(RandomState(0).standard_normal(600), flat).doubtful == ()
 
 
 def test_many_rows_are_judged_in_fifths() -> None:
-    y, mean, std = honest(3_000, 0)
+    y, mean, std = calibrated(3_000, 0)
     worst = mean > np.quantile(mean, 0.8)
     found = verdict(y, gaussian(mean, np.where(worst, 0.5, 1.05) * std))
     of_mean = [each for each in found.doubtful if each.part.by == "prediction"]
@@ -116,7 +127,7 @@ def test_many_rows_are_judged_in_fifths() -> None:
 
 
 def test_what_is_wrong_everywhere_but_not_alike_is_told_part_by_part() -> None:
-    y, mean, std = honest(3_000, 0)
+    y, mean, std = calibrated(3_000, 0)
     found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.3, 0.7) * std))
     of_mean = [each for each in found.doubtful if each.part.by == "prediction"]
     assert len(of_mean) == 5
@@ -125,15 +136,74 @@ def test_what_is_wrong_everywhere_but_not_alike_is_told_part_by_part() -> None:
 
 
 def test_it_can_be_written_as_json() -> None:
-    y, mean, std = honest(900, 0)
+    y, mean, std = calibrated(900, 0)
     found = verdict(y, gaussian(mean, np.where(mean > 0.0, 0.5, 1.5) * std))
     back = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert back["honest"] is False
+    assert back["calibrated"] is False
     assert back["words"] == str(found)
     assert back["all_rows"]["rows"] == 900
     assert {part["by"] for part in back["parts"]} == {"prediction", "standard deviation"}
     assert back["parts"][0]["low"] is None
-    assert back["parts"][0]["faults"][0]["error_bars"] == "too wide"
+    assert back["parts"][0]["faults"][0]["intervals"] == "too wide"
+    assert back["all_rows"]["scale"] > 0.0
+    assert "p_value" in back["all_rows"]
+
+
+# ---- The size
+
+
+@pytest.mark.parametrize("n", [30, 300])
+@pytest.mark.parametrize("factor", [0.6, 1.0, 1.7])
+def test_the_scale_and_its_error_are_those_of_simulations(n: int, factor: float) -> None:
+    """Intervals of `factor` times the right width: the scale is 1 / factor, in 95 % of tables."""
+    logs, inside = [], 0
+    for seed in range(200):
+        y, mean, std = calibrated(n, seed)
+        found = scale_of(gaussian(mean, factor * std).cdf(y))
+        logs.append(np.log(found.factor))
+        inside += abs(logs[-1] + np.log(factor)) < 1.96 * found.error
+    assert np.mean(logs) == pytest.approx(-np.log(factor), abs=3.0 * np.std(logs) / 14 + 0.6 / n)
+    assert 0.88 <= inside / 200 <= 0.99
+
+
+def test_outliers_do_not_decide_the_scale() -> None:
+    y, mean, std = calibrated(400, 0)
+    before = scale_of(gaussian(mean, std).cdf(y)).factor
+    y[:4] += 1e9
+    assert scale_of(gaussian(mean, std).cdf(y)).factor == pytest.approx(before, rel=0.03)
+
+
+def test_the_scale_of_all_or_none_is_bounded() -> None:
+    flat = gaussian(np.zeros(5), np.ones(5))
+    assert scale_of(flat.cdf(np.zeros(5))).factor < 0.02
+    far = scale_of(flat.cdf(np.full(5, 1e6)))
+    assert far.factor > 10.0
+    assert json.dumps(verdict(np.full(5, 1e6), flat).as_dict(), allow_nan=False)
+
+
+def test_the_same_share_off_is_not_the_same_size() -> None:
+    """50 % intervals that hold 53.6 %, and such that hold 93.7 %."""
+    y, mean, std = calibrated(5_000, 0)
+    slightly, far = (verdict(y, gaussian(mean, f * std)) for f in (1.085, 2.75))
+    assert re.match(r"The intervals are about [789] % too wide, give or take 2 %\.", str(slightly))
+    assert re.match(r"The intervals are about 17\d % too wide, give or take", str(far))
+
+
+@pytest.mark.parametrize(
+    ("n_right", "expected"),
+    [
+        (89, "calibrated (about 1 point too sure, give or take 6 points)"),
+        (86, "calibrated (about 4 points too sure, give or take 6 points)"),
+        (70, "about 20 points too sure, give or take 6 points"),
+        (99, "about 9 points too cautious, give or take 6 points"),
+    ],
+)
+def test_probabilities_have_a_size_in_points(n_right: int, expected: str) -> None:
+    found = class_verdict(n_right, np.full(100, 0.9))
+    assert str(found) == f"The probabilities are {expected}."
+    assert found.calibrated == expected.startswith("calibrated")
+    assert found.p_value == pytest.approx(2.0 * norm.sf(abs(0.9 - n_right / 100) / 0.03), abs=1e-9)
+    assert json.dumps(found.as_dict(), allow_nan=False)
 
 
 # ---- Without features
@@ -146,7 +216,7 @@ def test_the_baseline_is_the_marginal_mean_and_std() -> None:
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - 5.0) ** 2)))
     assert found["r2"] == pytest.approx(1.0 - np.mean((y - 5.0) ** 2) / y.var())
     assert found["log_likelihood"] == pytest.approx(norm.logpdf(y, 5.0, 4.0).mean())
-    expected = metrics.crps_gaussian(y, np.full(200, 5.0), np.full(200, 4.0))
+    expected = Mixture.of_one(np.full(200, 5.0), np.zeros(200), 4.0).crps(y).mean()
     assert found["crps"] == pytest.approx(expected)
     assert baseline_summary(y, 5.0, 0.0) is None
 
@@ -165,10 +235,8 @@ def test_many_rows_do_not_condemn_what_is_off_by_less_than_a_percentage_point() 
     y = RandomState(0).standard_normal(200_000)
     found = verdict(y, gaussian(np.zeros(len(y)), np.full(len(y), 1.015)))
     assert found.all_rows.p_value < 1e-3
-    assert found.honest
-    assert str(found) == (
-        "The error bars hold what they say to within a percentage point, at all levels. 200,000 "
-        "rows tell that from chance; for use it makes no difference."
-    )
+    assert found.calibrated
+    expected = r"The intervals are calibrated \(about [12] % too wide, give or take 0\.\d %\)\."
+    assert re.fullmatch(expected, str(found))
     wider = verdict(y, gaussian(np.zeros(len(y)), np.full(len(y), 1.05)))
-    assert not wider.honest
+    assert not wider.calibrated

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 from cv_models import ENCODED, LABELS, PRICES, SQUARE_ROOT, X, Y, fit_small, small
 from probprop import Mixture, TransformedMixture, load
 from probprop.facts import number
-from probprop.metrics.verdict import Honesty, Verdict
+from probprop.metrics.verdict import Intervals, Scale, Verdict
 from probprop.report import (
     calibration_in_words,
     choice_in_words,
@@ -146,7 +146,7 @@ def test_a_model_without_a_noise_network(gain: float, words: str, line: str) -> 
 
 
 def test_error_bars_that_are_too_narrow_are_not_told_to_be_calibrated_twice() -> None:
-    narrow = Verdict(Honesty("", 1_000, 0.0, None, (0.95, 0.8)), ())
+    narrow = Verdict(Intervals(None, 1_000, 0.0, None, (0.95, 0.8), Scale(1.5, 0.02)), ())
     assert "PBPRegressorCV" in _verdict_sentences(narrow, calibrated=False)
     assert "PBPRegressorCV" not in _verdict_sentences(narrow, calibrated=True)
 

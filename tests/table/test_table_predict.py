@@ -84,6 +84,7 @@ def weights(estimator: object) -> list[np.ndarray]:
 def fitted_by_command(folder: Path, target: str, *options: str) -> TableModel:
     HOMES.to_csv(folder / "homes.csv", index=False)
     table, path = str(folder / "homes.csv"), str(folder / "m.pbp")
+    options = ("--test-fraction", "0", *options)
     assert run(["fit", "--fast", table, "--target", target, "-q", "-o", path, *options]) == 0
     model = probprop.load(path)
     assert isinstance(model, TableModel)

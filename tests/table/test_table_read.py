@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from probprop.table import TableError, iter_table, read_table
+from probprop.table.read import iter_typed
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89"
 FRAME = pd.DataFrame(
@@ -117,6 +118,14 @@ def test_marks_of_missing_cells(tmp_path: Path) -> None:
     assert kept["x"].isna().tolist() == [False, False, True, True]
     assert kept["t"].isna().tolist() == [False, True, True, False]
     assert kept["u"].tolist() == ["NA"] * 4
+
+
+def test_true_and_false_may_be_missing(tmp_path: Path) -> None:
+    path = write(tmp_path, "b,c\ntrue,yes\nNA,true\nFalse,false\n,true\n")
+    for frame in (read_table(path), pd.concat(iter_typed(path, 2))):
+        assert frame["b"].tolist()[::2] == [True, False]
+        assert frame["b"].isna().tolist() == [False, True, False, True]
+        assert str(frame["c"].iloc[0]) == "yes"
 
 
 def test_columns_are_selected_in_the_order_asked_for(tmp_path: Path) -> None:
@@ -279,7 +288,7 @@ def test_a_missing_file_a_directory_and_a_protected_file(tmp_path: Path) -> None
         (PNG, "is not a table but a PNG image"),
         (b"PK\x03\x04rest", "is not a table but a zip file"),
         (b"\x1f\x8b\x08rest", "is compressed, and damaged or cut off"),
-        ("a,b\n1,2\n".encode("utf-16")[:-1], "begins as UTF-16 text but does not go on so"),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], "is UTF-16 text at first, but not in line 2"),
         (b"a,b\n\0\x01,\0\n", "is not a table but binary data"),
         (b"a,b\n1,\xc3\xa9\n3,caf\xe9\n", "is UTF-8 text at first, but not in line 3"),
         (b'{"a": 1}\n{"a": [2]}\n', "has a list or an object in the field 'a' of record 2"),

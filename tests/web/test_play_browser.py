@@ -14,7 +14,7 @@ from probprop import PBPClassifier, PBPEnsemble, PBPRegressor
 
 pytest.importorskip("jinja2", reason="the page needs the extra cli")
 
-from probprop.web.play import play_page
+from probprop.web import play_page
 
 pytestmark = NEEDS_CHROMIUM
 

@@ -11,7 +11,7 @@ from browser import ANSWER_SECONDS, NEEDS_CHROMIUM, Browser
 
 pytest.importorskip("jinja2", reason="the page needs the extra cli")
 
-from probprop.web.play import play_page
+from probprop.web import play_page
 
 pytestmark = NEEDS_CHROMIUM
 

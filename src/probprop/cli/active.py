@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from probprop._types import Array, FloatArray
     from probprop.active.strategies import IntArray
-    from probprop.table.read import TextFormat
 
     BoolArray = NDArray[np.bool_]
 
@@ -155,7 +154,6 @@ def active(
     from probprop.table.columns import check_no_missing
     from probprop.table.encoding import fit_encoder
     from probprop.table.names import choose_features
-    from probprop.table.read import text_format
 
     terminal = terminal_of(context)
     table = _without_marks(read_table(pool, na=na_texts(na)))
@@ -173,13 +171,14 @@ def active(
         )
     _check_nothing_lost(destination, pool, table, target)
     note_file(terminal, table)
-    chosen = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(table, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(kinds)
     if strategy is Strategy.thompson:  # a function that is drawn needs every feature
         check_no_missing(table[chosen])
     missing = "marginalize" if note_gaps(terminal, table, chosen) else "error"
     # The encoder sees all rows: a category that was never measured is then a column of its
     # own, about which the model knows nothing, and not a row like any other.
-    _, X = fit_encoder(table[chosen])
+    _, X = fit_encoder(table[chosen], kinds)
 
     n_new = len(rows_not_told(X[~measured], X[measured]))
     if n_new == 0:
@@ -217,9 +216,7 @@ def active(
             seed=random_state,
             missing=missing,
         )
-        learner = ActiveLearner(
-            recipe.first(again=False), strategy.value, random_state=random_state
-        )
+        learner = ActiveLearner(recipe.estimator, strategy.value, random_state=random_state)
         asked = learner.tell(X[measured], y).ask(X[~measured], n_asked)
         predicted = _predictions(learner.estimator_, X[~measured])
         for line in recipe.choice(learner.estimator_).splitlines():
@@ -229,7 +226,7 @@ def active(
             "measure these next:"
         )
 
-    layout = text_format(pool)
+    layout = table.attrs["text"]
     cells = _without_marks(read_table(pool, kinds={}))  # as they were, 007 for 007
     marks = _marks(measured, asked, predicted)
     in_place = same_file(destination, pool)
@@ -401,16 +398,9 @@ def _shown(name: str, value: Any) -> str:
 # ---- Text tables, whose cells come out as they went in
 
 
-def _write_text(path: str, marked: DataFrame, layout: TextFormat, pool: str) -> None:
+def _write_text(path: str, marked: DataFrame, layout: dict[str, str], pool: str) -> None:
     """Write a table of text atomically; another extension than the pool's changes the delimiter."""
     suffix, own = Path(path).suffix.lower(), Path(_beside(pool)).suffix.lower()
+    options: dict[str, Any] = layout if suffix == own else {**layout, "sep": _TEXT[suffix]}
     with naming(path), replacing(path) as file:
-        marked.to_csv(
-            file,
-            sep=layout.delimiter if suffix == own else _TEXT[suffix],
-            decimal=layout.decimal,
-            lineterminator=layout.newline,
-            encoding=layout.encoding,
-            float_format="%.6g",
-            index=False,
-        )
+        marked.to_csv(file, float_format="%.6g", index=False, **options)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from probprop._version import INSTALL_LAB
 from probprop.cli.arguments import Data, Drop, Features, Report, check_range, column_names, given
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.output import check_destinations, naming
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from probprop._types import Array, FloatArray
-    from probprop.cli.methods import Methods
+    from probprop.cli.methods import Method, Methods
     from probprop.table.target import Task
 
 TEST_SHARE = 0.1
@@ -34,7 +35,7 @@ COMPARE_EXAMPLES = """\b
 Examples:
   probprop compare houses.csv --target price
   probprop compare houses.csv --target price --drop id --splits 20 --report houses.html
-  probprop compare houses.csv --target price --method "PBPRegressorCV,GP,my_method:gp"
+  probprop compare houses.csv --target price --method PBPRegressorCV,GP
   probprop compare flowers.csv --target species
 """
 
@@ -78,10 +79,7 @@ def compare(
     drop: Drop = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="Methods by name, or your own module:factory.  [default: all that are installed]",
-        ),
+        typer.Option(metavar="A,B,...", help="Methods by name.  [default: all]"),
     ] = None,
     splits: Annotated[
         int, typer.Option(metavar="N", help="Number of random splits; each tests on a tenth.")
@@ -110,25 +108,27 @@ def compare(
     if jobs is not None:
         check_range("--jobs", jobs, 1, math.inf)
     check_destinations({"--report": report}, {"DATA": data})
-    from probprop.cli.methods import find, methods_for
+    from probprop.cli.methods import methods_for
 
     terminal = terminal_of(context)
     table = _read(data, target, task, features, drop, terminal)
     known = methods_for(table.task)
-    names = given(method) or [name for name in known if known[name].installed]
-    chosen = {name: find(name, known) for name in names}
+    names = given(method) or list(known)
+    chosen = _feasible(names, known, "standard input" if data == "-" else data, len(table.y))
     seeds = range(1000 * seed, 1000 * seed + splits)
-    wanted = _jobs(data, table, chosen, seeds)
-    terminal.say(f"{plural(len(wanted), 'fit')} on {plural(len(table.y), 'row')}")
-    rows, failed = _run(table, wanted, chosen, -1 if jobs is None else jobs, terminal)
+    terminal.say(f"{plural(len(chosen) * splits, 'fit')} on {plural(len(table.y), 'row')}")
+    rows, failed = _run(table, chosen, seeds, -1 if jobs is None else jobs, terminal)
     if not rows:
         raise ValueError(f"no method could be run; {'; '.join(failed)}")
     found = records(rows, table.shown[0])
     lines = _lines(table, found, seeds)
     terminal.table(*lines)
-    missing = {} if method else {k: v for k, v in known.items() if not v.installed}
-    large = {name: chosen[name] for name in chosen if name not in {job.method for job in wanted}}
-    notes = [verdict(found, table.shown[0]), *failed, *_left_out(large, missing)]
+    large = [
+        f"left out: {name} (at most {known[name].max_rows:,.0f} training rows are feasible)"
+        for name in names
+        if name not in chosen
+    ]
+    notes = [verdict(found, table.shown[0]), *failed, *large]
     for note in notes:
         terminal.say(note)
     if report is not None:
@@ -160,7 +160,8 @@ def _read(
     unwanted = [*column_names(drop or [], columns), *nameless(frame, wanted, terminal)]
     chosen = choose_features(frame, [target], wanted, unwanted)
     note_table(terminal, read, frame, [target])
-    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    chosen = list(kinds)
     of_classes = task is TaskOption.classification
     if task is TaskOption.auto:
         decided, words = decide_task(frame, [target])
@@ -182,33 +183,32 @@ def _read(
     return Table(X, y)
 
 
-# ---- Fits
+def _feasible(names: Sequence[str], known: Methods, source: str, n: int) -> Methods:
+    """Return the methods of these names that n rows are enough and not too many for."""
+    from importlib.util import find_spec
 
-
-def _jobs(data: str, table: Table, chosen: Methods, seeds: Sequence[int]) -> list[Job]:
-    """Return a job per method and split, without methods that the table is too large for."""
-    from probprop.cli.methods import check_estimator
-
-    source, n = "standard input" if data == "-" else data, len(table.y)
+    if unknown := [name for name in names if name not in known]:
+        more = "" if find_spec("probprop_lab") else f"; more with {INSTALL_LAB.format('')}"
+        raise ValueError(f"unknown method {unknown[0]}: choose among {', '.join(known)}{more}")
     if n < _MIN_ROWS:
         raise ValueError(
             f"{source} has {n} rows, too few to compare methods on: give at least {_MIN_ROWS}"
         )
-    feasible = [m for m in chosen.values() if n - round(TEST_SHARE * n) <= m.max_rows]
+    n_train = n - round(TEST_SHARE * n)
+    feasible = {name: known[name] for name in names if n_train <= known[name].max_rows}
     if not feasible:
         raise ValueError(
-            f"{source} has too many rows for {', '.join(chosen)}: choose other methods, or leave "
+            f"{source} has too many rows for {', '.join(names)}: choose other methods, or leave "
             "--method out"
         )
-    jobs = [Job(m.name, split, seed) for m in feasible for split, seed in enumerate(seeds)]
-    for method, job in zip(feasible, jobs[:: len(seeds)], strict=True):
-        if ":" in method.name:  # a user's own
-            check_estimator(method, job, table.task)
-    return jobs
+    return feasible
+
+
+# ---- Fits
 
 
 def _run(
-    table: Table, jobs: Sequence[Job], chosen: Methods, n_jobs: int, terminal: Terminal
+    table: Table, chosen: Methods, seeds: Sequence[int], n_jobs: int, terminal: Terminal
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the rows of methods that ran on all splits, and why the others failed."""
     from joblib import Parallel, delayed
@@ -216,11 +216,12 @@ def _run(
     from probprop.estimators.progress import Share
 
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+    jobs = [Job(name, split, seed) for name in chosen for split, seed in enumerate(seeds)]
     total, done = sum(chosen[job.method].cost for job in jobs), 0.0
     rows = []
     with warnings.catch_warnings(), terminal.share("comparing") as reach:
         warnings.filterwarnings("ignore", "A worker stopped", UserWarning)
-        for row in parallel(delayed(_attempt)(table, job) for job in jobs):
+        for row in parallel(delayed(_attempt)(table, job, chosen[job.method]) for job in jobs):
             done += chosen[row["method"]].cost
             reach(Share(done / total, f"{row['method']}, split {row['split']}"))
             rows.append(row)
@@ -229,32 +230,33 @@ def _run(
     return [row for row in rows if row["method"] not in reasons], failed
 
 
-def _attempt(table: Table, job: Job) -> dict[str, Any]:
+def _attempt(table: Table, job: Job, method: Method) -> dict[str, Any]:
     """Run a job on one core; the failure of one method must not end the others."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     try:
         with threadpool_limits(1):
-            return job._asdict() | _measure(table, job)
+            return job._asdict() | _measure(table, job, method)
     except Exception as error:
         failure = shorten(f"{type(error).__name__}: {error}", _REASON_LENGTH, placeholder=" …")
         return job._asdict() | {"failure": failure}
 
 
-def _measure(table: Table, job: Job) -> dict[str, float]:
+def _measure(table: Table, job: Job, method: Method) -> dict[str, float]:
     """Fit on the training rows of a split; return the scores on its test rows, and the seconds."""
     import numpy as np
     from sklearn.impute import SimpleImputer
 
     from probprop.cli import methods
     from probprop.metrics import summary
+    from probprop.metrics.scorers import log_probabilities
 
     y = table.y
     train, test = split(table, job.seed)
     # Most of the methods take no missing values, so all of them get the same numbers.
     X = SimpleImputer(keep_empty_features=True).fit(table.X[train]).transform(table.X)
-    estimator = methods.find(job.method, methods.methods_for(table.task)).make(job)
-    predict = methods.log_probabilities if table.n_classes else methods.predictive
+    estimator = method.make(job)
+    predict = log_probabilities if table.n_classes else methods.predictive
     found, seconds, _ = methods.fit_and_predict(estimator, X[train], y[train], X[test], predict)
     if not table.n_classes:
         return {**summary(y[test], found), "seconds": seconds}
@@ -295,7 +297,7 @@ def _baseline(table: Table, seed: int) -> dict[str, float]:
     """Score a split without features; nothing if all training rows have the same target."""
     import numpy as np
 
-    from probprop.metrics.baseline import baseline_summary
+    from probprop.metrics import baseline_summary
 
     train, test = (table.y[rows] for rows in split(table, seed))
     if not table.n_classes:
@@ -419,17 +421,6 @@ def _lines(
         for name, _, scores, behind in (*records, without)
     ]
     return ["method", *header, "processor seconds"], lines
-
-
-def _left_out(large: Methods, missing: Methods) -> list[str]:
-    """Say which methods the table is too large for, and which are not installed."""
-    reasons: dict[str, list[str]] = {}
-    for name, method in large.items():
-        most = f"at most {method.max_rows:,.0f} training rows are feasible"
-        reasons.setdefault(most, []).append(name)
-    for name, method in missing.items():
-        reasons.setdefault(method.install, []).append(name)
-    return [f"left out: {', '.join(names)} ({reason})" for reason, names in reasons.items()]
 
 
 def _write_report(

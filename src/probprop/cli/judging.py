@@ -23,7 +23,7 @@ from probprop.cli.arguments import (
 from probprop.cli.console import Terminal, plural, terminal_of
 from probprop.cli.in_chunks import judge_chunks, known_chunks
 from probprop.cli.output import check_destinations, load_table_model, save_model
-from probprop.cli.reporting import plan_report
+from probprop.cli.reporting import write_model_report
 from probprop.cli.scores import LABELS, Judged, judge, show, show_scores
 from probprop.cli.scores import as_json as in_json
 from probprop.cli.tables import (
@@ -94,7 +94,7 @@ def evaluate(
             )
     if report is not None:
         with terminal.working("writing the report"):
-            plan_report(table_model, frame, held_out=None).write(report, table_model)
+            write_model_report(report, table_model, frame, held_out=None)
         terminal.say(f"wrote {report}")
     if as_json:
         of_targets = zip(table_model.targets, judged, strict=True)

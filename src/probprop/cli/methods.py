@@ -1,4 +1,4 @@
-"""The methods that `probprop compare` can run: ours, scikit-learn's, and a user's own.
+"""The methods that `probprop compare` can run: ours, scikit-learn's, and those of other packages.
 
 A regressor has ``fit(X, y)`` and, to predict, either ``predict_distribution(X)`` or scikit-learn's
 ``predict(X, return_std=True)``, with standard deviations that include the noise. A classifier has
@@ -7,18 +7,14 @@ A regressor has ``fit(X, y)`` and, to predict, either ``predict_distribution(X)`
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from importlib.util import find_spec
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -37,7 +33,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from probprop._types import Array, FloatArray
-from probprop._version import INSTALL_LAB
 from probprop.distributions.base import TargetDistribution
 from probprop.distributions.mixture import Mixture
 from probprop.estimators.classifier import PBPClassifier
@@ -49,9 +44,6 @@ from probprop.table.target import Task
 LARGEST_SEED = 2**31 - 1
 """The seeds that a method draws for its parts are below this."""
 
-OWN_COST = 1000.0
-"""The cost of a method of which nothing is known."""
-
 _GP_ROWS = 2000.0  # time grows with their cube, memory with their square
 
 
@@ -61,25 +53,8 @@ class Method:
 
     name: str
     make: Callable[[Any], Any]  # from a job, which has a `seed`, to an estimator
-    cost: float = OWN_COST  # rough duration of a fit relative to PBP, for the progress bar
-    packages: tuple[str, ...] = ()  # that probprop itself does not need
-    extra: str = "baselines"  # of probprop-lab, that installs them
-    max_rows: float = math.inf  # most training rows for which a fit is feasible
-
-    @property
-    def missing(self) -> list[str]:
-        """The packages that are not installed."""
-        return [package for package in self.packages if find_spec(package) is None]
-
-    @property
-    def installed(self) -> bool:
-        """Whether all packages are installed."""
-        return not self.missing
-
-    @property
-    def install(self) -> str:
-        """How the packages are installed."""
-        return INSTALL_LAB.format(f"[{self.extra}]")
+    cost: float = 1.0  # rough duration of a fit relative to PBP, for the progress bar
+    max_rows: float = field(default=math.inf, kw_only=True)  # for which a fit is feasible
 
 
 Methods = Mapping[str, Method]
@@ -87,16 +62,9 @@ Methods = Mapping[str, Method]
 
 
 class ConstantNoise(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor with the error of a cross-validation as its standard deviation.
+    """A regressor with the root mean squared error of a 5-fold cross-validation as its std.
 
-    The standard deviation is the same for every sample: the root mean squared error of a 5-fold
-    cross-validation on the training set. The model itself is then fitted on the whole set.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It predicts means, and has a parameter ``random_state``. A clone of it is fitted.
-    random_state : int, RandomState instance or None, default=None
+    A clone of `estimator`, which has a parameter ``random_state``, is fitted on all samples.
     """
 
     def __init__(self, estimator: Any, random_state: Any = None) -> None:
@@ -179,88 +147,7 @@ def methods_for(task: Task) -> dict[str, Method]:
     return found
 
 
-def find(name: str, known: Methods) -> Method:
-    """Return a method by its name, or one made from a user's ``module:factory``.
-
-    The factory is called with ``random_state=seed`` if it has that parameter. ValueError if there
-    is no such method, its packages are missing, or the factory cannot be imported.
-    """
-    if name in known:
-        if known[name].missing:
-            missing = ", ".join(known[name].missing)
-            raise ValueError(f"the method {name} needs {missing}: {known[name].install}")
-        return known[name]
-    if ":" not in name:
-        more = "" if find_spec("probprop_lab") else f"; more with {INSTALL_LAB.format('')}"
-        raise ValueError(
-            f"unknown method {name}: choose among {', '.join(known)}, or give module:factory{more}"
-        )
-    factory = _import_factory(name)
-    seeded = _takes(factory, "random_state")
-    return Method(name, lambda job: factory(random_state=job.seed) if seeded else factory())
-
-
-def _import_factory(name: str) -> Callable[..., Any]:
-    module_name, _, attribute = name.partition(":")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)  # as `python -m` does
-    try:
-        module = import_module(module_name)
-    except Exception as error:
-        raise ValueError(
-            f"method {name}: {module_name} cannot be imported ({type(error).__name__}: {error}); "
-            "it has to be a file of the current directory or an installed module"
-        ) from error
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise ValueError(
-            f"method {name}: {module_name} has no function {attribute}; give module:factory, where "
-            "factory() returns an estimator"
-        )
-    return factory  # type: ignore[no-any-return]
-
-
-def _takes(function: Callable[..., Any], parameter: str) -> bool:
-    """Whether a function can be called with a parameter of this name."""
-    parameters = inspect.signature(function).parameters
-    return parameter in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
-def check_estimator(method: Method, job: Any, task: Task = "regression") -> None:
-    """Raise ValueError if a factory fails, or its estimator has no fit or no distribution."""
-    name = method.name
-    try:
-        estimator = method.make(job)
-    except Exception as error:
-        raise ValueError(
-            f"method {name}: calling it fails ({type(error).__name__}: {error})"
-        ) from error
-    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
-        raise ValueError(f"method {name} must return an estimator with fit, got {estimator!r}")
-    if task == "classification":
-        if not callable(getattr(estimator, "predict_proba", None)):
-            raise ValueError(f"method {name}: {type(estimator).__name__} has no predict_proba(X)")
-        return
-    predict = getattr(estimator, "predict", None)
-    if not callable(getattr(estimator, "predict_distribution", None)) and not (
-        callable(predict) and _takes(predict, "return_std")
-    ):
-        raise ValueError(
-            f"method {name}: {type(estimator).__name__} gives no standard deviations; it needs "
-            "predict(X, return_std=True) or predict_distribution(X)"
-        )
-
-
 # ---- A fit, and its predictions
-
-
-class Predicted(NamedTuple):
-    """What an estimator predicts, and what is known of its fit."""
-
-    found: Any
-    seconds: float  # of processor time, of the fit alone
-    warnings: list[str]
 
 
 def processor_seconds() -> float:
@@ -271,10 +158,10 @@ def processor_seconds() -> float:
 
 def fit_and_predict(
     estimator: Any, X: Array, y: Array, X_test: Array, predict: Callable[[Any, Array], Any]
-) -> Predicted:
-    """Fit an estimator to X, (n, d), and y, (n,), and call `predict` with it and `X_test`, (m, d).
+) -> tuple[Any, float, list[str]]:
+    """Return what a fitted estimator predicts, the processor seconds of the fit, and its warnings.
 
-    `predict` is `predictive` or `log_probabilities`. Warnings are collected, not shown.
+    `predict` gets the estimator and `X_test`, (m, d), and is `predictive` or `log_probabilities`.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -283,7 +170,7 @@ def fit_and_predict(
         seconds = processor_seconds() - start
         found = predict(estimator, X_test)
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning | RuntimeWarning)]
-    return Predicted(found, seconds, list(dict.fromkeys(told)))
+    return found, seconds, list(dict.fromkeys(told))
 
 
 def predictive(estimator: Any, X: Array) -> TargetDistribution:
@@ -302,14 +189,3 @@ def predictive(estimator: Any, X: Array) -> TargetDistribution:
         )
     # Epistemic and aleatoric variance cannot be told apart: all of it is taken as epistemic.
     return Mixture.of_one(mean, std, float(np.finfo(np.float64).tiny))
-
-
-def log_probabilities(estimator: Any, X: Array) -> FloatArray:
-    """Return log p of every class, (n, n_classes); -inf where a probability is rounded to 0."""
-    with np.errstate(divide="ignore"):
-        found = (
-            estimator.predict_log_proba(X)
-            if hasattr(estimator, "predict_log_proba")
-            else np.log(estimator.predict_proba(X))
-        )
-    return np.asarray(found, np.float64)

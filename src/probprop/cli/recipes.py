@@ -1,14 +1,11 @@
-"""What `probprop fit` and `probprop active` fit: settings that are chosen, or one network.
-
-A recipe makes the estimators, shows how far their fits have come, and says what they chose.
-"""
+"""What `probprop fit` and `probprop active` fit: settings that are chosen, or one network."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +15,6 @@ from probprop.cli.arguments import check_range, evidence_cap_of, layers
 from probprop.cli.console import Terminal
 
 BUDGETS = ("fast", "good", "best")
-_FIRST_SHARE = 0.75  # of the seconds; the rest is for the fit on all rows
 
 
 class Precision(StrEnum):
@@ -88,126 +84,65 @@ class NetworkOptions:
                 )
 
 
+def one_network(options: NetworkOptions, of_classes: bool, seed: int, missing: str) -> Any:
+    """Return the estimator of the paper's protocol, or as the options say: one network, or several.
+
+    What was not given has the default of its estimator.
+    """
+    from probprop.estimators.classifier import PBPClassifier
+    from probprop.estimators.ensemble import PBPEnsemble
+    from probprop.estimators.regressor import PBPRegressor
+
+    values = {
+        "n_epochs": options.n_epochs,
+        "dtype": options.dtype,
+        "noise": options.noise,
+        "noise_tail": options.noise_tail,
+    }
+    if of_classes:
+        values = {k: v for k, v in values.items() if not k.startswith("noise")}
+    parameters: dict[str, Any] = {
+        k: v.value if isinstance(v, StrEnum) else v for k, v in values.items() if v is not None
+    }
+    if options.evidence_cap is not None:
+        parameters["evidence_cap"] = evidence_cap_of(options.evidence_cap)
+    kind: Any = PBPClassifier if of_classes else PBPRegressor
+    sizes = layers(options.hidden_layer_sizes or "50")
+    single = kind(sizes, missing=missing, random_state=seed, **parameters)
+    n_members = options.n_members or 1
+    return single if n_members == 1 else PBPEnsemble(single, n_members, n_jobs=-1)
+
+
+# ---- What is fitted
+
+
 @dataclass(frozen=True)
-class OneNetwork:
-    """The paper's protocol, or what the options say: nothing is compared."""
+class Recipe:
+    """An estimator to fit, how its progress is shown, and what is said about it."""
 
-    options: NetworkOptions
+    estimator: Any  # not fitted
+    cross_validated: bool  # whether hyperparameters are chosen, and samples are out of fold
     of_classes: bool
-    seed: int
-    missing: str = "error"
-
-    @property
-    def _n_members(self) -> int:
-        return self.options.n_members or 1
-
-    def first(self, *, again: bool) -> Any:
-        """Return the estimator to fit, which another follows if `again`: a network, or several."""
-        from probprop.estimators.ensemble import PBPEnsemble
-
-        n_members, single = self._n_members, self._single()
-        return single if n_members == 1 else PBPEnsemble(single, n_members, n_jobs=-1)
-
-    def _single(self) -> Any:
-        from probprop.estimators.classifier import PBPClassifier
-        from probprop.estimators.regressor import PBPRegressor
-
-        options = self.options
-        values = {
-            "n_epochs": options.n_epochs,
-            "dtype": options.dtype,
-            "noise": options.noise,
-            "noise_tail": options.noise_tail,
-        }
-        if self.of_classes:
-            values = {k: v for k, v in values.items() if not k.startswith("noise")}
-        # What was not given has the default of its estimator.
-        parameters: dict[str, Any] = {
-            k: v.value if isinstance(v, StrEnum) else v for k, v in values.items() if v is not None
-        }
-        if options.evidence_cap is not None:
-            parameters["evidence_cap"] = evidence_cap_of(options.evidence_cap)
-        kind: Any = PBPClassifier if self.of_classes else PBPRegressor
-        sizes = layers(options.hidden_layer_sizes or "50")
-        return kind(sizes, missing=self.missing, random_state=self.seed, **parameters)
-
-    def again(self, fitted: Any) -> Any:
-        """Return the estimator for all rows, after one fitted on some of them: the same."""
-        return self.first(again=False)
-
-    def refits(self, n_rows: int) -> bool:
-        """Return True: one network costs little."""
-        return True
 
     def progress(
         self, terminal: Terminal, text: str
     ) -> AbstractContextManager[Callable[[Any], None]]:
-        """Count epochs; the members of an ensemble make theirs at the same time."""
-        n_epochs = self._single().n_epochs if self._n_members == 1 else None
+        """Show the share of the work that is done, or count epochs.
+
+        The members of an ensemble make their epochs at the same time.
+        """
+        if self.cross_validated:
+            return terminal.share(text)
+        n_epochs = getattr(self.estimator, "n_epochs", None)
         return terminal.epochs(text, n_epochs, show_noise=not self.of_classes)
 
     def choice(self, fitted: Any) -> str:
-        """Say nothing."""
-        return ""
-
-
-# ---- Settings chosen on held-out rows
-
-
-@dataclass(frozen=True)
-class Choosing:
-    """`PBPRegressorCV` or `PBPClassifierCV`; on all rows it takes the best settings alone."""
-
-    budget: str | float
-    of_classes: bool
-    seed: int
-    missing: str = "error"
-
-    def first(self, *, again: bool) -> Any:
-        """Return the estimator that compares."""
-        from probprop.estimators.cv.classifier import PBPClassifierCV
-        from probprop.estimators.cv.regressor import PBPRegressorCV
-
-        kind: Any = PBPClassifierCV if self.of_classes else PBPRegressorCV
-        return kind(
-            budget=self._share(_FIRST_SHARE) if again else self.budget,
-            missing=self.missing,
-            n_jobs=-1,
-            random_state=self.seed,
-        )
-
-    def again(self, fitted: Any) -> Any:
-        """Return the estimator with the candidate that was chosen as its only one."""
-        rest = replace(self, budget=self._share(1.0 - _FIRST_SHARE)).first(again=False)
-        return rest.set_params(candidates=[fitted.choice_.candidate])
-
-    def refits(self, n_rows: int) -> bool:
-        """Return whether a tenth more rows may teach anything."""
-        from probprop.estimators.cv.policy import is_large
-
-        return not is_large(n_rows)
-
-    def _share(self, share: float) -> str | float:
-        return self.budget if isinstance(self.budget, str) else share * self.budget
-
-    def progress(
-        self, terminal: Terminal, text: str
-    ) -> AbstractContextManager[Callable[[Any], None]]:
-        """Show the share of the work that is done."""
-        return terminal.share(text)
-
-    def choice(self, fitted: Any) -> str:
-        """Say what was chosen and how it was calibrated."""
+        """Say what was chosen and how it was calibrated; nothing of one network."""
+        if not self.cross_validated:
+            return ""
         from probprop.report import calibration_in_words, choice_in_words  # slow to import
 
         return f"chosen: {choice_in_words(fitted)}\ncalibrated: {calibration_in_words(fitted)}"
-
-
-Recipe = OneNetwork | Choosing
-"""How a model is fitted, once to judge it and perhaps again on all rows."""
-
-
-# ---- Which of the two
 
 
 def budget_of(text: str | None) -> str | float:
@@ -276,5 +211,11 @@ def recipe_of(
             f"with {listed} one network is fitted, as with --fast, and no settings are compared"
         )
     if fast or reasons:
-        return OneNetwork(options, of_classes, seed, missing)
-    return Choosing(budget_of(budget), of_classes, seed, missing)
+        estimator = one_network(options, of_classes, seed, missing)
+        return Recipe(estimator, cross_validated=False, of_classes=of_classes)
+    from probprop.estimators.cv.classifier import PBPClassifierCV
+    from probprop.estimators.cv.regressor import PBPRegressorCV
+
+    kind: Any = PBPClassifierCV if of_classes else PBPRegressorCV
+    chosen = kind(budget=budget_of(budget), missing=missing, n_jobs=-1, random_state=seed)
+    return Recipe(chosen, cross_validated=True, of_classes=of_classes)

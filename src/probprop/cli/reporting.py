@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +15,7 @@ from probprop.table.names import in_words
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from probprop.report import Section
+    from probprop.report import HeldOut
     from probprop.table import TableModel
 
 REPORT_EXAMPLES = """\b
@@ -57,8 +55,7 @@ def report(
     table_model = load_table_model(model)
     frame = known_rows(terminal, table_model, data)
     with terminal.working("writing the report"):
-        planned = plan_report(table_model, frame, held_out=None, live=live, no_rows=no_rows)
-        planned.write(output, table_model)
+        write_model_report(output, table_model, frame, held_out=None, live=live, no_rows=no_rows)
     terminal.say(f"wrote {output}: {plural(len(frame), 'row')}")
 
 
@@ -69,49 +66,37 @@ def check_page_options(report: str | None, *, static: bool, no_rows: bool) -> No
         raise typer.BadParameter("it is for a report: give --report FILE too", param_hint=given[0])
 
 
-@dataclass(frozen=True, eq=False)
-class PlannedReport:
-    """What a report says, and what its what-if page knows of the rows."""
-
-    judged: TableModel  # what the sections are about
-    sections: Sequence[Section]
-    live: bool  # whether there is a what-if page
-    rows: DataFrame | None  # as for `live_page`
-    train: DataFrame | None  # as for `live_page`
-
-    def write(self, path: str, model: TableModel) -> None:
-        """Write it, with this model in the what-if page."""
-        from probprop.report import Section, write_report
-        from probprop.report.live import live_page, refusal
-
-        sections, page = list(self.sections), None
-        if self.live and (words := refusal(model)) is not None:
-            sections.append(Section("What if", words))
-        elif self.live:
-            page = live_page(model, rows=self.rows, judged=self.judged, train=self.train)
-        with naming(path):
-            write_report(path, f"Predicting {in_words(model.targets)}", sections, page)
-
-
-def plan_report(
+def write_model_report(
+    path: str,
     model: TableModel,
     frame: DataFrame,
     *,
-    held_out: bool | None,
+    held_out: HeldOut,
     live: bool = True,
     no_rows: bool = False,
     train: DataFrame | None = None,
-) -> PlannedReport:
-    """Evaluate a model on the rows of a frame, which have their targets.
+) -> None:
+    """Evaluate a model on the rows of a frame, which have their targets, and write it.
 
-    `held_out` says whether the model has not seen them; None if that is not known. `train` are the
-    rows that it was fitted on, where they are there.
+    `held_out` is as for `regression_sections`. `train` are the rows that the model was fitted on,
+    where they are there.
     """
-    from probprop.report import table_model_sections
+    from probprop.report import OUT_OF_FOLD, Section, table_model_sections, write_report
+    from probprop.report.live import live_page, refusal
 
-    sections = table_model_sections(model, frame, held_out=held_out)
+    sections, page = table_model_sections(model, frame, held_out=held_out), None
     if no_rows:
         sections = [section for section in sections if not section.names_rows]
-    # Rows that the model was fitted on are in a page only as summaries.
-    rows = None if no_rows or held_out is False else frame
-    return PlannedReport(model, sections, live, rows, None if no_rows else train)
+    if live and (words := refusal(model)) is not None:
+        sections.append(Section("What if", words))
+    elif live:
+        estimator: Any = model.estimator
+        page = live_page(
+            model,
+            # Training rows that only the model itself predicts are in a page as summaries.
+            rows=None if no_rows or held_out is False else frame,
+            predictive=estimator.oof_predictive_ if held_out == OUT_OF_FOLD else None,
+            train=None if no_rows else train,
+        )
+    with naming(path):
+        write_report(path, f"Predicting {in_words(model.targets)}", sections, page)

@@ -52,36 +52,28 @@ class Judged:
     baseline: dict[str, float] | None
     verdict: Verdict | ClassVerdict  # of error bars, or of probabilities
     left_out: tuple[int, ...] = ()  # row numbers
+    positive: str | None = None  # the rarer of two classes, whose average precision it is
 
 
-def judge(model: TableModel, frame: DataFrame) -> list[Judged]:
-    """Judge the predictions of each target on the rows of a frame that holds them."""
-    return judge_rows(model, *model.split(frame), frame.index + 1, model.weights_to_judge(frame))
+def judge(model: TableModel, frame: DataFrame, predictive: Any = None) -> list[Judged]:
+    """Judge the predictions of each target on the rows of a frame that holds them.
 
-
-def judge_rows(
-    model: TableModel,
-    X: Array,
-    y: Array,
-    row_numbers: Sequence[int] | None = None,
-    weights: FloatArray | None = None,
-) -> list[Judged]:
-    """Judge the predictions of each target on encoded rows, (n, n_encoded), with their targets.
-
-    Rows are called by their numbers; None counts them from 1. They have the noise of their weights,
-    (n,); None is the mean weight.
+    `predictive` are the predictions, such as out-of-fold ones; None: the model predicts the rows,
+    with the noise of their weights.
     """
-    from probprop.metrics.baseline import class_baseline
-    from probprop.metrics.classes import class_summary
+    from probprop.metrics.classes import class_baseline, class_summary, rarer_class
     from probprop.metrics.verdict import class_verdict, verdict
 
-    predictive = _predictive(model, X, weights)
-    if model.classes is not None:
-        index, proba = model.classes.searchsorted(y), predictive.proba
+    y = model.observed(frame)
+    if predictive is None:
+        predictive = _predictive(model, model.encode(frame), model.weights_to_judge(frame))
+    if (classes := model.classes) is not None:
+        index, proba = classes.searchsorted(y), predictive.proba
         scores = class_summary(index, predictive)
         found = class_verdict(int((proba.argmax(axis=1) == index).sum()), proba.max(axis=1))
-        return [Judged(scores, class_baseline(index, len(model.classes)), found)]
-    numbers = range(1, len(X) + 1) if row_numbers is None else row_numbers
+        positive = str(classes[rarer_class(index)]) if len(classes) == 2 else None
+        return [Judged(scores, class_baseline(index, len(classes)), found, positive=positive)]
+    numbers = frame.index + 1
     each = zip(_of_targets(predictive, y), baselines_of(model, y), strict=True)
     return [
         Judged(
@@ -96,7 +88,7 @@ def judge_rows(
 
 def baselines_of(model: TableModel, y: Array) -> list[dict[str, float] | None]:
     """Return what each target scores with its marginal mean and standard deviation."""
-    from probprop.metrics.baseline import baseline_summary
+    from probprop.metrics.regression import baseline_summary
 
     columns = _columns(y)
     if not model.baseline:
@@ -144,6 +136,7 @@ def as_json(judged: Judged) -> dict[str, Any]:
         **_finite(judged.scores),
         "baseline": baseline,
         "left_out": left_out,
+        **({} if judged.positive is None else {"positive_class": judged.positive}),
         "verdict": judged.verdict.as_dict(),
     }
 
@@ -169,9 +162,9 @@ def score_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of the scores: for each target the score and the baseline.
 
-    >>> from probprop.metrics.verdict import Honesty, Verdict
-    >>> honest = Verdict(Honesty(None, 9, 0.5, None, None), ())
-    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, honest)])
+    >>> from probprop.metrics.verdict import Intervals, Scale, Verdict
+    >>> found = Verdict(Intervals(None, 9, 0.5, None, None, Scale(1.0, 0.2)), ())
+    >>> score_table(["price"], [Judged({"rmse": 0.5}, {"rmse": 1.25}, found)])
     (['measure', 'value', 'baseline'], [['RMSE', '0.5', '1.25']])
     """
     header = ["measure", "value", "baseline"]
@@ -179,7 +172,7 @@ def score_table(
         header = ["measure", *(k for name in targets for k in (name, f"{name}: baseline"))]
     rows = [
         [
-            LABELS[k],
+            _label(k, judged[0]),
             *(
                 "–" if found is None else show(k, found[k])
                 for one in judged
@@ -189,6 +182,12 @@ def score_table(
         for k in judged[0].scores
     ]
     return header, rows
+
+
+def _label(name: str, judged: Judged) -> str:
+    """Name a measure; with two classes, the class that a curve is about."""
+    of_class = judged.positive is not None and name in ("roc_auc", "average_precision")
+    return f"{LABELS[name]} ({judged.positive})" if of_class else LABELS[name]
 
 
 def show_scores(terminal: Terminal, model: TableModel, judged: Sequence[Judged]) -> None:

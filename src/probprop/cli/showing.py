@@ -13,7 +13,6 @@ import typer
 from probprop.cli.arguments import Fast
 from probprop.cli.console import terminal_of
 from probprop.cli.output import check_destination, check_replaces_page, naming
-from probprop.cli.scores import show
 
 if TYPE_CHECKING:
     from http.server import ThreadingHTTPServer
@@ -50,28 +49,12 @@ def demo(
     """
     check_destination(output)
     check_replaces_page(output)
-    from probprop.demo import SCORES, fit_penguins, fit_toy, write_demo_report
+    from probprop.demo import fit_penguins, fit_toy, result_table, write_demo_report
 
     terminal = terminal_of(context)
     with terminal.working("fitting two data sets"):
         penguins, toy = fit_penguins(fast=fast), fit_toy()
-    header = ["data", "rows", "RMSE", "log-likelihood", "CRPS", "in 95 %", "fit"]
-    terminal.table(
-        header,
-        [
-            [name, rows, *(show(k, scores[k]) for k in SCORES), fit]
-            for result in (penguins.result, toy.result)
-            for name, rows, scores, fit in (
-                (
-                    result.name,
-                    f"{result.n_train} + {result.n_test}",
-                    result.scores,
-                    f"{result.seconds:.3f} s",
-                ),
-                ("baseline", f"{result.n_test}", result.baseline, "–"),
-            )
-        ],
-    )
+    terminal.table(*result_table([penguins.result, toy.result]))
     terminal.say("rows: training + test; scores are on the test rows; fit: processor time")
     terminal.say("baseline: one prediction for all test rows, mean and std of the training rows")
     with naming(output), terminal.working("writing the report"):
@@ -133,7 +116,7 @@ def play(
     if output is not None:
         check_destination(output)
         check_replaces_page(output)
-    from probprop.web.play import play_page
+    from probprop.web import play_page
 
     page = play_page()
     if output is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +14,11 @@ from probprop.cli.console import Terminal, plural
 from probprop.table.names import is_reserved, listed
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from probprop._types import Array, FloatArray
     from probprop.table import TableModel
+    from probprop.table.columns import Kind
 
 Na = Annotated[
     str | None,
@@ -26,6 +28,15 @@ Na = Annotated[
         help="Texts that mean an empty cell.  [default: NA, N/A, null, nan, ?, - and the like]",
     ),
 ]
+
+
+_LOOKED_AT = 10_000  # rows whose order is looked at
+_FEWEST_ORDERED, _FEWEST_VALUES = 20, 5  # rows, and different values, of an order that is noted
+_IDENTIFIER = (
+    r"(?i:(^|[\W_])(id|patient|subject|participant|person|customer|user|animal|batch)s?($|[\W_]))"
+    r"|[a-z]I[dD]$"
+)
+_CODE = r"(?i:[a-z]{1,10}[-_ ]?\d+)"  # P07, unit-12
 
 
 def na_texts(text: str | None) -> tuple[str, ...] | None:
@@ -111,8 +122,8 @@ def with_targets(
 
 def usable_columns(
     frame: DataFrame, chosen: Sequence[str], *, asked_for: bool, terminal: Terminal
-) -> list[str]:
-    """Return the features without those that say nothing, and say what becomes of dates.
+) -> dict[str, Kind]:
+    """Return the features without those that say nothing, with what they hold; note the dates.
 
     Left out are columns without any value, and texts that name the rows. What no model can use,
     such as too many categories, is refused here: before the work.
@@ -128,7 +139,7 @@ def usable_columns(
         names = [str(k) for k in texts if names_rows(texts[k])]
         what = "texts that name the rows, and left out"
         chosen = _left(chosen, names, what, terminal)
-    kinds: Mapping[str, str] = kinds_of(frame[list(chosen)])
+    kinds = kinds_of(frame[list(chosen)])
     if dates := [name for name, kind in kinds.items() if kind == "date"]:
         terminal.note(
             f"dates in {', '.join(repr(name) for name in dates)}: taken as year, month, day of the "
@@ -136,7 +147,67 @@ def usable_columns(
         )
     for name in month_first({name: frame[name].dropna() for name in dates}):
         terminal.note(f"the month comes first in {name!r}, as in 3/14/2024")
-    return list(chosen)
+    return kinds
+
+
+def check_folds(
+    frame: DataFrame, group: str | None, time: str | None, taken: Collection[str]
+) -> None:
+    """Refuse a column of groups or times that the table lacks, or whose groups are features."""
+    from probprop.table.columns import check_no_missing
+    from probprop.table.names import TableError, select
+
+    for option, name in (("--group", group), ("--time", time)):
+        if name is None:
+            continue
+        check_no_missing(select(frame, [name]))
+        if group is not None and name in taken:
+            raise TableError(
+                f"The column {name!r} of {option} can be neither a target nor a feature, a weight "
+                "or an error: choose one."
+            )
+
+
+def note_order(terminal: Terminal, frame: DataFrame, kinds: Mapping[str, Kind]) -> None:
+    """Say that rows are in the order of a date, or in blocks of an identifier, and what to do.
+
+    Columns that are not features are looked at too: identifiers are often dropped.
+    """
+    import numpy as np
+
+    from probprop.table.encoding import times_of
+
+    for name in map(str, frame):
+        if kinds.get(name) == "date":
+            column = frame[name].dropna()
+            steps = np.diff(times_of(column.to_frame(), name))
+            n_different = 1 + np.count_nonzero(steps)
+            in_order = bool((steps >= 0).all() or (steps <= 0).all())
+            if in_order and len(column) >= _FEWEST_ORDERED and n_different >= _FEWEST_VALUES:
+                terminal.note(
+                    f"rows are in the order of {name!r}: if the model is to predict later rows "
+                    f"from earlier ones, give --time {name}; else the verdict may be too good"
+                )
+        elif _names_groups(name, frame[name].head(_LOOKED_AT)):
+            column = frame[name].head(_LOOKED_AT)
+            n_different = column.nunique()
+            n_blocks = 1 + int((column.shift()[1:] != column[1:]).sum())
+            if n_blocks == n_different and _FEWEST_VALUES <= n_different <= len(column) // 2:
+                terminal.note(
+                    f"rows are in blocks of equal {name!r}, {n_different:,} in number: if each "
+                    f"block is one thing measured repeatedly, give --group {name}; else the "
+                    "verdict may be too good"
+                )
+
+
+def _names_groups(name: str, column: Series) -> bool:
+    """Whether a column looks like an identifier: by its name, or texts such as "P-07"."""
+    if column.dtype.kind == "f" or column.isna().any():
+        return False
+    if re.search(_IDENTIFIER, name) is not None:
+        return True
+    texts = column.dtype.kind in "OUT"
+    return texts and bool(column.astype(str).str.fullmatch(_CODE).all())
 
 
 def _left(

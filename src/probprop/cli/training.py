@@ -6,11 +6,11 @@ opened, checked, fitted, saved, judged and reported on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -41,7 +41,6 @@ from probprop.cli.output import check_destinations, check_replaces_model, save_f
 from probprop.cli.recipes import (
     NetworkOptions,
     NoiseOption,
-    OneNetwork,
     Precision,
     TailOption,
     budget_of,
@@ -49,15 +48,17 @@ from probprop.cli.recipes import (
     check_no_seconds,
     recipe_of,
 )
-from probprop.cli.reporting import check_page_options, plan_report
+from probprop.cli.reporting import check_page_options, write_model_report
 from probprop.cli.scores import judge, show_scores, to_keep
 from probprop.cli.tables import (
     Na,
+    check_folds,
     na_texts,
     nameless,
     note_file,
     note_gaps,
     note_left_out,
+    note_order,
     note_table,
     note_weightless,
     say_cost,
@@ -70,10 +71,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from probprop._types import Array
+    from probprop.report import HeldOut
     from probprop.table import TableModel
     from probprop.table.encoding import Columns
     from probprop.table.target import Counting
 
+_TEST_SHARE = 0.1  # of the rows, held out to judge one network
 _MOST_TEST = 100_000  # rows held out above the memory limit: more would judge no better
 _MOST_TEST_ON_CLUSTER = 20_000  # rows held out on a cluster, which all go to this process
 
@@ -84,7 +87,8 @@ Examples:
   probprop fit houses.csv --target price --budget best -o houses.pbp
   probprop fit houses.csv --target price --fast -o houses.pbp
   probprop fit flowers.csv --target species -o flowers.pbp
-  probprop fit patients.xlsx --target dose --na NA,-999 -o dose.pbp
+  probprop fit patients.xlsx --target dose --na NA,-999 --group patient -o dose.pbp
+  probprop fit demand.csv --target units --time date -o demand.pbp
   probprop fit buildings.csv --target heating,cooling --fast -o loads.pbp
   probprop fit stars.csv --target distance --error distance_error --fast -o stars.pbp
   probprop fit 'houses/*.parquet' --target price --memory-limit 2GB -o houses.pbp
@@ -174,12 +178,23 @@ def fit(
         Precision | None,
         typer.Option(help="One network: precision of the weights.  [default: float64]"),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Rows that belong together; folds keep them together."),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Numbers or dates; folds predict the future from the past."
+        ),
+    ] = None,
     test_fraction: Annotated[
-        float, typer.Option(metavar="SHARE", help="Rows held out to judge the model; 0: none.")
-    ] = 0.1,
-    no_refit: Annotated[
-        bool, typer.Option("--no-refit", help="Keep the model that was judged.")
-    ] = False,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Rows held out to judge the model.  [default: none; 0.1 with one network]",
+        ),
+    ] = None,
     report: Report = None,
     static: Static = False,
     no_rows: NoRows = False,
@@ -190,17 +205,25 @@ def fit(
     """Fit a model to a table and save it.
 
     Text columns are taken as categories; a date becomes its year, month, day of the year, weekday
-    and seconds of the day. Rows without a target are left out. A tenth of the rows is held out to
-    say how good the predictions and their uncertainty are; then the model is fitted again on all,
-    unless it learned 100,000 rows or more with settings that are chosen.
+    and seconds of the day. Rows without a target are left out.
 
     Settings are chosen: encodings of the numbers, layers, evidence cap and epochs are compared by
-    cross-validation on the other rows, and the error bars are calibrated on rows held out there.
-    On all rows only the best settings are fitted. --budget says how much is compared. Ctrl-C ends
-    the comparison and goes on with the best so far.
+    cross-validation, and the error bars are calibrated on out-of-fold rows. The model is fitted
+    once, on all rows, and judged on out-of-fold rows: each is predicted by networks that were not
+    trained on it. --budget says how much is compared. Ctrl-C ends the comparison, and the best so
+    far is kept.
 
     With --fast one network is fitted by the protocol of the paper. Options for one network
-    imply it; so do --error and several targets.
+    imply it; so do --error and several targets. It has no folds, so a tenth of the rows is held
+    out to judge it, and the network that was judged is kept. With --test-fraction 0 it learns all
+    rows, and there is no verdict.
+
+    With --test-fraction SHARE that share of the rows is held out, and the model is fitted on the
+    others and judged on these.
+
+    With --group rows of equal value, such as repeated measurements of a patient, are in the same
+    fold, and are held out together; the column is not a feature. With --time each fold is predicted
+    from the rows before it, and the last rows are held out; the column stays a feature.
 
     With --task auto a target of text, of true and false, or of two different whole numbers is
     a class, which is then printed; any other number is a number. Classes that are three or
@@ -210,7 +233,7 @@ def fit(
     network, each with a noise of its own.
 
     With --noise input the noise of a row depends on its features: a second, small network
-    learns it, and the mean stays the same. With --noise-tail heavy a few wild targets do not
+    learns it, and the mean stays the same. With --noise-tail heavy a few outliers do not
     spoil the fit.
 
     An empty cell of a feature stands for any value, with the mean and the variance of its
@@ -221,14 +244,14 @@ def fit(
     many measurements has; for classes the weight is the power of its likelihood. Weights are
     divided by their mean. Rows of weight 0 are left out. The squares of --error add to the noise
     variance. Both columns must be non-negative and are excluded from the features; predictions do
-    not need them. Rows that are held out are judged at their weights, new ones predicted at the
-    mean weight, both without a known error.
+    not need them. Rows are judged at their weights, new ones predicted at the mean weight, both
+    without a known error.
 
     A table that would take more than --memory-limit is read block by block, and its rows are put
     on disk in random order. With --dask the rows of many files are shared by the workers of a
     cluster, and one that dies changes nothing. In both cases settings are chosen on 20,000 rows,
-    unless --fast or an option says otherwise, and the networks learn all rows. At most 100,000 rows
-    are held out, 20,000 with --dask, and the model is not fitted again on them.
+    which are also the out-of-fold rows that judge, unless --fast or an option says otherwise, and
+    the networks learn all rows. At most 100,000 rows are held out, 20,000 with --dask.
 
     Without --random-state the seed is 0, as for `probprop.table.fit_table_model` in Python: the
     same table and options give the same model, unless --budget is in seconds.
@@ -249,8 +272,9 @@ def fit(
         fast=fast,
         budget=budget,
         seed=random_state,
+        group=group,
+        time=time,
         test_fraction=test_fraction,
-        no_refit=no_refit,
         output=output,
         report=report,
         static=static,
@@ -264,16 +288,13 @@ def fit(
     with _open(terminal, request) as table:
         plan = _check(terminal, request, table)
         fitted = (_fit if table.whole else _fit_blocks)(terminal, request, table, plan)
-        model = fitted.model
-        if fitted.again is None:  # on disk before anything that may fail is done with it
-            save_fitted(terminal, model, output)
-        scores = _judge(terminal, request, plan, fitted)
-        if fitted.again is not None:
-            model = replace(fitted.again(), scores=scores)
-            save_fitted(terminal, model, output)
-        elif scores is not None:
-            save_model(replace(model, scores=scores), output)
-        _report(terminal, request, fitted, model)
+        for line in plan.recipe.choice(fitted.model.estimator).splitlines():
+            terminal.say(line)
+        save_fitted(terminal, fitted.model, output)  # before anything that may fail
+        rows = fitted.judged()
+        if (scores := _judge(terminal, plan, fitted, rows)) is not None:
+            save_model(replace(fitted.model, scores=scores), output)
+        _report(terminal, request, fitted, rows)
 
 
 @dataclass(frozen=True)
@@ -293,8 +314,9 @@ class Request:
     fast: bool
     budget: str | None
     seed: int
-    test_fraction: float
-    no_refit: bool
+    group: str | None
+    time: str | None
+    test_fraction: float | None
     output: str
     report: str | None
     static: bool
@@ -302,6 +324,12 @@ class Request:
     checkpoint: str | None
     memory_limit: str | None
     dask: str | None
+
+    def test_share(self, *, cross_validated: bool) -> float:
+        """Return the share of the rows to hold out; without folds nothing else can judge."""
+        if self.test_fraction is None:
+            return 0.0 if cross_validated else _TEST_SHARE
+        return self.test_fraction
 
     @property
     def reasons(self) -> list[str]:
@@ -324,7 +352,7 @@ class Plan(NamedTuple):
 
     frame: DataFrame  # the rows that count, or the first rows with a target
     targets: list[str]
-    features: list[str] | None  # None: all columns that are left
+    features: Any  # a mapping of names to kinds, or names; None: all columns that are left
     drop: list[str]
     counting: Counting
     labels: Array | None = None  # (n,), the classes of the rows if all are in memory
@@ -335,10 +363,9 @@ class Fitted(NamedTuple):
     """A model, and the rows to judge it on."""
 
     model: TableModel
-    n: int  # training rows
     train: DataFrame | None  # None: they are not in memory
-    test: DataFrame | None  # None: no rows were held out
-    again: Callable[[], TableModel] | None  # fits the model that is kept on all rows
+    judged: Callable[[], DataFrame | None]  # reads the rows to judge it on; None: there are none
+    held_out: HeldOut  # whether these were held out, or are out of fold
 
 
 def _check_options(request: Request) -> None:
@@ -348,9 +375,23 @@ def _check_options(request: Request) -> None:
     check_no_budget(request.reasons, fast=request.fast, budget=request.budget)
     check_no_seconds(request.checkpoint, budget_of(request.budget))
     check_range("--random-state", request.seed, 0, 2**32 - 1)
-    if not 0.0 <= request.test_fraction < 1.0:
+    if request.test_fraction is not None and not 0.0 <= request.test_fraction < 1.0:
         raise typer.BadParameter(
             f"{request.test_fraction:g} is not at least 0 and below 1", param_hint="--test-fraction"
+        )
+    if request.group is not None and request.time is not None:
+        raise typer.BadParameter(
+            "folds are made by --group or by --time: give one of the two", param_hint="--group"
+        )
+
+
+def _check_report(request: Request) -> None:
+    """Refuse a report on one network whose rows are not in memory, if none are held out."""
+    if request.report is not None and request.test_fraction == 0.0:
+        raise typer.BadParameter(
+            "above the memory limit and with --dask the report on one network is about rows held "
+            "out, and --test-fraction 0 holds out none",
+            param_hint="--report",
         )
 
 
@@ -373,12 +414,15 @@ def _open(terminal: Terminal, request: Request) -> Iterator[Table]:
             frame = read_tables(paths, na=na_texts(request.na))
         yield Table(paths, frame, True, limit)
         return
-    if request.report is not None and request.test_fraction == 0.0:
-        raise typer.BadParameter(
-            "above the memory limit and with --dask it is about rows held out, and "
-            "--test-fraction 0 holds out none",
-            param_hint="--report",
-        )
+    if request.fast or request.reasons:
+        _check_report(request)
+    for option, given in (("--group", request.group), ("--time", request.time)):
+        if given is not None:
+            raise typer.BadParameter(
+                "above the memory limit and with --dask the folds are random: give a larger "
+                "--memory-limit, or fewer rows, without --dask",
+                param_hint=option,
+            )
     if paths == ["-"] and request.dask is not None:
         raise typer.BadParameter(
             "--dask reads files, which all workers can read, not standard input", param_hint="DATA"
@@ -436,6 +480,8 @@ def _check(terminal: Terminal, request: Request, table: Table) -> Plan:
         seed=request.seed,
         missing=request.missing.value,
     )
+    if not table.whole and not recipe.cross_validated:
+        _check_report(request)
     return plan._replace(labels=labels, recipe=recipe)
 
 
@@ -446,21 +492,27 @@ def _look_at_all(terminal: Terminal, request: Request, plan: Plan) -> Plan:
     from probprop.table.target import check_one_target
 
     read, targets, wanted, drop, counting, *_ = plan
+    check_folds(read, request.group, request.time, [*targets, *counting.names, *(wanted or ())])
+    apart = [] if request.group is None else [request.group]
     known = with_targets(read, targets)
     counting.check(known, targets, [*(wanted or ()), *drop])
-    chosen = choose_features(known, targets, wanted, [*drop, *counting.names])
+    chosen = choose_features(known, targets, wanted, [*drop, *counting.names, *apart])
     note_table(terminal, read, known, targets)
     frame = counting.rows(known)
     note_weightless(terminal, len(known) - len(frame))
-    chosen = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    kinds = usable_columns(frame, chosen, asked_for=wanted is not None, terminal=terminal)
+    if request.group is not None:
+        terminal.note(f"{request.group!r} says which rows belong together, and is not a feature")
+    elif request.time is None:
+        note_order(terminal, frame, kinds)
     # Before rows are held out, so that the message counts them all.
     if request.missing is MissingOption.marginalize:
-        note_gaps(terminal, frame, chosen)
+        note_gaps(terminal, frame, list(kinds))
     else:
-        check_no_missing(frame[chosen], FILL_OR_MARGINALIZE)
+        check_no_missing(frame[list(kinds)], FILL_OR_MARGINALIZE)
     if request.task is TaskOption.classification:
         check_one_target(targets)
-    return plan._replace(frame=frame, features=chosen)
+    return plan._replace(frame=frame, features=kinds)
 
 
 def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
@@ -494,81 +546,104 @@ def _look_at_first(terminal: Terminal, request: Request, plan: Plan) -> Plan:
 
 
 def _fit(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
-    """Fit a table in memory, with a share of its rows held out."""
+    """Fit a table in memory, as `fit_table_model` does, on the rows that are not held out."""
+    from probprop.facts import OUT_OF_FOLD
     from probprop.table import fit_table_model
 
-    frame, recipe, kept = plan.frame, plan.recipe, request.checkpoint
-    labels, features = plan.labels, plan.features or []
-
-    def fitted(rows: DataFrame, text: str, estimator: Any, checkpoint: str | None) -> TableModel:
-        say_cost(terminal, estimator, rows[features], labels)
-        with recipe.progress(terminal, f"{text} {plural(len(rows), 'row')}") as callback:
-            return fit_table_model(
-                rows,
-                plan.targets,
-                features=features,
-                estimator=estimator,
-                callback=callback,
-                weight=plan.counting.weight,
-                error=plan.counting.error,
-                na=na_texts(request.na),
-                checkpoint=checkpoint,
-            )
-
-    train, test = hold_out(frame, request.test_fraction, request.seed, labels, features)
-    refit = len(test) > 0 and not request.no_refit and recipe.refits(len(train))
-    # Of the two fits the one whose model is kept has the path that was given.
-    judged = f"{kept}.judged" if refit and kept is not None else kept
-    model = fitted(train, "fitting", recipe.first(again=refit), judged)
-
-    def again() -> TableModel:
-        return fitted(frame, "fitting again on all", recipe.again(model.estimator), kept)
-
-    rows = (train, test if len(test) else None)
-    return Fitted(model, len(train), *rows, again if refit else None)
+    recipe, features = plan.recipe, plan.features
+    share = request.test_share(cross_validated=recipe.cross_validated)
+    by: dict[str, Any] = {"group": request.group, "time": request.time}
+    train, test = hold_out(plan.frame, share, request.seed, plan.labels, features, **by)
+    say_cost(terminal, recipe.estimator, train[list(features)], plan.labels)
+    with recipe.progress(terminal, f"fitting {plural(len(train), 'row')}") as callback:
+        model = fit_table_model(
+            train,
+            plan.targets,
+            features=features,
+            estimator=recipe.estimator,
+            callback=callback,
+            weight=plan.counting.weight,
+            error=plan.counting.error,
+            na=na_texts(request.na),
+            checkpoint=request.checkpoint,
+            **(by if recipe.cross_validated else {}),
+        )
+    if len(test) or not recipe.cross_validated:
+        return Fitted(model, train, lambda: test if len(test) else None, held_out=len(test) > 0)
+    rows = cast(Any, model.estimator).oof_rows_
+    return Fitted(model, train, lambda: train.iloc[rows], held_out=OUT_OF_FOLD)
 
 
 def hold_out(
-    frame: DataFrame, fraction: float, seed: int, labels: Array | None, features: Sequence[str]
+    frame: DataFrame,
+    share: float,
+    seed: int,
+    labels: Array | None,
+    features: Iterable[str],
+    *,
+    group: str | None = None,
+    time: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Hold out a share of the rows.
+    """Hold out a share of the rows: at random, whole groups, or the last ones in time.
 
-    The training rows keep at least one row of every class, and one with a value of every feature:
-    the model cannot learn a class or a feature that it does not see.
+    The training rows keep a row of every class, and one with a value of every feature: the model
+    cannot learn a class or a feature that it does not see.
     """
     import numpy as np
+    import pandas as pd
 
-    n_test = max(1, round(fraction * len(frame))) if fraction > 0.0 else 0
-    if n_test >= len(frame):
+    from probprop.table.encoding import times_of
+
+    n = len(frame)
+    n_test = max(1, round(share * n)) if share > 0.0 else 0
+    if n_test >= n:
         raise ValueError(
-            f"the table has {plural(len(frame), 'row')}, too few to hold out a share of "
-            f"{fraction:g}: give more rows or --test-fraction 0"
+            f"the table has {plural(n, 'row')}, too few to hold out a share of {share:g}: give "
+            "more rows or --test-fraction 0"
         )
-    order = np.random.RandomState(seed).permutation(len(frame))
-    if labels is not None and n_test:
-        _, last = np.unique(labels[order][::-1], return_index=True)
-        last = len(order) - 1 - last  # the last row of each class, in this order
-        order = np.concatenate([np.delete(order, last), order[last]])
-        n_test = min(n_test, len(order) - len(last))
-    test, train = order[:n_test], order[n_test:]
+    if not n_test:
+        return frame, frame.iloc[:0]
+    together = np.arange(n) if group is None else pd.factorize(frame[group])[0]
+    if time is not None:
+        times = times_of(frame, time)
+        test = times >= np.sort(times)[n - n_test]
+    else:  # whole groups, as many as have the share of the rows
+        order = np.random.RandomState(seed).permutation(together.max() + 1)
+        sizes = np.bincount(together)[order]
+        n_out = min(int(np.searchsorted(np.cumsum(sizes), n_test)) + 1, len(order) - 1)
+        test = np.isin(together, order[:n_out])
     there = frame[list(features)].notna().to_numpy()
-    unseen = there[test].any(axis=0) & ~there[train].any(axis=0)
-    if unseen.any():
-        kept = np.unique(there[test][:, unseen].argmax(axis=0))  # the first row with a value
-        test, train = np.delete(test, kept), np.append(train, test[kept])
-    # In the order of the file, so that the fit depends on the seed in one way only.
-    return frame.iloc[np.sort(train)], frame.iloc[np.sort(test)]
+    needed = [*there.T]
+    if labels is not None:
+        needed += [labels == label for label in np.unique(labels)]
+    for rows in needed:
+        if time is None and rows.any() and not rows[~test].any():
+            test &= together != together[rows.argmax()]
+    if test.all() or any(rows.any() and not rows[~test].any() for rows in needed):
+        raise ValueError(
+            f"the last rows by {time!r}, a share of {share:g}, have a class or a feature that no "
+            "row before them has: give another share, or --test-fraction 0"
+        )
+    return frame[~test], frame[test]
 
 
 def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) -> Fitted:
     """Fit a table on disk or on a cluster; rows are held out where they are read."""
-    from probprop.data.fitting import columnwise, rows_here, source_of, table_model, train
+    from probprop.data.fitting import (
+        columnwise,
+        rows_here,
+        rows_numbered,
+        source_of,
+        table_model,
+        train,
+    )
     from probprop.data.shards import DiskRows, Kept
+    from probprop.facts import OUT_OF_FOLD
 
     client, counting, kept = table.client, plan.counting, request.checkpoint
-    estimator = plan.recipe.first(again=False)
+    recipe, estimator = plan.recipe, plan.recipe.estimator
     most = _MOST_TEST if client is None else _MOST_TEST_ON_CLUSTER
-    test = Kept(request.test_fraction, most)
+    test = Kept(request.test_share(cross_validated=recipe.cross_validated), most)
     columns = (plan.targets, plan.features, plan.drop, counting.weight, counting.error)
     source: Any = source_of(estimator, table.paths, columnwise(*columns, na_texts(request.na)))
     with ExitStack() as stack:
@@ -586,14 +661,21 @@ def _fit_blocks(terminal: Terminal, request: Request, table: Table, plan: Plan) 
         note_left_out(terminal, rows.schema.n_without_target, plan.targets)
         text = f"fitting {_in_words(rows)}"
         terminal.say(text)
-        if isinstance(rows, DiskRows) and isinstance(plan.recipe, OneNetwork):  # epochs are long
+        if isinstance(rows, DiskRows) and not recipe.cross_validated:  # epochs are long
             with terminal.share(text) as progress:
                 fitted = train(rows, estimator, None, kept, progress=progress)
         else:
-            with plan.recipe.progress(terminal, text) as callback:
+            with recipe.progress(terminal, text) as callback:
                 fitted = train(rows, estimator, None, kept, callback)
         model = table_model(fitted, rows)
-        return Fitted(model, fitted.n_samples_seen_, None, rows.held_out, None)
+        if test.share or not recipe.cross_validated:
+            return Fitted(model, None, lambda: rows.held_out, held_out=True)
+
+        def out_of_fold() -> DataFrame:
+            with terminal.working("reading the out-of-fold rows"):
+                return rows_numbered(source, rows, fitted.oof_rows_)
+
+        return Fitted(model, None, out_of_fold, held_out=OUT_OF_FOLD)
 
 
 def _in_words(rows: Any) -> str:
@@ -631,40 +713,48 @@ def _twice(paths: Sequence[str]) -> int | None:
 
 
 def _judge(
-    terminal: Terminal, request: Request, plan: Plan, fitted: Fitted
+    terminal: Terminal, plan: Plan, fitted: Fitted, rows: DataFrame | None
 ) -> dict[str, Any] | None:
-    """Say what was chosen, and how good it is on the rows held out; return these scores."""
-    for line in plan.recipe.choice(fitted.model.estimator).splitlines():
-        terminal.say(line)
-    in_memory = fitted.train is not None
-    if fitted.test is None:
-        if not in_memory:
-            terminal.say("no rows were held out to judge it")
+    """Say how good the model is on rows that it, or the networks that predict them, did not see.
+
+    Return the scores as the file keeps them; None if there are no such rows.
+    """
+    estimator: Any = fitted.model.estimator
+    n, predictive = plural(estimator.n_samples_seen_, "row"), None
+    if rows is None:
+        terminal.say(f"fitted on {n}; no rows were held out to judge it")
         return None
-    n_test = plural(len(fitted.test), "row")
-    terminal.say(f"fitted on {plural(fitted.n, 'row')}; on the {n_test} held out:")
-    judged = judge(fitted.model, fitted.test)
-    show_scores(terminal, fitted.model, judged)
-    if in_memory and fitted.again is None and not request.no_refit:
+    if fitted.held_out is True:
+        terminal.say(f"fitted on {n}; on the {plural(len(rows), 'row')} held out:")
+    else:
+        predictive = estimator.oof_predictive_
         terminal.say(
-            "not fitted again on all rows: with this many, the held-out ones change little"
+            f"fitted on {n} and judged on {len(rows):,} out-of-fold rows: each is predicted by "
+            "networks that were not trained on it"
         )
-    return to_keep(plan.targets, judged, len(fitted.test), out_of_fold=False)
+    judged = judge(fitted.model, rows, predictive)
+    show_scores(terminal, fitted.model, judged)
+    if not plan.recipe.cross_validated:
+        terminal.say(
+            "the network that was judged is kept; --test-fraction 0 fits all rows, without a "
+            "verdict"
+        )
+    return to_keep(plan.targets, judged, len(rows), out_of_fold=fitted.held_out is not True)
 
 
-def _report(terminal: Terminal, request: Request, fitted: Fitted, model: TableModel) -> None:
-    """Write a report on the model that was judged, whose page predicts as the kept one will."""
-    rows = fitted.train if fitted.test is None else fitted.test
+def _report(terminal: Terminal, request: Request, fitted: Fitted, rows: DataFrame | None) -> None:
+    """Write a report on the rows that the model was judged on, or on its training rows."""
+    rows = fitted.train if rows is None else rows
     if request.report is None or rows is None:
         return
     with terminal.working("writing the report"):
-        planned = plan_report(
+        write_model_report(
+            request.report,
             fitted.model,
             rows,
-            held_out=fitted.test is not None,
+            held_out=fitted.held_out,
             live=not request.static,
             no_rows=request.no_rows,
             train=fitted.train,
         )
-        planned.write(request.report, model)
     terminal.say(f"wrote {request.report}")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,7 +49,7 @@ from probprop.data.sources import (
     check_no_columns,
     joined,
 )
-from probprop.data.tables import table_reader
+from probprop.data.tables import rows_at, table_reader
 from probprop.distributions.base import frame_columns
 from probprop.estimators.cv.search import advanced, with_rows_of, without_rows
 from probprop.estimators.data import relative_weights
@@ -199,15 +200,29 @@ class ClusterRows:
 
         Shards have the pieces in turn.
         """
-        n = len(self.summaries)
-        n_pieces = sum(len(summary.sizes) for summary in self.summaries)
-        sizes = [self.summaries[i % n].sizes[i // n] for i in range(n_pieces)]
-        starts = np.cumsum([0, *sizes])
+        n, starts = len(self.summaries), self._starts
         every = [
-            np.concatenate([np.arange(starts[i], starts[i + 1]) for i in range(k, n_pieces, n)])
+            np.concatenate([np.arange(*pair) for pair in list(pairwise(starts))[k::n]])
             for k in range(n)
         ]
         return [numbers[own] for numbers, own in zip(every, places, strict=True)]
+
+    @property
+    def _starts(self) -> Array:
+        """The number of the first row of each piece, and of all rows."""
+        n = len(self.summaries)
+        n_pieces = sum(len(summary.sizes) for summary in self.summaries)
+        return np.cumsum([0, *(self.summaries[i % n].sizes[i // n] for i in range(n_pieces))])
+
+    def taken(self, source: Source, numbers: Array) -> list[pd.DataFrame]:
+        """Return the rows of the source with these numbers, ascending, as they are in the table."""
+        pieces = zip(source.tasks(n_threads(self.client)), pairwise(self._starts), strict=True)
+        futures = [
+            _submit(self.client, rows_of_pieces, [piece], self.schema, own - start)
+            for piece, (start, stop) in pieces
+            if len(own := numbers[(numbers >= start) & (numbers < stop)])
+        ]
+        return [frame for frames in self.client.gather(futures) for frame in frames]
 
     def with_relative_weights(self) -> ClusterRows:
         """Return the rows with weights in units of their mean."""
@@ -270,7 +285,7 @@ def load_shards(
         places = drawn_places(sizes, test, seed)
         parts = client.gather(
             [
-                _submit(client, rows_at, own, schema, at)
+                _submit(client, rows_of_pieces, own, schema, at)
                 for own, at in zip(shares, places, strict=True)
             ]
         )
@@ -337,17 +352,11 @@ def drawn_places(sizes: Sequence[int], test: Kept, seed: int) -> list[Array]:
     return [np.sort(shard_order(seed, k, size)[:own]) for k, (size, own) in enumerate(pairs)]
 
 
-def rows_at(
+def rows_of_pieces(
     labels: Sequence[str], pieces: Sequence[Any], schema: Schema, places: Array
 ) -> list[pd.DataFrame]:
-    """Return some rows of a shard, for each of its pieces; places are ascending."""
-    found, start = [], 0
-    for piece, label in zip(pieces, labels, strict=True):
-        frame = schema.reader.rows(piece, label)
-        own = places[(places >= start) & (places < start + len(frame))] - start
-        found.append(frame.iloc[own])
-        start += len(frame)
-    return found
+    """Return some rows of a shard, for each of its pieces, on a worker; places are ascending."""
+    return rows_at(map(Piece, labels, pieces), schema, places)
 
 
 def without(loaded: Loaded, places: Array) -> Loaded:

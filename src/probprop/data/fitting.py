@@ -13,6 +13,7 @@ from numpy.random import RandomState
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from probprop._types import Array
 from probprop.data.cross_validation import SAMPLE, fit_cross_validated
 from probprop.data.scratch import bytes_of
 from probprop.data.shards import (
@@ -61,6 +62,7 @@ from probprop.inference.standardize import marginal, measure, merged
 from probprop.inference.training import Fitted, Setting, first_state, rounds
 
 if TYPE_CHECKING:
+    import pandas as pd
     from dask import dataframe as dd
     from distributed import Client
 
@@ -354,6 +356,25 @@ def table_model(model: Estimator, rows: MemoryRows | ShardedRows) -> TableModel:
         reader.na,
         _baseline(rows),
     )
+
+
+def rows_numbered(source: Source, rows: MemoryRows | ShardedRows, numbers: Array) -> pd.DataFrame:
+    """Return rows of a table that was fitted, such as ``oof_rows_``, as the table has them.
+
+    The files are read once more, by the workers of a cluster if there is one.
+    """
+    import pandas as pd
+
+    from probprop.data.tables import rows_at
+
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    if isinstance(rows, MemoryRows | DiskRows):
+        found = rows_at(source.pieces(rows.schema), rows.schema, ascending)
+    else:
+        found = rows.taken(source, ascending)
+    frame = pd.concat(found).set_axis(ascending)
+    return frame.iloc[np.argsort(order)]
 
 
 def _baseline(rows: MemoryRows | ShardedRows) -> tuple[tuple[float, float], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from probprop._types import Array
 from probprop.data.sources import (
     Columnwise,
     Loaded,
@@ -23,16 +24,16 @@ from probprop.data.sources import (
     values_likelihood,
 )
 from probprop.table import encoding
-from probprop.table.cells import is_text, missing_texts, replaced, with_gaps
+from probprop.table.cells import without_marks
 from probprop.table.encoding import Columns, Wanted, agreed, labelled, survey_frame
 from probprop.table.model import takes_gaps
 from probprop.table.names import TableError, reading_parquet
 from probprop.table.read import (
     iter_table,
+    iter_typed,
     parquet_metadata,
     plan_chunks,
     read_table,
-    with_numbers,
 )
 from probprop.table.target import NOTHING, Counting, check_one_target
 
@@ -126,6 +127,17 @@ def table_reader(network: Any, asked: Columnwise) -> TableReader:
     return TableReader(network, wanted, counting, asked.na)
 
 
+def rows_at(pieces: Iterable[Piece], schema: Schema, places: Array) -> list[pd.DataFrame]:
+    """Return some of the rows that count, for each piece; places are ascending."""
+    found, start = [], 0
+    for piece in pieces:
+        frame = schema.reader.rows(piece.rows, piece.label)
+        own = places[(places >= start) & (places < start + len(frame))] - start
+        found.append(frame.iloc[own])
+        start += len(frame)
+    return found
+
+
 def _frame_of(piece: Any, label: str, na: Sequence[str] | None) -> pd.DataFrame:
     """Return the rows of a piece, which know where they come from."""
     frame = piece.read(na) if isinstance(piece, FilePiece) else piece.copy(deep=False)
@@ -188,7 +200,7 @@ class FilePiece:
         from pyarrow import parquet
 
         with reading_parquet(self.path), parquet.ParquetFile(self.path) as file:
-            return _with_gaps(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
+            return without_marks(file.read_row_groups(list(self.row_groups)).to_pandas(), na)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,13 +219,17 @@ class Files:
         kinds = None if columns is None else self.reader.kinds(columns)
         for path in self.paths:
             _, chunk_rows = plan_chunks(path)
-            names = None if kinds is None else list(kinds)
-            frames = iter_table(path, chunk_rows=chunk_rows, columns=names, kinds=kinds, na=na)
+            frames = iter_typed(path, chunk_rows, na)
+            if kinds is not None:
+                known = iter_table(
+                    path, chunk_rows=chunk_rows, columns=list(kinds), kinds=kinds, na=na
+                )
+                frames = (without_marks(frame, na) for frame in known)
             with _vanished(path, second=kinds is not None):
                 for frame in frames:
                     first, n = int(frame.index[0]) + 1, len(frame)
                     label = f"{path}, rows {first:,} to {first + n - 1:,}"
-                    yield Piece(label, typed(frame, na) if kinds is None else _with_gaps(frame, na))
+                    yield Piece(label, frame)
                     self.advance(n)
 
     def tasks(self, n: int) -> list[Piece]:
@@ -236,46 +252,7 @@ class Files:
 def first_rows(path: str, na: Sequence[str] | None) -> pd.DataFrame:
     """Return the first chunk of a file, with what its columns look like."""
     _, chunk_rows = plan_chunks(path)
-    return typed(next(iter_table(path, chunk_rows=chunk_rows, na=na)), na)
-
-
-def typed(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return a chunk of text as numbers, true and false, and text, as `read_table` would.
-
-    >>> typed(pd.DataFrame({"a": ["1", "NA"], "b": ["true", "False"], "c": ["x", "?"]}), None)
-         a      b    c
-    0  1.0   True    x
-    1  NaN  False  NaN
-    """
-    if all(is_text(dtype) for dtype in frame.dtypes):  # as a text file comes; Parquet has types
-        decimal = frame.attrs.get("decimal", ".")
-        frame = with_numbers(frame, dict.fromkeys(map(str, frame), "number"), decimal, na)
-    frame = _with_gaps(frame, na)
-    found = {}
-    for name, dtype in frame.dtypes.items():
-        if is_text(dtype) and (flags := _flags(frame[name])) is not None:
-            found[str(name)] = flags
-    return replaced(frame, found)
-
-
-def _with_gaps(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
-    """Return a frame with missing values for "NA" and the like in columns of text."""
-    texts = missing_texts(na, among_numbers=False)
-    return with_gaps(frame, lambda _: (texts, ()))
-
-
-def _flags(column: pd.Series) -> pd.Series | None:
-    """Return text that is true and false as such; None if any is not."""
-    there = column.dropna()
-    if not len(there) or not isinstance(there.iloc[0], str):
-        return None
-    if str(there.iloc[0]).lower() not in ("true", "false"):  # most columns end here
-        return None
-    different = {str(cell) for cell in there.unique()}
-    if not {cell.lower() for cell in different} <= {"true", "false"}:
-        return None
-    flags = column.astype(object).map({cell: cell.lower() == "true" for cell in different})
-    return flags.astype(bool) if len(there) == len(column) else flags
+    return next(iter_typed(path, chunk_rows, na))
 
 
 @contextmanager

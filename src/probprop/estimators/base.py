@@ -75,7 +75,7 @@ class SavedMixin:
         """Write the fitted model to one file, without pickle; `probprop.load` reads it.
 
         A crash never leaves half a model. A RandomState instance comes back as None. For
-        cross-validated estimators the file has all but `oof_predictive_` and `oof_rows_`, and a
+        cross-validated estimators the file has all but the attributes `oof_*_`, and a
         `cv` that is not an int must be a splitter of scikit-learn.
         """
         from probprop.files import save  # the one import upwards: files know all models

@@ -1,6 +1,5 @@
 """Metrics of predictive distributions and scorers; for classes `probprop.metrics.classes`."""
 
-from probprop.metrics.baseline import baseline_summary
 from probprop.metrics.classes import class_summary
 from probprop.metrics.importance import (
     Dependence,
@@ -10,17 +9,11 @@ from probprop.metrics.importance import (
 )
 from probprop.metrics.regression import (
     LEVELS,
-    calibration_curve,
-    calibration_error,
+    baseline_summary,
     check_columns,
-    crps_gaussian,
     interval_coverage,
-    log_likelihood,
-    mae,
     predictive_coverage,
-    r2,
     rmse,
-    sharpness,
     summary,
 )
 from probprop.metrics.scorers import (
@@ -41,23 +34,16 @@ __all__ = [
     "average_prediction",
     "baseline_summary",
     "brier_scorer",
-    "calibration_curve",
-    "calibration_error",
     "calibration_error_scorer",
     "check_columns",
     "class_summary",
-    "crps_gaussian",
     "crps_scorer",
     "interval_coverage",
-    "log_likelihood",
     "log_likelihood_scorer",
     "log_loss_scorer",
-    "mae",
     "permutation_importance",
     "predictive_coverage",
-    "r2",
     "rmse",
     "roc_auc_scorer",
-    "sharpness",
     "summary",
 ]

@@ -128,36 +128,56 @@ def roc_auc(y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = No
 
 
 def average_precision(
-    y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None = None
+    y: ArrayLike,
+    proba: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    positive: int = 1,
 ) -> float:
     """Area under the precision-recall curve, by scikit-learn's `average_precision_score`.
 
-    The share of the class is chance. Classes are averaged as in `roc_auc`.
+    The share of the class is chance. For two classes it is the curve of the class `positive`; more
+    are averaged as in `roc_auc`.
 
     >>> round(average_precision([0, 1, 1], [[0.8, 0.2], [0.6, 0.4], [0.9, 0.1]]), 4)
     0.8333
     """
     from sklearn.metrics import average_precision_score
 
-    return _mean_over_classes(average_precision_score, y, proba, sample_weight)
+    return _mean_over_classes(average_precision_score, y, proba, sample_weight, positive)
+
+
+def rarer_class(y: ArrayLike) -> int:
+    """Return the index of the rarer of two classes in y; 1 if both are as frequent.
+
+    >>> rarer_class([0, 1, 1]), rarer_class([0, 1])
+    (0, 1)
+    """
+    n_first, n_second = np.bincount(np.asarray(y), minlength=2)[:2]
+    return int(n_second <= n_first)
 
 
 def _mean_over_classes(
-    score: Callable[..., float], y: ArrayLike, proba: ArrayLike, sample_weight: ArrayLike | None
+    score: Callable[..., float],
+    y: ArrayLike,
+    proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    positive: int = 1,
 ) -> float:
     y, proba = check_classes_and_proba(y, proba)
     weights = weights_of(sample_weight, len(y))
     present = np.unique(y[weights > 0.0])
     if len(present) < 2:
         return float("nan")
-    scored = [1] if proba.shape[1] == 2 else present
+    scored = [positive] if proba.shape[1] == 2 else present
     return float(np.mean([score(y == k, proba[:, k], sample_weight=weights) for k in scored]))
 
 
 def class_summary(y: ArrayLike, predictive: ClassMixture) -> dict[str, float]:
     """Every metric of a predictive distribution of classes, for n samples.
 
-    The keys are accuracy, log_loss, brier, calibration_error, roc_auc, average_precision.
+    The keys are accuracy, log_loss, brier, calibration_error, roc_auc, average_precision. The
+    average precision of two classes takes `rarer_class` as the positive one.
 
     >>> import numpy as np
     >>> from probprop import ClassMixture
@@ -181,8 +201,16 @@ def class_scores(y: ArrayLike, log_proba: FloatArray) -> dict[str, float]:
         "brier": brier_score(y, proba),
         "calibration_error": calibration_error(y, proba),
         "roc_auc": roc_auc(y, proba),
-        "average_precision": average_precision(y, proba),
+        "average_precision": average_precision(y, proba, positive=rarer_class(y)),
     }
+
+
+def class_baseline(y: ArrayLike, n_classes: int) -> dict[str, float]:
+    """Score the class shares of y, (n,) class indices, as the probabilities of every sample."""
+    index = np.asarray(y)
+    shares = np.bincount(index, minlength=n_classes) / len(index)
+    with np.errstate(divide="ignore"):  # a class without samples is never looked up
+        return class_scores(index, np.log(np.tile(shares, (len(index), 1))))
 
 
 def check_classes_and_proba(y: ArrayLike, proba: ArrayLike) -> tuple[Array, FloatArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -56,11 +56,12 @@ def permutation_importance(
     *,
     n_repeats: int = 5,
     random_state: int = 0,
+    out_of_fold: bool = False,
 ) -> list[Importance]:
     """Rank columns by what is lost when their values are shuffled among the samples.
 
-    Use a test set. A column that is redundant given another one is ranked low. The list has an
-    `Importance` for each target, or one for classes.
+    Use a test set, or out-of-fold samples. A column that is redundant given another one is ranked
+    low. The list has an `Importance` for each target, or one for classes.
 
     Parameters
     ----------
@@ -76,6 +77,10 @@ def permutation_importance(
     n_repeats : int, default=5
         Number of shuffles of each column, 1 or more.
     random_state : int, default=0
+    out_of_fold : bool, default=False
+        For a cross-validated estimator after `fit`: X and y are the training samples
+        ``model.oof_rows_``, in this order, and each is predicted by the networks that were not
+        trained on it.
 
     Examples
     --------
@@ -92,19 +97,30 @@ def permutation_importance(
     groups = {str(i): [i] for i in range(rows.shape[1])} if columns is None else dict(columns)
     if not groups or not len(rows):
         raise ValueError("X must have a row and a column, so that there is something to shuffle.")
+    if out_of_fold and len(getattr(model, "oof_rows_", ())) != len(rows):
+        raise ValueError(
+            "out_of_fold=True needs a PBPRegressorCV or PBPClassifierCV after fit, not from a "
+            f"file, and X must be the samples oof_rows_ of its fit. Got {len(rows)} samples."
+        )
     random = np.random.RandomState(random_state)
     names = list(groups)
     n_ranked = len(names) if len(names) <= _ALL_COLUMNS else _KEPT
     most = int(np.clip(_PREDICTIONS // (n_ranked * n_repeats), _FEWEST, _MOST))
     some = np.sort(random.permutation(len(rows))[:most])
     rows, observed = rows[some], observed[some]
-    before = _scores(model, rows, observed)
+
+    def scores(moved: Array) -> FloatArray:
+        n = len(moved)
+        predictive = _predictive(model, moved, some[:n] if out_of_fold else None)
+        return _scores(predictive, classes_of(model), observed[:n])
+
+    before = scores(rows)
     if len(names) > _ALL_COLUMNS:
-        names = _screened(model, rows[:_FEWEST], observed[:_FEWEST], groups, random)
+        names = _screened(scores, rows[:_FEWEST], groups, random)
 
     def changes(name: str) -> Array:
         shuffled = [_shuffled(rows, groups[name], random) for _ in range(n_repeats)]
-        return np.stack([_scores(model, moved, observed) - before for moved in shuffled])
+        return np.stack([scores(moved) - before for moved in shuffled])
 
     found = np.stack([changes(name) for name in names])  # (n_columns, n_repeats, 2, K)
     ranked = []
@@ -122,10 +138,9 @@ def _shuffled(rows: Array, place: Sequence[int], random: np.random.RandomState) 
     return moved
 
 
-def _scores(model: Any, X: Array, y: Array) -> FloatArray:
+def _scores(predictive: Any, classes: Array | None, y: Array) -> FloatArray:
     """Return mean negative log-likelihood and error of each target, (2, K)."""
-    predictive = _predictive(model, X)
-    if (classes := classes_of(model)) is not None:
+    if classes is not None:
         label = cast(ClassMixture, predictive)
         index = np.searchsorted(classes, y)
         wrong = label.log_proba.argmax(axis=1) != index
@@ -136,9 +151,12 @@ def _scores(model: Any, X: Array, y: Array) -> FloatArray:
     return np.array([(-_mean_density(p.logpdf(of)), rmse(of, p.mean)) for of, p in each]).T
 
 
-def _predictive(model: Any, X: Array) -> Any:
+def _predictive(model: Any, X: Array, oof: Array | None = None) -> Any:
+    """Predict rows; with `oof`, out-of-fold samples at these places of ``oof_rows_``."""
     with warnings.catch_warnings():  # a model fitted on a frame expects names
         warnings.filterwarnings("ignore", "X does not have valid feature names")
+        if oof is not None:
+            return model.predict_out_of_fold(X, oof)
         return model.predict_distribution(X)
 
 
@@ -149,9 +167,8 @@ def _mean_density(log_p: FloatArray) -> float:
 
 
 def _screened(
-    model: Any,
+    scores: Callable[[Array], FloatArray],
     rows: Array,
-    observed: Array,
     groups: Mapping[str, Sequence[int]],
     random: np.random.RandomState,
 ) -> list[str]:
@@ -159,7 +176,7 @@ def _screened(
     parts = np.array_split(np.array(list(groups), object), 2 * _KEPT)
     while True:
         places = [[i for name in part for i in groups[name]] for part in parts]
-        losses = [_scores(model, _shuffled(rows, p, random), observed)[0].sum() for p in places]
+        losses = [scores(_shuffled(rows, place, random))[0].sum() for place in places]
         best = [parts[i] for i in np.argsort(-np.array(losses), kind="stable")[:_KEPT]]
         if all(len(part) == 1 for part in best):
             return [str(part[0]) for part in best]

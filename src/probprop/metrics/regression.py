@@ -12,18 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erf
 
 from probprop._types import Array, FloatArray
 from probprop.distributions.base import TargetDistribution
+from probprop.distributions.mixture import Mixture
 
 LEVELS: FloatArray = np.arange(5, 100, 5) / 100  # 0.05, 0.10, ..., 0.95
 """The coverages at which calibration is measured unless others are given."""
 
 _NAMED = 5  # rows that are named in words
-
-
-# ---- Accuracy of the mean
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -43,47 +40,6 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     return _root_mean_square(y - mean)
 
 
-def mae(y: ArrayLike, mean: ArrayLike) -> float:
-    """Mean absolute error, in target units.
-
-    Parameters
-    ----------
-    y, mean : array-like of shape (n,)
-        Observed targets and predicted means, in target units.
-
-    Examples
-    --------
-    >>> mae([1.0, 2.0], [1.0, 4.0])
-    1.0
-    """
-    y, mean = check_columns(y=y, mean=mean)
-    return _mean(np.abs(y - mean))
-
-
-def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    """Coefficient of determination: the share of the variance of the targets that is explained.
-
-    It is 1 for perfect predictions, 0 for the mean of these targets, below 0 for worse ones, and
-    NaN if all targets are equal.
-
-    Parameters
-    ----------
-    y, mean : array-like of shape (n,)
-        Observed targets and predicted means, in target units.
-
-    Examples
-    --------
-    >>> round(r2([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 6)
-    0.5
-    """
-    y, mean = check_columns(y=y, mean=mean)
-    spread = _root_mean_square(y - _mean(y))
-    if y.min() == y.max() or spread == 0.0:
-        return float("nan")
-    with np.errstate(over="ignore"):
-        return float(1.0 - np.square(_root_mean_square(y - mean) / spread))
-
-
 def _root_mean_square(errors: FloatArray) -> float:
     largest = float(np.abs(errors).max()) or 1.0  # squares of 1e-200 or 1e200 are not floats
     return largest * float(np.sqrt(np.mean((errors / largest) ** 2)))
@@ -93,67 +49,19 @@ def _mean(values: FloatArray) -> float:
     """Return the mean, also where the sum would overflow."""
     with np.errstate(over="ignore"):
         mean = float(np.mean(values))
-    if np.isfinite(mean):
-        return mean
-    return float(np.sum(values / len(values)))
+    return mean if np.isfinite(mean) else float(np.sum(values / len(values)))
 
 
-# ---- The whole distribution
+def _r2(y: FloatArray, error: float) -> float:
+    """Return the coefficient of determination of predictions with this RMSE.
 
-
-def log_likelihood(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean log density of the targets under Gaussian predictions, in nats; higher is better.
-
-    It is a density: targets in other units shift it, by the log of the factor between the units.
-
-    Parameters
-    ----------
-    y, mean, std : array-like of shape (n,)
-        Observed targets, predicted means and standard deviations, in target units.
-
-    Examples
-    --------
-    >>> round(log_likelihood([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
-    -1.5155
+    It is NaN if all targets are equal.
     """
-    y, mean, std = check_columns(y=y, mean=mean, std=std)
-    z = _standardised(y, mean, std)
-    with np.errstate(over="ignore"):  # -inf is right beyond 1e154 standard deviations
-        log_p = -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi) - np.log(std)
-    return float(np.mean(log_p))
-
-
-def crps_gaussian(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean continuous ranked probability score of Gaussian predictions; lower is better.
-
-    The score of one target is the integral over t of (F(t) - 1[t >= y])^2, where F is the
-    predicted distribution function. It is in target units, is the absolute error when the
-    standard deviation goes to zero, and punishes outliers less than the log density does.
-
-    Parameters
-    ----------
-    y, mean, std : array-like of shape (n,)
-        Observed targets, predicted means and standard deviations, in target units.
-
-    References
-    ----------
-    T. Gneiting and A. E. Raftery, "Strictly Proper Scoring Rules, Prediction, and
-    Estimation", JASA 2007, section 4.2.
-
-    Examples
-    --------
-    >>> round(crps_gaussian([0.0, 2.0], [0.0, 0.0], [1.0, 2.0]), 4)
-    0.7193
-    """
-    y, mean, std = check_columns(y=y, mean=mean, std=std)
-    z = _standardised(y, mean, std)
-    with np.errstate(over="ignore", under="ignore"):  # the density of an outlier is 0
-        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    score = (y - mean) * erf(z / np.sqrt(2.0)) + std * (2.0 * density - 1.0 / np.sqrt(np.pi))
-    return _mean(score)
-
-
-# ---- Intervals
+    spread = _root_mean_square(y - _mean(y))
+    if y.min() == y.max() or spread == 0.0:
+        return float("nan")
+    with np.errstate(over="ignore"):
+        return float(1.0 - np.square(error / spread))
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -179,38 +87,6 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def calibration_curve(
-    y: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Share of the targets inside the central Gaussian intervals of several levels.
-
-    Parameters
-    ----------
-    y, mean, std : array-like of shape (n,)
-    levels : array-like of shape (n_levels,), default=None
-        Expected coverages, each strictly between 0 and 1; None is 0.05, 0.10, ..., 0.95.
-
-    Returns
-    -------
-    expected, observed : ndarray of shape (n_levels,)
-        The levels, and the share of the targets inside each: below it, error bars are too small.
-
-    Examples
-    --------
-    >>> expected, observed = calibration_curve([0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.5, 0.9])
-    >>> observed
-    array([0.5, 1. ])
-    """
-    y, mean, std = check_columns(y=y, mean=mean, std=std)
-    z = _standardised(y, mean, std)
-    (expected,) = check_columns(levels=LEVELS if levels is None else levels)
-    if (bad := expected[(expected <= 0.0) | (expected >= 1.0)]).size:
-        raise ValueError(
-            f"levels must lie strictly between 0 and 1. Got {bad[0]}; give 0.95 for 95 %."
-        )
-    return expected.copy(), _share_inside(erf(np.abs(z) / np.sqrt(2.0)), expected)
-
-
 def predictive_coverage(
     y: ArrayLike, predictive: TargetDistribution
 ) -> tuple[FloatArray, FloatArray]:
@@ -226,51 +102,12 @@ def predictive_coverage(
     array([0.5, 1. , 1. , 1. , 1. , 1. ])
     """
     y, _ = check_columns(y=y, predictive=predictive.mean)
-    return LEVELS.copy(), _share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
+    return LEVELS.copy(), share_inside(np.abs(2.0 * predictive.cdf(y) - 1.0), LEVELS)
 
 
-def _share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
+def share_inside(needed: FloatArray, levels: FloatArray) -> FloatArray:
     """Share of the targets inside at each level, given the level that each target needs."""
     return np.searchsorted(np.sort(needed), levels, side="right") / len(needed)
-
-
-def calibration_error(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    """Mean absolute difference of expected and observed coverage, over 0.05, ..., 0.95.
-
-    It is 0 when calibrated, at most 0.5; chance alone gives about 0.3 / sqrt(n).
-
-    Parameters
-    ----------
-    y, mean, std : array-like of shape (n,)
-        Observed targets, predicted means and standard deviations, in target units.
-
-    Examples
-    --------
-    >>> calibration_error([0.0, 0.0], [0.0, 0.0], [1.0, 1.0])  # far too cautious
-    0.5
-    """
-    expected, observed = calibration_curve(y, mean, std)
-    return float(np.mean(np.abs(expected - observed)))
-
-
-def sharpness(std: ArrayLike) -> float:
-    """Mean predicted standard deviation, in target units: smaller is sharper.
-
-    Parameters
-    ----------
-    std : array-like of shape (n,)
-        Predicted standard deviations, in target units.
-
-    Examples
-    --------
-    >>> sharpness([1.0, 3.0])
-    2.0
-    """
-    (std,) = check_columns(std=std)
-    return float(np.mean(std))
-
-
-# ---- All of them
 
 
 class Scores(NamedTuple):
@@ -288,10 +125,11 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
     coverage = dict(zip(expected.tolist(), observed.tolist(), strict=True))
     log_p = predictive.logpdf(y)
     has_density = np.isfinite(log_p)
+    error = rmse(y, mean)
     values = {
-        "rmse": rmse(y, mean),
-        "mae": mae(y, mean),
-        "r2": r2(y, mean),
+        "rmse": error,
+        "mae": _mean(np.abs(y - mean)),
+        "r2": _r2(y, error),
         "log_likelihood": float(np.mean(log_p[has_density])) if has_density.any() else float("nan"),
         "crps": _mean(predictive.crps(y)),
         **{f"coverage_{level:.0%}"[:-1]: coverage[level] for level in (0.5, 0.8, 0.9, 0.95)},
@@ -304,7 +142,8 @@ def scores(y: ArrayLike, predictive: TargetDistribution) -> Scores:
 def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     """Every metric of a predictive distribution.
 
-    All are exact for the distribution, whether it is a mixture, heavy-tailed or transformed.
+    All are exact for the distribution, whether it is a mixture, heavy-tailed or transformed. For
+    Gaussian predictions of another model, give ``Mixture.of_one(mean, np.zeros(n), std)``.
     Targets with density 0, such as targets of 0 or less under a Box-Cox transformation, are left
     out of the log-likelihood, with a warning.
 
@@ -317,8 +156,12 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     Returns
     -------
     dict
-        Keys: rmse, mae, r2, log_likelihood, crps, coverage_50, coverage_80, coverage_90,
-        coverage_95, calibration_error, sharpness.
+        rmse, mae (mean absolute error), r2 (coefficient of determination), log_likelihood (mean
+        log density, in nats), crps (mean continuous ranked probability score), coverage_50,
+        coverage_80, coverage_90, coverage_95 (share of the targets inside), calibration_error
+        (mean absolute difference of expected and observed coverage over the levels 0.05 to 0.95;
+        chance alone gives about 0.3 / sqrt(n)) and sharpness (mean standard deviation). All but
+        shares and the log-likelihood are in target units.
 
     Examples
     --------
@@ -334,6 +177,22 @@ def summary(y: ArrayLike, predictive: TargetDistribution) -> dict[str, float]:
     return found.values
 
 
+def baseline_summary(y: ArrayLike, mean: float, std: float) -> dict[str, float] | None:
+    """Score one Gaussian for all samples, with the marginal mean and std of the training target.
+
+    `y` are the observed targets, array-like of shape (n,); all are in target units. Return a dict
+    with the keys of `summary`; None if `std` is 0, because there is no density then.
+
+    >>> found = baseline_summary([1.0, 3.0], mean=2.0, std=1.0)
+    >>> found["rmse"], found["r2"], found["sharpness"]
+    (1.0, 0.0, 1.0)
+    """
+    (y,) = check_columns(y=y)
+    if not std > 0.0:
+        return None
+    return scores(y, Mixture.of_one(np.full_like(y, mean), np.zeros_like(y), std)).values
+
+
 def without_density_in_words(rows: Sequence[int] | Array) -> str:
     """Name the rows that are left out of the log-likelihood."""
     n, shown = len(rows), ", ".join(map(str, rows[:_NAMED]))
@@ -343,10 +202,7 @@ def without_density_in_words(rows: Sequence[int] | Array) -> str:
 
 
 def check_columns(**columns: ArrayLike) -> list[FloatArray]:
-    """Return the named arguments as finite float64 arrays of one shape (n,), n > 0.
-
-    Raises ValueError where that is not possible, or where ``std`` is not above 0.
-    """
+    """Return the named arguments as finite float64 arrays of one shape (n,), n > 0."""
     arrays = {}
     for name, column in columns.items():
         try:
@@ -365,19 +221,10 @@ def check_columns(**columns: ArrayLike) -> list[FloatArray]:
             f"{', '.join(map(str, lengths.values()))}; give one value per target in each."
         )
     for name, array in arrays.items():
-        bad = ~np.isfinite(array)
-        if name == "std":
-            bad |= array <= 0.0
-        if bad.any():
+        if (bad := ~np.isfinite(array)).any():
             raise ValueError(
-                f"{name} must be {'finite and above 0' if name == 'std' else 'finite'}. Got "
-                f"{array[bad][0]} in row {np.flatnonzero(bad)[0]}, and {bad.sum()} such "
-                f"{'value' if bad.sum() == 1 else 'values'} in all; correct or leave out the rows."
+                f"{name} must be finite. Got {array[bad][0]} in row {np.flatnonzero(bad)[0]}, and "
+                f"{bad.sum()} such {'value' if bad.sum() == 1 else 'values'} in all; correct or "
+                "leave out the rows."
             )
     return list(arrays.values())
-
-
-def _standardised(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-    """Return the residuals in standard deviations, shape (n,)."""
-    with np.errstate(over="ignore"):  # an infinite residual scores as the limit does
-        return (y - mean) / std

@@ -238,12 +238,15 @@ def log_loss_scorer(
         Weights in the mean over the samples, 0 or more; None stands for equal weights.
     """
     index = _observed(estimator, y)
-    with np.errstate(divide="ignore"):  # the log of 0 is -inf
+    return -log_loss(index, log_probabilities(estimator, X), sample_weight)
+
+
+def log_probabilities(estimator: Any, X: Any) -> FloatArray:
+    """Return log p of every class, (n, n_classes); -inf where a probability is rounded to 0."""
+    with np.errstate(divide="ignore"):
         if hasattr(estimator, "predict_log_proba"):
-            log_proba = estimator.predict_log_proba(X)
-        else:
-            log_proba = np.log(estimator.predict_proba(X))
-    return -log_loss(index, log_proba, sample_weight)
+            return np.asarray(estimator.predict_log_proba(X), np.float64)
+        return np.log(np.asarray(estimator.predict_proba(X), np.float64))
 
 
 def brier_scorer(

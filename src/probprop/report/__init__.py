@@ -16,12 +16,20 @@ from typing import Any, cast
 
 import pandas as pd
 
-from probprop.facts import calibration_in_words, choice_in_words, model_facts
+from probprop.facts import (
+    OUT_OF_FOLD,
+    HeldOut,
+    calibration_in_words,
+    choice_in_words,
+    model_facts,
+)
 from probprop.report.document import Live, Picture, Section, Table, figure, render, write_report
 from probprop.report.sections import classification_sections, regression_sections
 from probprop.table.model import TableModel
 
 __all__ = [
+    "OUT_OF_FOLD",
+    "HeldOut",
     "Live",
     "Picture",
     "Section",
@@ -39,12 +47,11 @@ __all__ = [
 
 
 def table_model_sections(
-    model: TableModel, frame: pd.DataFrame, *, held_out: bool | None
+    model: TableModel, frame: pd.DataFrame, *, held_out: HeldOut
 ) -> list[Section]:
     """Evaluate a model of a table on rows with known targets, whose index counts them from 0.
 
-    `held_out` says whether the model has not seen these rows; None if that is not known. The
-    sections are those of `regression_sections` or `classification_sections`.
+    `held_out` and the sections are as for `regression_sections` or `classification_sections`.
     """
     X, y = model.split(frame)
     options: Any = {} if model.classes is not None else {"baseline": model.baseline}

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from probprop import plot
 from probprop._types import Array, FloatArray
 from probprop.estimators.kind import classes_of
-from probprop.facts import cell, cut, number, percent
+from probprop.facts import OUT_OF_FOLD, HeldOut, cell, cut, number, percent
 from probprop.metrics.importance import (
     Dependence,
     Importance,
@@ -355,17 +355,18 @@ class Depends(NamedTuple):
 
 
 def depending(
-    model: Any, rows: Rows, y: Array, targets: Sequence[str], held_out: bool | None
+    model: Any, rows: Rows, y: Array, targets: Sequence[str], held_out: HeldOut
 ) -> list[Depends]:
     """Rank the columns on the rows of a report, and draw how predictions depend on each.
 
-    `y` has shape (n,), or (n, K) for several targets; classes have one target. `held_out` says
-    whether the model had not seen the rows.
+    `y` has shape (n,), or (n, K) for several targets; classes have one target. Of out-of-fold rows
+    the ranking is by networks that were not trained on them; the panels are of the whole model.
     """
     if not rows.places:  # nothing but gaps
         return [Depends((), []) for _ in targets]
     classes = classes_of(model)
-    ranked = permutation_importance(model, rows.X, y, rows.places)
+    oof = held_out == OUT_OF_FOLD
+    ranked = permutation_importance(model, rows.X, y, rows.places, out_of_fold=oof)
     drawn = {name for found in ranked for name in found.names[:MOST_PANELS]}
     some = rows_to_average(rows.X, _AVERAGED)
     panels = {c.name: panel_of(model, some, c) for c in rows.columns if c.name in drawn}
@@ -390,10 +391,15 @@ def depending(
 _MOST = 15  # columns shown
 
 
-def importance_section(found: Importance, held_out: bool | None, of_classes: bool) -> Section:
+def importance_section(found: Importance, held_out: HeldOut, of_classes: bool) -> Section:
     """Show which columns matter most on the rows of the report, as a chart and a table."""
     n_repeats = found.loss.shape[1]
-    kinds = {True: "rows that the model had not seen", False: "training rows", None: "rows"}
+    kinds = {
+        OUT_OF_FOLD: "out-of-fold rows",
+        True: "rows that the model had not seen",
+        False: "training rows",
+        None: "rows",
+    }
     of = "log-loss rises" if of_classes else "log-likelihood falls"
     text = (
         f"How much worse the predictions of {found.n_rows:,} {kinds[held_out]} get when the cells "

@@ -52,7 +52,7 @@ def live_page(
     model: TableModel,
     *,
     rows: pd.DataFrame | None = None,
-    judged: TableModel | None = None,
+    predictive: Any = None,
     train: pd.DataFrame | None = None,
 ) -> Live:
     """Return the what-if section of a model, for `write_report`.
@@ -63,8 +63,8 @@ def live_page(
         Which predicts in the page.
     rows : DataFrame, default=None
         Rows with their targets, of which the page has up to 300 whole, to begin with; None: none.
-    judged : TableModel, default=None
-        What predicted them, where that is another model than the one in the page.
+    predictive : TargetDistribution or ClassMixture, default=None
+        Their predictions, such as out-of-fold ones; None: the model predicts them.
     train : DataFrame, default=None
         The rows that the model was fitted on, of which the page has summaries; None: it has
         summaries of `rows`, or only what the model itself holds.
@@ -72,7 +72,7 @@ def live_page(
     summarised = train if train is not None else rows
     given = None
     if summarised is not None:
-        given = encoded_rows(model, some_rows(summarised, MOST_SUMMARISED))
+        given = encoded_rows(model, summarised.iloc[places_of(len(summarised), MOST_SUMMARISED)])
     range_of = "model" if rows is None else "rows"  # whose range the sliders show
     if train is not None or hasattr(model.estimator, "bounds_"):
         range_of = "training"
@@ -80,7 +80,7 @@ def live_page(
         "columns": columns_of(model, given),
         "ranges": target_ranges(model, given),
         "range_of": range_of,
-        "rows": None if rows is None else _rows(model, judged or model, rows),
+        "rows": None if rows is None else _rows(model, rows, predictive),
     }
     text, block = packed(tree)
     data = {"what-if-kernel": packed_kernel(), "what-if-model": text, "what-if-arrays": block}
@@ -109,14 +109,18 @@ def target_ranges(model: TableModel, rows: Encoded | None) -> list[list[float]]:
     return [[float(low), float(high)] for low, high in ends]
 
 
-def _rows(model: TableModel, judged: TableModel, frame: pd.DataFrame) -> Tree:
-    frame = some_rows(frame, MOST_ROWS)
-    encoded = encoded_rows(model, frame)
-    own = encoded if judged is model else encoded_rows(judged, frame)
-    predicted: Any = judged.estimator.predict_distribution(own.X)
-    if judged.classes is None:
-        return rows_to_begin_with(model, encoded, own.y, predicted.mean.reshape(own.y.shape))
-    place = np.searchsorted(judged.classes, own.y)
+def _rows(model: TableModel, frame: pd.DataFrame, predictive: Any) -> Tree:
+    some = places_of(len(frame), MOST_ROWS)
+    encoded = encoded_rows(model, frame.iloc[some])
+    if predictive is None:
+        predicted: Any = model.estimator.predict_distribution(encoded.X)
+    else:
+        predicted = predictive[some]
+    if model.classes is None:
+        return rows_to_begin_with(
+            model, encoded, encoded.y, predicted.mean.reshape(encoded.y.shape)
+        )
+    place = np.searchsorted(model.classes, encoded.y)
     of_observed = np.take_along_axis(predicted.proba, place, axis=1)
     return rows_to_begin_with(model, encoded, place.astype(np.float64), of_observed)
 
@@ -230,11 +234,9 @@ class Encoded:
     y: Array  # targets, (n, K), or classes, (n, 1)
 
 
-def some_rows(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the rows of a frame, or `most` of them, evenly spaced, which keep their index."""
-    if len(frame) <= most:
-        return frame
-    return frame.iloc[np.linspace(0, len(frame) - 1, most).round().astype(np.intp)]
+def places_of(n: int, most: int) -> Array:
+    """Return the places of n rows, or of `most` of them, evenly spaced."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.intp)
 
 
 def encoded_rows(model: TableModel, frame: pd.DataFrame) -> Encoded:

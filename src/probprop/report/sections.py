@@ -30,7 +30,8 @@ from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import first_network, is_cross_validated, members, transformation_of
 from probprop.estimators.regressor import PBPRegressor
 from probprop.facts import (
-    candidate_in_full,
+    OUT_OF_FOLD,
+    HeldOut,
     cell,
     epochs_in_words,
     gain_in_words,
@@ -41,9 +42,13 @@ from probprop.facts import (
 )
 from probprop.inference.posterior import Epoch
 from probprop.inference.standardize import marginal, measure
-from probprop.metrics.baseline import baseline_summary, class_baseline
-from probprop.metrics.classes import class_summary
-from probprop.metrics.regression import Scores, scores, without_density_in_words
+from probprop.metrics.classes import class_baseline, class_summary, rarer_class
+from probprop.metrics.regression import (
+    Scores,
+    baseline_summary,
+    scores,
+    without_density_in_words,
+)
 from probprop.metrics.verdict import Verdict, class_verdict, verdict
 from probprop.plot.model import candidate_in_words
 from probprop.report.dependence import Rows, depending, rows_of
@@ -51,8 +56,9 @@ from probprop.report.document import Section, Table, axis_label, picture
 from probprop.table.encoding import Encoder
 from probprop.table.names import in_words, target_names
 
-_KIND = {True: "held-out ", False: "training ", None: ""}  # of rows, by `held_out`
+_KIND = {OUT_OF_FOLD: "out-of-fold ", True: "held-out ", False: "training ", None: ""}  # rows
 _SEEN = {
+    OUT_OF_FOLD: " Each of these rows is predicted by networks that were not trained on it.",
     True: " The model had not seen these rows.",
     False: " The model was fitted on these rows; on new ones expect {} errors.",
     None: "",
@@ -66,7 +72,7 @@ def regression_sections(
     *,
     feature_names: Sequence[str],
     target: str | Sequence[str],
-    held_out: bool | None,
+    held_out: HeldOut,
     row_numbers: Sequence[int] | None = None,
     table: pd.DataFrame | None = None,
     encoder: Encoder | None = None,
@@ -87,8 +93,10 @@ def regression_sections(
         One per column of X.
     target : str or sequence of str
         Name of the target, or of each of several.
-    held_out : bool or None
-        Whether the model was fitted without these rows; None if that is not known.
+    held_out : bool, "out of fold" or None
+        Whether the model was fitted without these rows; None if that is not known. If "out of
+        fold", X and y are the training samples ``model.oof_rows_``, in this order, of a
+        cross-validated estimator, and each is predicted by the networks that held it out.
     row_numbers : sequence of int, default=None
         What to call the rows; None counts them from 1.
     table : DataFrame of shape (n, n_columns), default=None
@@ -131,9 +139,10 @@ def regression_sections(
     observed = np.asarray(y, np.float64).reshape(len(encoded), -1).T  # a row per target
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(
-            TargetDistribution, model.predict_distribution(encoded, sample_weight=sample_weight)
-        )
+        if held_out == OUT_OF_FOLD:
+            predictive: TargetDistribution = cast(Any, model).oof_predictive_
+        else:
+            predictive = cast(Any, model).predict_distribution(encoded, sample_weight=sample_weight)
         depends = depending(model, rows, np.asarray(y), targets, held_out)
     pairs = baseline or marginal(measure(observed.T))
     judged = [
@@ -164,7 +173,7 @@ def classification_sections(
     *,
     feature_names: Sequence[str],
     target: str,
-    held_out: bool | None,
+    held_out: HeldOut,
     row_numbers: Sequence[int] | None = None,
     table: pd.DataFrame | None = None,
     encoder: Encoder | None = None,
@@ -193,7 +202,11 @@ def classification_sections(
     index = np.searchsorted(model.classes_, observed)
     with warnings.catch_warnings():  # the names of the columns are given apart from X
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predictive = cast(ClassMixture, model.predict_distribution(encoded))
+        predictive: ClassMixture = (
+            cast(Any, model).oof_predictive_
+            if held_out == OUT_OF_FOLD
+            else cast(Any, model).predict_distribution(encoded)
+        )
     [columns] = depending(model, rows, observed, [target], held_out)
     return [
         _quality_of_classes(index, predictive, model.classes_, held_out),
@@ -265,7 +278,7 @@ _FIRST = {
     "mae": "Mean absolute error, in units of the target.",
     "r2": "Share of the variance of the observed values that is explained. 1 is ideal.",
     "log_likelihood": "Mean log density of what was observed. Higher is better: it rewards small "
-    "errors and honest error bars. Compare it between models on the same rows.",
+    "errors and calibrated intervals. Compare it between models on the same rows.",
     "crps": "Error of the whole predicted distribution, in units of the target. Lower is better; "
     "without error bars it is the mean absolute error.",
     "coverage_50": _INSIDE[50],
@@ -282,7 +295,7 @@ _MORE = {
 _OF_CLASSES = {
     "accuracy": "Share of the rows whose most probable class is right.",
     "log_loss": "Mean negative log of the probability of what was observed. Lower is better: it "
-    "rewards right predictions and honest probabilities.",
+    "rewards right predictions and calibrated probabilities.",
     "brier": "Mean squared distance of the probabilities from what was observed. Lower is better.",
     "calibration_error": "Mean distance between the probability of the predicted class and the "
     "share that is right. 0 % is ideal; with few rows chance alone keeps it above.",
@@ -307,7 +320,7 @@ def _score_rows(
     return [measure, *columns, words], rows
 
 
-def _n_rows(n: int, held_out: bool | None) -> str:
+def _n_rows(n: int, held_out: HeldOut) -> str:
     return f"{n:,} {_KIND[held_out]}row" + ("" if n == 1 else "s")
 
 
@@ -315,7 +328,7 @@ def _quality(
     judged: _Judged,
     target: str,
     row_numbers: Array,
-    held_out: bool | None,
+    held_out: HeldOut,
     calibrated: bool,
     which: str,
 ) -> Section:
@@ -340,26 +353,33 @@ def _quality(
     return Section("How good the predictions are", text, table)
 
 
-def _coverage_sentence(coverage: float, n: int, held_out: bool | None) -> str:
-    """Say how many of the 95 % intervals held, and how many honest ones do."""
+def _coverage_sentence(coverage: float, n: int, held_out: HeldOut) -> str:
+    """Say how many of the 95 % intervals held, and how many calibrated ones do."""
     low, high = (int(k) for k in binom.ppf([0.025, 0.975], n, 0.95))
     expected = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     return (
         f"Of the observed values in {_n_rows(n, held_out)}, {round(coverage * n):,} "
-        f"({percent(coverage)}) lie inside their 95 % interval. Give or take chance, honest "
-        f"intervals hold {expected}."
+        f"({percent(coverage)}) lie inside their 95 % interval; calibrated intervals hold "
+        f"{expected}, give or take chance."
     )
 
 
 def _verdict_sentences(found: Verdict, calibrated: bool) -> str:
-    """Say whether the error bars are honest, where they are not, and what helps."""
+    """Say how far the intervals are off, with the p-value, where, and what helps."""
     narrow = any(each.narrow for each in (found.all_rows, *found.doubtful))
     advice = "" if calibrated else ", or PBPRegressorCV, which calibrates them"
-    return str(found) + (f" More rows usually help{advice}." if narrow else "")
+    text = f"{found} {_test_in_words(found.all_rows.p_value)}"
+    return text + (f" More rows usually help{advice}." if narrow else "")
+
+
+def _test_in_words(p_value: float) -> str:
+    """Name the p-value of the test behind a verdict."""
+    p = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
+    return f"The hypothesis that they are calibrated has {p}."
 
 
 def _quality_of_classes(
-    index: Array, predictive: ClassMixture, classes: Array, held_out: bool | None
+    index: Array, predictive: ClassMixture, classes: Array, held_out: HeldOut
 ) -> Section:
     """The numbers that matter, in three paragraphs and a small table."""
     found, baseline = class_summary(index, predictive), class_baseline(index, len(classes))
@@ -370,14 +390,14 @@ def _quality_of_classes(
         f"({percent(found['accuracy'])}). Always naming the most frequent one, "
         f"{classes[shares.argmax()]}, would be right in {percent(shares.max())}."
     )
+    judged = class_verdict(n_right, predictive.proba.max(axis=1))
     text += (
-        _SEEN[held_out].format("more")
-        + f"\n\n{class_verdict(n_right, predictive.proba.max(axis=1))}"
+        _SEEN[held_out].format("more") + f"\n\n{judged} {_test_in_words(judged.p_value)}"
         "\n\nBaseline: the same score without features, with the shares of the classes in these "
         "rows as probabilities."
     )
     several = "Mean over the classes, each against all others"
-    curve = f"For {classes[1]}" if len(classes) == 2 else several
+    curve = f"For {classes[rarer_class(index)]}, the rarer class" if len(classes) == 2 else several
     measures = {
         key: words.replace("{curve}", curve)
         for key, words in _OF_CLASSES.items()
@@ -408,9 +428,9 @@ def _pictures(y: FloatArray, predictive: TargetDistribution, target: str) -> lis
         _drawn(
             "Calibration",
             "How many observed values lie inside their interval, for every level of confidence. "
-            "On the diagonal the error bars are honest; below it they are too narrow, above it "
-            "too wide. The shade is where chance leaves 19 of 20 curves of honest error bars: the "
-            "verdict above doubts those that leave it.",
+            "On the diagonal the intervals are calibrated; below it they are too narrow, above it "
+            "too wide. The shade is where chance leaves 19 of 20 curves of calibrated intervals: "
+            "the verdict above doubts those that leave it.",
             on_axes(plot.calibration),
             "Observed against expected coverage of the predictive intervals",
         ),
@@ -429,9 +449,9 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
         _drawn(
             "Reliability",
             "How often the predicted class is right, against the probability it was given, in bins "
-            "of a tenth; a larger dot is more rows. On the diagonal the probabilities are honest; "
-            "below it too sure, above it too cautious. The bars are where chance leaves a "
-            "calibrated model.",
+            "of a tenth; a larger dot is more rows. On the diagonal the probabilities are "
+            "calibrated; below it too sure, above it too cautious. The bars are where chance "
+            "leaves a calibrated model.",
             lambda ax: plot.reliability(index, proba, ax=ax),
             "Share of right predictions against their probability",
         ),
@@ -444,7 +464,9 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
         ),
     ]
     if len(classes) == 2 and len(np.unique(index)) == 2:
-        name = str(classes[1])
+        rarer = rarer_class(index)
+        name = str(classes[rarer])
+        is_rarer, order = (index == rarer).astype(int), [1 - rarer, rarer]
         text = (
             f"Rows whose probability of {name} is above a threshold are taken for it. Upwards is "
             "the share of its rows that this finds, to the right the share of other rows taken "
@@ -455,7 +477,7 @@ def _pictures_of_classes(index: Array, proba: FloatArray, classes: Array) -> lis
             _drawn(
                 "Threshold (ROC curve)",
                 text,
-                lambda ax: plot.roc_curve(index, proba, name=name, ax=ax),
+                lambda ax: plot.roc_curve(is_rarer, proba[:, order], name=name, ax=ax),
                 f"ROC curve of {name}",
             )
         )
@@ -490,9 +512,9 @@ def _worst_section(
     by_chance = norm.ppf(0.5 * (1.0 + 0.5 ** (1.0 / n)))  # median of the largest of n
     text = (
         "Rows whose observed value is furthest from the prediction, counted in the standard "
-        f"deviations (std) of its error bar. Among {n:,} rows with honest Gaussian error bars the "
-        f"largest is about {by_chance:.1f}. Larger ones are worth a look: wrong cells, or rows "
-        "unlike those the model learned from."
+        f"deviations (std) of its error bar. Among {n:,} rows with calibrated Gaussian error "
+        f"bars the largest is about {by_chance:.1f}. Larger ones are worth a look: wrong cells, or "
+        "rows unlike those the model learned from."
     )
     header = ["Observed", "Predicted", "Std", "Off by [std]"]
     return _rows_section("The rows furthest off", text, header, worst, own, rows, important)
@@ -643,7 +665,7 @@ def _choice_section(model: Any, target: str) -> Section:
     text = (
         f"{compared} trained on folds of the rows and judged by the log-likelihood of the rows "
         "held out, after calibration; higher is better. Chosen: "
-        f"{candidate_in_full(choice.candidate)}, {epochs_in_words(choice.n_epochs)}. "
+        f"{choice.in_words}. "
         f"{_why(choice)}{of_power}\n\n"
         f"{networks} predict together, and none was trained again.{end} In "
         'the picture and in the table "32 ramps, 50 + 50, evidence cap 10" is a setting with 32 '

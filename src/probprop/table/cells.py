@@ -57,6 +57,12 @@ def with_gaps(
     return replaced(frame, {k: v for k, v in left.items() if v is not cells[k]})
 
 
+def without_marks(frame: pd.DataFrame, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return the frame, missing where a column of text holds "NA" or the like."""
+    texts = missing_texts(na, among_numbers=False)
+    return with_gaps(frame, lambda _: (texts, ()))
+
+
 def without_numbers(values: FloatArray, texts: Sequence[str]) -> FloatArray:
     """Return the values, NaN where one of the texts is that number, such as -999."""
     if not texts:

@@ -101,6 +101,11 @@ def _check_categories(
             f"Column {name!r} has {n} different texts in {len(column)} rows, such as "
             f"{different[0]!r}, as if it named or numbered the rows: drop it (--drop)."
         )
+    check_n_categories(name, n)
+
+
+def check_n_categories(name: str, n: int) -> None:
+    """Refuse a column with so many different texts that they cannot be encoded."""
     if n > MOST_CATEGORIES:
         raise TableError(
             f"Column {name!r} has {n} different texts, but at most {MOST_CATEGORIES} can be "

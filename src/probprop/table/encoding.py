@@ -14,9 +14,9 @@ from probprop._types import Array, FloatArray
 from probprop.table.cells import PARTS, Order, Part, is_text, order_of, values_of
 from probprop.table.columns import (
     FILL_OR_MARGINALIZE,
-    MOST_CATEGORIES,
     Kind,
     booleans,
+    check_n_categories,
     check_no_missing,
     dates,
     kind_of,
@@ -133,9 +133,31 @@ def month_first(columns: Mapping[str, pd.Series]) -> dict[str, Order]:
     return {k: "month" for k, d in plain.items() if order_of(d) == "month"}
 
 
-def fit_encoder(given: pd.DataFrame) -> tuple[Encoder, FloatArray]:
-    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN if missing."""
-    kinds = kinds_of(given)
+def times_of(frame: pd.DataFrame, name: str) -> Array:
+    """Return a column of numbers or dates as values that grow with time, (n,)."""
+    check_no_missing(select(frame, [name]))
+    column = frame[name]
+    kind = kind_of(name, column)
+    if kind == "number":
+        return numbers(name, column)
+    if kind != "date":
+        raise TableError(
+            f"Column {name!r} of times (--time) must hold numbers or dates, but holds {kind}: "
+            "give another column, or write its values as 2024-05-31."
+        )
+    order = month_first({name: column}).get(name, "day")
+    times: Array = dates(name, column, order).to_numpy().astype(np.int64)
+    return times
+
+
+def fit_encoder(
+    given: pd.DataFrame, kinds: Mapping[str, Kind] | None = None
+) -> tuple[Encoder, FloatArray]:
+    """Return the encoder of all columns of a table, and X, (n, n_encoded), NaN if missing.
+
+    `kinds` is what each column holds; None finds that out.
+    """
+    kinds = kinds_of(given) if kinds is None else kinds
     present = {k: given[k].dropna() for k, kind in kinds.items() if kind in ("text", "date")}
     categories, orders, ranges = _texts_and_dates(kinds, present)
     parts = {k: _varying([found]) for k, found in ranges.items()}
@@ -291,9 +313,5 @@ def one_kind(name: str, held: Mapping[str, Kind]) -> Kind:
 
 def _categories(name: str, surveys: Sequence[Survey]) -> list[str]:
     found = sorted({c for each in surveys for c in each.categories.get(name, ())})
-    if len(found) > MOST_CATEGORIES:
-        raise TableError(
-            f"Column {name!r} has {len(found)} different texts, but at most {MOST_CATEGORIES} can "
-            "be encoded: put the rare ones together, or leave it out."
-        )
+    check_n_categories(name, len(found))
     return found

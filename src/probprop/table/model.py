@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
@@ -20,6 +20,7 @@ from probprop.distributions.base import TargetDistribution
 from probprop.distributions.classes import ClassMixture
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.cv.classifier import PBPClassifierCV
+from probprop.estimators.cv.folds import time_folds
 from probprop.estimators.cv.regressor import PBPRegressorCV
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop.estimators.kind import classes_of, offers_student_t
@@ -27,7 +28,7 @@ from probprop.estimators.regressor import PBPRegressor
 from probprop.inference.standardize import marginal, measure
 from probprop.table.cells import missing_texts, with_gaps
 from probprop.table.columns import FILL_OR_MARGINALIZE, Kind, check_no_missing, texts
-from probprop.table.encoding import Encoder, fit_encoder
+from probprop.table.encoding import Encoder, fit_encoder, times_of
 from probprop.table.names import (
     DEFAULT_SEED,
     TableError,
@@ -210,13 +211,19 @@ class TableModel:
 
         y has shape (n,), or (n, K) for several targets. An unknown class is an error.
         """
-        given = select(frame, [*self.features, *self.targets])
+        select(frame, [*self.features, *self.targets])
+        y = self.observed(frame)
+        return self.encode(frame), y
+
+    def observed(self, frame: pd.DataFrame) -> Array:
+        """Return y of a table that has the targets: (n,), or (n, K) for several targets."""
+        given = select(frame, self.targets)
         if self.classes is None:
-            return self.encode(frame), targets_of(given, self.targets)
+            return targets_of(given, self.targets)
         [target] = self.targets
         labels = labels_of(given, target, self.target_kind)
         check_known(labels, self.classes, target)
-        return self.encode(frame), labels
+        return labels
 
     def weights_to_judge(self, frame: pd.DataFrame) -> FloatArray | None:
         """Return the weights of rows whose target is known, (n,); None: they have none."""
@@ -294,20 +301,23 @@ def fit_table_model(
     frame: pd.DataFrame,
     target: str | Sequence[str],
     *,
-    features: Sequence[str] | None = None,
+    features: Sequence[str] | Mapping[str, Kind] | None = None,
     drop: Collection[str] = (),
     estimator: Estimator | None = None,
     random_state: int | RandomState | None = DEFAULT_SEED,
     callback: Callback | Callable[[float], object] | None = None,
     weight: str | None = None,
     error: str | Sequence[str] = (),
+    group: str | None = None,
+    time: str | None = None,
     na: Sequence[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> TableModel:
     """Fit a regressor or a classifier on the columns of a table, as ``probprop fit`` does.
 
-    The default `estimator` and `random_state` give the model that ``probprop fit --fast`` makes of
-    the same rows, bit for bit. Columns that are absent, have missing values that `estimator` does
+    With ``PBPRegressorCV(missing="marginalize", n_jobs=-1)`` it is the model that ``probprop fit``
+    writes for the same rows, bit for bit; with the default `estimator`, the model of ``probprop fit
+    --fast --test-fraction 0``. Columns that are absent, have missing values that `estimator` does
     not take, or hold what no model can use, such as a name for every row, are a `TableError`.
 
     Parameters
@@ -316,8 +326,9 @@ def fit_table_model(
     target : str or sequence of str
         Column to predict: numbers, or for a classifier whole numbers, true and false, or text.
         Several columns of numbers are predicted by one network, each with its own noise.
-    features : sequence of str, default=None
-        Columns to predict it from; None means all others.
+    features : sequence of str, or mapping of str to str, default=None
+        Columns to predict it from; None means all others. A mapping says what each holds, as
+        ``kinds`` of a `TableModel` does; otherwise that is found from the values.
     drop : collection of str, default=()
         Columns to leave out.
     estimator : estimator of probprop, default=None
@@ -334,6 +345,14 @@ def fit_table_model(
     error : str or sequence of str, default=()
         Column of the known standard deviations of the target, one for each target: `y_std` of
         `PBPRegressor`. It is no feature.
+    group : str, default=None
+        Column whose equal values mark samples that belong together, such as repeated measurements.
+        The folds of a cross-validated `estimator` keep them together: `groups` of its `fit`. The
+        column is excluded from the features.
+    time : str, default=None
+        Column of numbers or dates. The folds of a cross-validated `estimator` then predict the
+        future from the past: the later half of the samples is held out in `cv` consecutive blocks,
+        each predicted by a network trained on all samples before it. The column stays a feature.
     na : sequence of str, default=None
         Texts that mean a missing cell in the tables to predict, as for `read_table`.
     checkpoint : str or path-like, default=None
@@ -358,7 +377,14 @@ def fit_table_model(
     targets, counting = target_names(target), Counting(weight, tuple(target_names(error)))
     counting.check(frame, targets, [*(features or ()), *drop])
     frame = counting.rows(frame)
-    chosen = choose_features(frame, targets, features, [*drop, *counting.names])
+    without = [*drop, *counting.names, *([] if group is None or group in drop else [group])]
+    if isinstance(features, Mapping):
+        kinds: Mapping[str, Kind] | None = features
+        chosen = list(features)
+        if taken := [name for name in (*targets, group) if name in features]:
+            raise TableError(f"The column {taken[0]!r} cannot be a feature as well: choose one.")
+    else:
+        kinds, chosen = None, choose_features(frame, targets, features, without)
     given = select(frame, [*chosen, *targets])
     if estimator is None:
         check_no_missing(given[targets])
@@ -378,19 +404,47 @@ def fit_table_model(
         y = targets_of(given, targets)
     if not takes_gaps(estimator):
         check_no_missing(given[chosen], FILL_OR_MARGINALIZE)
-    encoder, X = fit_encoder(given[chosen])
+    encoder, X = fit_encoder(given[chosen], kinds)
     new: Any = _seeded(estimator, random_state)
     if counting.error and isinstance(new, PBPRegressorCV):
         raise TableError(
             f"{type(new).__name__} takes no known errors of the target: leave out the column "
             f"{counting.error[0]!r} of errors, or take PBPRegressor."
         )
-    weighted = counting.options(frame)
-    fitted = new.fit(X, y, callback=callback, checkpoint=checkpoint, **weighted)
+    options: dict[str, Any] = {**counting.options(frame)}
+    if group is not None or time is not None:
+        _check_folds(new, group, time)
+    if group is not None:
+        check_no_missing(select(frame, [group]))
+        options["groups"] = pd.factorize(frame[group])[0]
+    if time is not None:
+        n_folds = new.cv
+        new.set_params(cv=time_folds(times_of(frame, time), n_folds))
+    fitted = new.fit(X, y, callback=callback, checkpoint=checkpoint, **options)
+    if time is not None:  # a file has the number of folds, not their rows
+        fitted.set_params(cv=n_folds)
     predicted = targets[0] if len(targets) == 1 else targets
     texts = None if na is None else tuple(na)
     baseline = () if is_classifier(new) else marginal(measure(y.reshape(len(y), -1)))
     return TableModel(fitted, encoder, chosen, predicted, counting, texts, baseline)
+
+
+def _check_folds(estimator: Any, group: str | None, time: str | None) -> None:
+    """Refuse groups and times together, or without folds."""
+    if group is not None and time is not None:
+        raise TableError(
+            f"Folds are made by group ({group!r}) or by time ({time!r}), not by both: give one."
+        )
+    if not isinstance(estimator, PBPRegressorCV | PBPClassifierCV):
+        raise TableError(
+            "group and time are about the folds of a cross-validation, and "
+            f"{type(estimator).__name__} has none: give PBPRegressorCV or PBPClassifierCV, or "
+            "leave them out."
+        )
+    if time is not None and not isinstance(estimator.cv, int):
+        raise TableError(
+            f"With time, cv must be an int, the number of folds. Got {type(estimator.cv).__name__}."
+        )
 
 
 def _seeded(estimator: Estimator, random_state: int | RandomState | None) -> Estimator:

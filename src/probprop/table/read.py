@@ -22,21 +22,22 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from probprop._types import FloatArray
 from probprop.table.cells import (
     all_floats,
     amounts,
     is_text,
     missing_texts,
     replaced,
-    with_gaps,
+    without_marks,
     without_numbers,
     without_texts,
 )
@@ -87,7 +88,8 @@ def read_table(
     -------
     DataFrame of shape (n_rows, n_columns)
         Its ``attrs`` have the file's name and delimiter ("source", for messages), the same if the
-        file is unusual ("noted", else empty), and the decimal sign ("decimal").
+        file is unusual ("noted", else empty), the decimal sign ("decimal"), and the arguments of
+        ``to_csv`` that write a text file like it ("text", None for other files).
 
     Examples
     --------
@@ -140,96 +142,57 @@ def _frames(
     kinds: Mapping[str, str] | None,
     na: Sequence[str] | None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield frames with a continued index; one frame if `chunk_rows` is None."""
+    """Yield frames with a continued index; one frame if `chunk_rows` is None.
+
+    Columns are what they look like in a frame if `kinds` is None, else of those kinds or text.
+    """
     n_rows = 0
     with opened(path) as file:
         _check_format(file.label, file.start)
         if file.start.startswith(b"PAR1"):
-            found = _Found(file, [])
-            frames = _parquet_frames(file, chunk_rows, columns, na)
+            frames = _parquet_frames(file, chunk_rows, columns)
+            if kinds is None:
+                frames = (without_marks(frame, na) for frame in frames)
         else:
-            found, layout, text = _as_text(file)
+            layout, text = _as_text(file)
             if columns is not None:
-                check_present(found.source, columns, layout.names)
-            frames = text_frames(found.source, text, layout, chunk_rows, kinds, na)
+                check_present(file.source, columns, layout.names)
+            frames = _text_frames(file.source, text, layout, chunk_rows, kinds, na)
         for frame in frames:
             if columns is not None:
                 frame = frame[list(columns)]
             if frame.shape[0] == 0:
                 continue
             frame.index = pd.RangeIndex(n_rows, n_rows + len(frame))
-            frame.attrs |= found.attrs
+            frame.attrs |= file.attrs
             n_rows += len(frame)
             yield frame
         if n_rows == 0:
-            raise TableError(f"{found.source} has a header but no rows: {FORMATS} with data in it.")
+            raise TableError(f"{file.source} has a header but no rows: {FORMATS} with data in it.")
 
 
-@dataclass
-class _Found:
-    """What was found out about a file; some of it only while it is read."""
-
-    file: Opened
-    layout: list[str]
-    decimal: str = "."
-
-    @property
-    def source(self) -> str:
-        """The file as messages name it."""
-        words = ", ".join([*self.file.words, *self.layout])
-        return f"{self.file.label} ({words})" if words else self.file.label
-
-    @property
-    def attrs(self) -> dict[str, str]:
-        """What a frame knows about its file."""
-        usual = not self.file.words and ", ".join(self.layout) in _USUAL
-        noted = "" if usual else self.source
-        return {"source": self.source, "decimal": self.decimal, "noted": noted}
+def iter_typed(
+    path: Path, chunk_rows: int, na: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
+    """Read a table in chunks; a column has in each the type that its cells there look like."""
+    return _frames(path, chunk_rows, None, None, na)
 
 
-def _as_text(file: Opened) -> tuple[_Found, Layout, io.BufferedReader]:
-    """Return what a file is, and its rows as text in UTF-8 with a delimiter."""
+def _as_text(file: Opened) -> tuple[Layout, io.BufferedReader]:
+    """Return the rows of a file as text in UTF-8 with a delimiter, and note what was found."""
     what: list[str] = []
     if file.start.startswith(_SHEETS):
-        text, sheet = sheet_as_csv(file.label, file.everything())
+        text, sheet = _sheet_as_csv(file.label, file.everything())
         what = [f"spreadsheet, sheet {sheet!r}"]
     else:
         text = file.text()
-        if is_json(text.peek(1)):
-            what, text = ["JSON"], json_as_csv(file.label, text)
+        if _is_json(text.peek(1)):
+            what, text = ["JSON"], _json_as_csv(file.label, text)
     start = text.read(START)
-
-    def found(layout: Layout) -> _Found:
-        return _Found(file, what or layout.words * bool(layout.names), layout.decimal)
-
-    layout = find_layout(lambda layout: found(layout).source, start)
-    return found(layout), layout, rejoined(start, text)
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How a text table is written, so that a copy of it looks the same."""
-
-    delimiter: str
-    newline: str
-    encoding: str
-    decimal: str
-
-
-def text_format(path: Path) -> TextFormat | None:
-    """Look at the start of a table; None where it is no plain text with a delimiter."""
-    with opened(path) as file:
-        start = file.start
-        if file.compression or start.startswith((b"PAR1", *_SHEETS, *_WIDE)):
-            return None
-        found, layout, _ = _as_text(file)
-        if found.layout != layout.words:
-            return None
-        encoding = "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
-        if file.encoding != "UTF-8":
-            encoding = "cp1252"
-        newline = "\r\n" if b"\r\n" in start else "\n"
-        return TextFormat(layout.delimiter, newline, encoding, layout.decimal)
+    layout = _find_layout(file.source, start)
+    file.what, file.layout = what or layout.words, None if what else layout
+    check_names(file.source, layout.names)
+    return layout, _rejoined(start, text)
 
 
 def _check_format(label: str, start: bytes) -> None:
@@ -250,7 +213,7 @@ def _check_format(label: str, start: bytes) -> None:
 
 
 def _parquet_frames(
-    source: Opened, chunk_rows: int | None, columns: Sequence[str] | None, na: Sequence[str] | None
+    source: Opened, chunk_rows: int | None, columns: Sequence[str] | None
 ) -> Iterator[pd.DataFrame]:
     try:
         import pyarrow.parquet as pq
@@ -272,7 +235,6 @@ def _parquet_frames(
             tables = iter([parquet.read(columns=columns)])
         else:
             tables = parquet.iter_batches(chunk_rows, columns=columns)
-    texts = missing_texts(na, among_numbers=False)
     while True:
         with reading_parquet(label):
             if (table := next(tables, None)) is None:
@@ -283,7 +245,7 @@ def _parquet_frames(
                 frame = frame.reset_index(level=named)
             if columns is not None:  # the names that pandas stored beside them may be damaged
                 check_present(label, columns, frame.columns)
-        yield frame if chunk_rows is not None else with_gaps(frame, lambda _: (texts, ()))
+        yield frame
 
 
 def parquet_metadata(path: str) -> Any:
@@ -297,6 +259,9 @@ def parquet_metadata(path: str) -> Any:
 # ---- CSV and TSV: the delimiter, the decimal sign, the header, and what pandas makes of the rows
 
 
+_FLAGS = {
+    text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")
+}
 _LOOK = 20  # records compared to find the delimiter
 _DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # the rarer in prose first
 # Later versions of pandas read every number exactly, and warn about the option.
@@ -320,19 +285,16 @@ class Layout:
         return [found if len(self.names) > 1 else "no comma, semicolon or tab found", *decimal]
 
 
-def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
+def _find_layout(source: str, start: bytes) -> Layout:
     """Find the delimiter: the first to cut all first records into as many cells, or the most.
 
-    `source` names the file in messages, given its layout; `start` is the first bytes as UTF-8, at
-    most `START` and perhaps a few more.
+    `start` is the first bytes as UTF-8, at most `START` and perhaps a few more.
     """
     text = start.decode(errors="ignore")  # the last letter may be cut
     cut = len(start) >= START
     records = {d: r for d in _DELIMITERS if (r := _first_records(text, d, cut))}
     if not records:
-        raise TableError(
-            f"{source(Layout(',', []))} has a header line of more than {START} bytes: {FORMATS}."
-        )
+        raise TableError(f"{source} has a header line of more than {START} bytes: {FORMATS}.")
     alike = [d for d, r in records.items() if len(r[0]) > 1 and len({len(x) for x in r}) == 1]
     most = max(reversed(records), key=lambda d: len(records[d][0]))  # comma where there is none
     delimiter = alike[0] if alike else most
@@ -342,9 +304,7 @@ def find_layout(source: Callable[[Layout], str], start: bytes) -> Layout:
         names.pop()
     n_blank = n_all - len(names)
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    layout = Layout(delimiter, names, _decimal(text, delimiter), n_blank)
-    check_names(source(layout), names)
-    return layout
+    return Layout(delimiter, names, _decimal(text, delimiter), n_blank)
 
 
 def _decimal(text: str, delimiter: str) -> str:
@@ -370,7 +330,7 @@ def _first_records(text: str, delimiter: str, cut: bool) -> list[list[str]]:
     return records[:-1] if cut and len(records) <= _LOOK else records[:_LOOK]
 
 
-def text_frames(
+def _text_frames(
     source: str,
     file: Any,
     layout: Layout,
@@ -404,11 +364,15 @@ def text_frames(
     try:
         if chunk_rows is None:
             frame = without_blank(_strictly(lambda: pd.read_csv(file, **options)))
-            yield _settled(frame, layout, na)
+            yield _settled(frame, layout.decimal, na)
             return
         with pd.read_csv(file, chunksize=chunk_rows, **options) as reader:
             while (frame := _strictly(lambda: next(reader, None))) is not None:
-                yield with_numbers(without_blank(frame), kinds or {}, layout.decimal, na)
+                frame = without_blank(frame)
+                if kinds is None:
+                    yield _settled(frame, layout.decimal, na)
+                else:
+                    yield with_numbers(frame, kinds, layout.decimal, na)
     except pd.errors.ParserWarning as error:  # only ever of the first rows
         raise _ragged(source, "a row", "more", len(layout.names)) from error
     except pd.errors.ParserError as error:
@@ -443,29 +407,26 @@ def with_numbers(
 ) -> pd.DataFrame:
     """Return cells of text with those of each column of numbers as floats, if all are numbers."""
     columns = {}
-    dtypes = frame.dtypes.items()
-    names = [str(k) for k, dtype in dtypes if kinds.get(k) == "number" and is_text(dtype)]
-    if decimal == "." and not na and len(names) > len(frame):
-        # All columns at once: each alone would take longer than its few cells.
-        values = all_floats(pd.Series(frame[names].to_numpy(object).ravel(), dtype=object))
-        if values is not None:
-            block = pd.DataFrame(values.reshape(-1, len(names)), frame.index, names)
-            new = pd.concat([frame.drop(columns=names), block], axis=1)[list(frame)]
-            new.attrs = dict(frame.attrs)
-            return new
-    for name in names:
-        cells = _pointed(frame[name]) if decimal == "," else frame[name]
-        values = all_floats(cells)
+    for name, dtype in frame.dtypes.items():
+        if kinds.get(name) != "number" or not is_text(dtype):
+            continue
+        values = all_floats(frame[name])
         if values is None:
-            cells = without_texts(cells, missing_texts(na, among_numbers=True))
-            values = all_floats(cells)
+            cells = without_texts(frame[name], missing_texts(na, among_numbers=True))
+            values = _plain_numbers(cells, decimal)
+            if values is None:
+                values = amounts(cells)
         if values is None:
-            values = amounts(without_texts(frame[name], missing_texts(na, among_numbers=True)))
-        if values is None:
-            columns[name] = cells
+            columns[name] = _pointed(cells) if decimal == "," else cells
         else:
             columns[name] = pd.Series(without_numbers(values, na or ()), frame.index)
     return replaced(frame, columns)
+
+
+def _plain_numbers(cells: pd.Series, decimal: str) -> FloatArray | None:
+    """Return text with gaps as numbers, (n,); None if a cell is none with this decimal sign."""
+    values = all_floats(cells)
+    return all_floats(_pointed(cells)) if values is None and decimal == "," else values
 
 
 def _pointed(column: pd.Series) -> pd.Series:
@@ -473,8 +434,8 @@ def _pointed(column: pd.Series) -> pd.Series:
     return column.astype(str).str.replace(",", ".", n=1, regex=False).mask(column.isna())
 
 
-def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> pd.DataFrame:
-    """Make numbers of text that is numbers and "NA" or the like, and gaps of "NA" in text.
+def _settled(frame: pd.DataFrame, decimal: str, na: Sequence[str] | None) -> pd.DataFrame:
+    """Return columns of text as numbers, or true and false, where they are that besides "NA".
 
     ``attrs["amounts"]`` has a cell of each column of numbers with separators or currencies, and
     the number that it was read as.
@@ -493,58 +454,79 @@ def _settled(frame: pd.DataFrame, layout: Layout, na: Sequence[str] | None) -> p
         cells = without_texts(column, missing_texts(na, among_numbers=True))
         values = None
         if cells.notna().any() and types.infer_dtype(cells, skipna=True) == "string":
-            values = all_floats(cells)
-            if values is None and layout.decimal == ",":  # its sign may differ from other columns
-                values = all_floats(_pointed(cells))
+            values = _plain_numbers(cells, decimal)
             if values is None and (values := amounts(cells)) is not None:
                 place = int(cells.astype(object).map(lambda cell: len(str(cell))).argmax())
                 unusual[str(name)] = str(cells.iloc[place]), float(values[place])
         if values is not None:
             columns[name] = pd.Series(values, cells.index)
-        elif (cells := without_texts(column, missing_texts(na, among_numbers=False))) is not column:
-            columns[name] = cells
+            continue
+        cells = without_texts(column, missing_texts(na, among_numbers=False))
+        different = {*cells.dropna().unique()[: len(_FLAGS) + 1]}
+        if different and different <= {*_FLAGS}:
+            cells = cells.astype(object).map(_FLAGS)
+        columns[name] = cells
     new = replaced(frame, columns)
     if unusual:
         new.attrs["amounts"] = unusual
     return new
 
 
-# ---- Chunks: about how many rows a file has, and how many to take at a time
+# ---- About how large a file is: how many rows to take at a time, and the memory of a fit
 
 
 _CHUNK_BYTES = 16 << 20  # of the file; in memory a chunk takes about ten times as much
 _CHUNK_ROWS = 100_000
-
-
-def plan_chunks(path: str) -> tuple[int | None, int]:
-    """Return about how many rows a table has (None: unknown), and how many to take at a time.
-
-    A text file is judged by its first megabyte.
-    """
-    if path == "-" or not os.path.isfile(path):
-        return None, _CHUNK_ROWS
-    with opened(path) as file:
-        sample, compressed = file.start, file.compression is not None
-    if sample.startswith(b"PAR1"):
-        try:
-            metadata = parquet_metadata(path)
-        except TableError:  # whoever reads the table explains what is wrong with it
-            return None, _CHUNK_ROWS
-        at_a_time = _CHUNK_BYTES // (8 * max(1, metadata.num_columns))
-        return metadata.num_rows, min(_CHUNK_ROWS, max(1, at_a_time))
-    bytes_per_row = max(1, len(sample)) / max(1, sample.count(b"\n"))
-    rows_at_a_time = min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / bytes_per_row)))
-    if compressed or b"\0" in sample:
-        return None, rows_at_a_time
-    return max(1, round(os.path.getsize(path) / bytes_per_row)), rows_at_a_time
-
-
-# ---- Several files as one table, and how much memory a table will take
-
-
 _CELL = 8  # bytes
 _COPIES = 5  # of the cells, at the peak of a fit: the table, its rows held out, and X
 _UNPACKED = 5  # times a compressed file, about
+
+
+class _Size(NamedTuple):
+    n_rows: int | None  # guessed from the start of plain text; None if it is packed
+    row_bytes: float  # of the file, unpacked
+    n_bytes: int  # of the file or of its cells in memory, whichever is more
+
+
+def _size(path: str) -> _Size | None:
+    """Return about how large a table is; None if nobody knows before it is read."""
+    if path == "-" or not os.path.isfile(path):
+        return None
+    with opened(path) as file:
+        start, packed = file.start, file.compression is not None or b"\0" in file.start
+    n_bytes = os.path.getsize(path)
+    if start.startswith(b"PAR1"):
+        try:
+            metadata = parquet_metadata(path)
+        except TableError:  # whoever reads the table explains what is wrong with it
+            return None
+        row = _CELL * max(1, metadata.num_columns)
+        return _Size(metadata.num_rows, row, max(n_bytes, row * metadata.num_rows))
+    n_bytes *= _UNPACKED if packed else 1
+    row_bytes = max(1, len(start)) / max(1, start.count(b"\n"))
+    n_rows = max(1, round(n_bytes / row_bytes))
+    header = start.partition(b"\n")[0]
+    n_columns = 1 + max(header.count(sign.encode()) for sign in _DELIMITERS)
+    return _Size(None if packed else n_rows, row_bytes, max(n_bytes, _CELL * n_rows * n_columns))
+
+
+def plan_chunks(path: str) -> tuple[int | None, int]:
+    """Return about how many rows a table has (None: unknown), and how many to take at a time."""
+    size = _size(path)
+    if size is None:
+        return None, _CHUNK_ROWS
+    return size.n_rows, min(_CHUNK_ROWS, max(1, int(_CHUNK_BYTES / size.row_bytes)))
+
+
+def memory_needed(paths: Sequence[str]) -> int:
+    """Return about how many bytes a fit on the whole table takes, beside the libraries.
+
+    What comes from standard input is not known, and counted as nothing.
+    """
+    return sum(_COPIES * size.n_bytes for size in map(_size, paths) if size is not None)
+
+
+# ---- Several files as one table
 
 
 def read_tables(paths: Sequence[str], *, na: Sequence[str] | None = None) -> pd.DataFrame:
@@ -571,38 +553,11 @@ def _kind(column: pd.Series) -> Kind | None:
     """Return what a column looks like; None if it has no cells. Dates in text are text here."""
     if column.isna().all():
         return None
-    if types.is_bool_dtype(column) or types.infer_dtype(column, skipna=True) == "boolean":
+    if types.infer_dtype(column, skipna=True) == "boolean":
         return "boolean"
     if types.is_numeric_dtype(column):
         return "number"
     return "date" if types.is_datetime64_any_dtype(column) else "text"
-
-
-def memory_needed(paths: Sequence[str]) -> int:
-    """Return about how many bytes a fit on the whole table takes, beside the libraries.
-
-    What comes from standard input is not known, and counted as nothing.
-    """
-    return sum(_needed(path) for path in paths if path != "-" and os.path.isfile(path))
-
-
-def _needed(path: str) -> int:
-    n_rows, _ = plan_chunks(path)
-    n_columns: int
-    size: int = os.path.getsize(path)
-    with opened(path) as file:
-        start = file.start
-        size *= _UNPACKED if file.compression is not None or b"\0" in start[:4] else 1
-    if start.startswith(b"PAR1"):
-        try:
-            n_columns = parquet_metadata(path).num_columns
-        except TableError:  # whoever reads it says so
-            return 0
-    else:
-        header = start.partition(b"\n")[0]
-        n_columns = 1 + max(header.count(sign.encode()) for sign in _DELIMITERS)
-        n_rows = n_rows or round(size * start.count(b"\n") / max(1, len(start)))
-    return _COPIES * max(size, _CELL * (n_rows or 0) * n_columns)
 
 
 # ---- The files that a path, a folder or a pattern means
@@ -649,6 +604,8 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"BZh": ("bzip2", bz2.BZ2File),
     b"\xfd7zXZ": ("xz", lzma.LZMAFile),
 }
+# The letter of each byte; the five bytes that Windows-1252 lacks are taken as Latin-1.
+_WINDOWS = "".join(bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(256))
 # UTF-32 first: its mark begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
@@ -667,12 +624,41 @@ class Opened:
     rest: Any  # the file after them
     compression: str | None = None
     encoding: str = "UTF-8"  # may change while the file is read, if letters beyond ASCII come late
+    what: list[str] = field(default_factory=list)  # the format or the layout, once it is known
+    layout: Layout | None = None  # of text with a delimiter
 
     @property
-    def words(self) -> list[str]:
-        """What is unusual about the bytes, for a note."""
-        found = [self.compression, None if self.encoding == "UTF-8" else self.encoding]
-        return [word for word in found if word]
+    def source(self) -> str:
+        """The file as messages name it, with what was found out about it."""
+        words = ", ".join([*self._unusual, *self.what])
+        return f"{self.label} ({words})" if words else self.label
+
+    @property
+    def _unusual(self) -> list[str]:
+        return [word for word in (self.compression, self.encoding) if word not in (None, "UTF-8")]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What a frame knows about its file."""
+        usual = not self._unusual and ", ".join(self.what) in _USUAL
+        return {
+            "source": self.source,
+            "decimal": "." if self.layout is None else self.layout.decimal,
+            "noted": "" if usual else self.source,
+            "text": self._written(),
+        }
+
+    def _written(self) -> dict[str, str] | None:
+        """Return what `to_csv` needs to write a text table as this file is."""
+        if self.layout is None or self.compression or self.encoding in ("UTF-16", "UTF-32"):
+            return None
+        encoding = "utf-8-sig" if self.start.startswith(codecs.BOM_UTF8) else "utf-8"
+        return {
+            "sep": self.layout.delimiter,
+            "decimal": self.layout.decimal,
+            "lineterminator": "\r\n" if b"\r\n" in self.start else "\n",
+            "encoding": encoding if self.encoding == "UTF-8" else "cp1252",
+        }
 
     def everything(self) -> bytes:
         """Return all bytes, decompressed."""
@@ -680,7 +666,7 @@ class Opened:
 
     def text(self) -> io.BufferedReader:
         """Return the file as UTF-8 without a byte-order mark."""
-        return io.BufferedReader(Pieces(_as_utf8(self)), _PIECE)
+        return io.BufferedReader(_Pieces(_as_utf8(self)), _PIECE)
 
 
 @contextmanager
@@ -710,12 +696,12 @@ def _decompressed(label: str, file: IO[bytes]) -> Opened:
     start = file.read(START)
     for magic, (name, decompress) in _COMPRESSED.items():
         if start.startswith(magic):
-            inside = decompress(rejoined(start, file))
+            inside = decompress(_rejoined(start, file))
             return Opened(label, inside.read(START), inside, compression=name)
     return Opened(label, start, file)
 
 
-class Pieces(io.RawIOBase):
+class _Pieces(io.RawIOBase):
     """Pieces of bytes as one file."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -737,9 +723,9 @@ class Pieces(io.RawIOBase):
         return n
 
 
-def rejoined(start: bytes, rest: Any) -> io.BufferedReader:
+def _rejoined(start: bytes, rest: Any) -> io.BufferedReader:
     """Return the start that was looked at, then the rest: a pipe cannot be rewound."""
-    return io.BufferedReader(Pieces(_pieces(start, rest)), _PIECE)
+    return io.BufferedReader(_Pieces(_pieces(start, rest)), _PIECE)
 
 
 def _pieces(start: bytes, rest: Any) -> Iterator[bytes]:
@@ -754,51 +740,30 @@ def _as_utf8(source: Opened) -> Iterator[bytes]:
 
     Text is Windows-1252 if its first letters beyond ASCII are no UTF-8; that may be seen late.
     """
-    pieces = _pieces(source.start, source.rest)
-    for mark, name in _MARKS.items():
-        if source.start.startswith(mark):
-            source.encoding = name
-            yield from _decoded(source.label, name, pieces)
-            return
-    decoder, ascii_so_far, n_lines = codecs.getincrementaldecoder("utf-8-sig")(), True, 0
-    for piece in chain(pieces, [b""]):
+    marked = [name for mark, name in _MARKS.items() if source.start.startswith(mark)]
+    source.encoding = marked[0] if marked else "UTF-8"
+    decoder = codecs.getincrementaldecoder(marked[0] if marked else "utf-8-sig")()
+    ascii_so_far, n_lines = not marked, 0
+    pieces = chain(_pieces(source.start, source.rest), [b""])
+    for piece in pieces:
         held = decoder.getstate()[0]
         try:
             text = decoder.decode(piece, final=not piece)
-        except UnicodeDecodeError as error:
-            good = (held + piece)[: error.start]
+        except UnicodeError as error:
+            good = (held + piece)[: getattr(error, "start", 0)]
             if not (ascii_so_far and good.isascii()):
                 line = n_lines + good.count(b"\n") + 1
                 raise TableError(
-                    f"{source.label} is UTF-8 text at first, but not in line {line}: write the "
-                    "whole file in one encoding, best UTF-8."
+                    f"{source.label} is {source.encoding} text at first, but not in line {line}: "
+                    "write the whole file in one encoding, best UTF-8."
                 ) from error
             source.encoding = "Windows-1252"
-            yield _from_windows(held + piece)
-            yield from map(_from_windows, pieces)
+            for rest in chain([held + piece], pieces):
+                yield codecs.charmap_decode(rest, "strict", _WINDOWS)[0].encode()
             return
         ascii_so_far = ascii_so_far and text.isascii()
-        n_lines += piece.count(b"\n")
+        n_lines += text.count("\n")
         yield text.encode()
-
-
-def _from_windows(piece: bytes) -> bytes:
-    """Recode; the five bytes that Windows-1252 lacks are taken as Latin-1."""
-    try:
-        return piece.decode("cp1252").encode()
-    except UnicodeDecodeError:
-        return piece.decode("latin-1").encode()
-
-
-def _decoded(label: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(name)()
-    try:
-        for piece in chain(pieces, [b""]):
-            yield decoder.decode(piece, final=not piece).encode()
-    except UnicodeError as error:
-        raise TableError(
-            f"{label} begins as {name} text but does not go on so: write it again, as UTF-8."
-        ) from error
 
 
 # ---- JSON lines and spreadsheets as comma-separated text, which is then read like any other
@@ -808,7 +773,7 @@ _JSON_LOOK = 1000  # JSON lines whose names are the columns
 _LINES = 1000  # written at a time
 
 
-def is_json(start: bytes) -> bool:
+def _is_json(start: bytes) -> bool:
     """Whether text begins as JSON objects do, one per line or in a list."""
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"["):
@@ -816,7 +781,7 @@ def is_json(start: bytes) -> bool:
     return text.startswith(b"{") and text[1:].lstrip()[:1] in (b'"', b"}")
 
 
-def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
+def _json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
     """Return JSON objects as CSV; numbers are written as they were."""
     objects = _objects(label, file)
     first = list(islice(objects, _JSON_LOOK))
@@ -830,7 +795,14 @@ def json_as_csv(label: str, file: io.BufferedReader) -> io.BufferedReader:
                     f"{label} has a field {unknown[0]!r} in record {number} that none of the first "
                     f"{_JSON_LOOK:,} has: give it in the first one too, as null."
                 )
-            yield [_json_cell(label, number, name, line.get(name)) for name in names]
+            for name, value in line.items():
+                if isinstance(value, list | dict):
+                    raise TableError(
+                        f"{label} has a list or an object in the field {name!r} of record "
+                        f"{number}, but a cell holds one value: give its parts fields of their "
+                        "own, or leave it out."
+                    )
+            yield [_cell(line.get(name)) for name in names]
 
     return _csv(chain([names], rows()))
 
@@ -857,16 +829,7 @@ def _objects(label: str, file: io.BufferedReader) -> Iterator[dict[str, Any]]:
             yield one
 
 
-def _json_cell(label: str, number: int, name: str, value: Any) -> str:
-    if isinstance(value, list | dict):
-        raise TableError(
-            f"{label} has a list or an object in the field {name!r} of record {number}, but a cell "
-            "holds one value: give its parts fields of their own, or leave it out."
-        )
-    return _cell(value)
-
-
-def sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
+def _sheet_as_csv(label: str, content: bytes) -> tuple[io.BufferedReader, str]:
     """Return the first sheet with cells in it as CSV, and its name."""
     try:
         import python_calamine as calamine
@@ -907,4 +870,4 @@ def _csv(rows: Iterable[Sequence[str]]) -> io.BufferedReader:
             csv.writer(text, lineterminator="\n").writerows(some)
             yield text.getvalue().encode()
 
-    return io.BufferedReader(Pieces(pieces()))
+    return io.BufferedReader(_Pieces(pieces()))

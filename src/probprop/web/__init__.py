@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -53,6 +54,35 @@ def source_hash(text: str) -> str:
     """Return how a policy names a script or a style, to the letter."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+# ---- The page that learns as one clicks
+
+
+def play_page(*, embedded: bool = False) -> str:
+    """Return the page, an HTML document that asks for nothing else.
+
+    If it is `embedded`, another page has the title and the introduction. ``presets.json`` has the
+    points that the page begins with, and the settings that suit them.
+    """
+    import jinja2  # heavy, and of the extra `cli`
+
+    scripts = ("plot", "points", "curve", "plane", "controls", "play")
+    names = ["kernel.js", "learning.js", *(f"play/{name}.js" for name in scripts)]
+    script, style = "\n".join(map(text_of, names)), text_of("play/play.css")
+    presets = json.loads(text_of("play/presets.json"))
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text_of("play/play.html.jinja")).render(
+        policy=content_security_policy([script], [style]),
+        style=style,
+        script=script,
+        kernel=packed_kernel(),
+        presets=presets,
+        presets_json=json.dumps(presets),
+        embedded=embedded,
+    )
 
 
 # ---- Several modules of JavaScript as one script, so that a page needs no other file

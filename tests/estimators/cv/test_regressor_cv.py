@@ -25,6 +25,7 @@ from probprop import (
     PBPRegressorCV,
     PiecewiseLinearEncoder,
 )
+from probprop.estimators.cv.folds import time_folds
 from sklearn_checks import expected_failures
 
 SMALL = [Candidate(None, (5,), 10.0)]
@@ -206,6 +207,46 @@ def test_splitters_and_rows_that_are_never_held_out() -> None:
     residual = y[20:] - rows.oof_predictive_.mean
     assert_allclose(rows.oof_predictive_.mean, rows.estimators_[0].predict(X[20:]), rtol=1e-6)
     assert np.abs(residual).max() < 4.0
+
+
+def test_out_of_fold_samples_can_be_predicted_again() -> None:
+    """By the networks that held them out: the prediction is the one of the fit."""
+    X, y = waves(40)
+    for model in (
+        small(cv=5),
+        small(cv=TimeSeriesSplit(3)),
+        small(cv=ShuffleSplit(3, test_size=20, random_state=0)),
+    ):
+        model.set_params(candidates=[Candidate(None, (5,), 10.0, noise="constant")]).fit(X, y)
+        rows = model.oof_rows_
+        assert model.oof_members_.shape == (model.n_partitions_, len(rows))
+        again = model.predict_out_of_fold(X[rows])
+        assert_allclose(again.mean, model.oof_predictive_.mean, rtol=1e-9, atol=1e-12)
+        assert_allclose(again.std, model.oof_predictive_.std, rtol=1e-9)
+        some = np.array([7, 3])
+        part = model.predict_out_of_fold(X[rows[some]], some)
+        assert_allclose(part.mean, model.oof_predictive_.mean[some], rtol=1e-9, atol=1e-12)
+    assert np.abs(again.mean - model.predict(X[rows])).max() > 1e-3
+
+
+def test_folds_in_time() -> None:
+    times = np.random.RandomState(0).permutation(40) / 7.0
+    folds = time_folds(times, 5)
+    assert len(folds) == 5
+    assert [len(test) for _, test in folds] == [4] * 5
+    for train, test in folds:
+        assert times[train].max() < times[test].min()
+        assert len(train) == (times < times[test].min()).sum()
+    held = np.concatenate([test for _, test in folds])
+    assert sorted(times[held]) == sorted(times)[20:]
+    assert len(folds[0][0]) == 36  # the last block comes first
+    # Ties are in one fold, whatever their number.
+    for values, n_folds in (([1, 1, 1, 2], 1), ([1, 2, 2, 2], 1), ([1, 1, 2, 3], 2)):
+        folds = time_folds(np.repeat(values, 5), 5)
+        assert len(folds) == n_folds
+        assert all(len(train) and len(test) for train, test in folds)
+    with pytest.raises(ValueError, match="times must have at least 2 different values"):
+        time_folds(np.ones(8), 5)
 
 
 # ---- Few rows, odd rows

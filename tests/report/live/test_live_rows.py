@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from live_models import CITIES, FEATURES, MODELS, fitted, new_rows, rows_of, table
-from probprop import web
+from probprop import PBPRegressorCV, web
 from probprop.report.live import (
     N_BINS,
     columns_of,
@@ -17,11 +17,11 @@ from probprop.report.live import (
     exported,
     live_page,
     n_numbers,
+    places_of,
     rows_to_begin_with,
-    some_rows,
     target_ranges,
 )
-from probprop.table import TableModel
+from probprop.table import TableModel, fit_table_model
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +91,21 @@ def test_rows_come_with_their_cells(model: TableModel) -> None:
 
 
 def test_of_many_rows_some_are_taken() -> None:
-    frame = table()
-    some = some_rows(frame, 30)
-    assert some.index[[0, -1]].tolist() == [0, len(frame) - 1]
-    assert len(some) == 30
-    assert some_rows(frame, 400) is frame
+    some = places_of(200, 30)
+    assert some[[0, -1]].tolist() == [0, 199]
+    assert len(np.unique(some)) == 30
+    np.testing.assert_array_equal(places_of(200, 400), np.arange(200))
+
+
+def test_rows_are_shown_with_their_out_of_fold_predictions() -> None:
+    frame = table()[:60]
+    estimator = PBPRegressorCV(budget="fast", missing="marginalize", random_state=0)
+    model = fit_table_model(frame, "price", features=FEATURES[:2], estimator=estimator)
+    oof = model.estimator.oof_predictive_
+    live = live_page(model, rows=frame, predictive=oof, train=frame)
+    own = live_page(model, rows=frame, train=frame)
+    assert live.data["what-if-model"] == own.data["what-if-model"]
+    assert live.data["what-if-arrays"] != own.data["what-if-arrays"]
 
 
 def test_an_unknown_category_is_a_cell_that_is_not_known(model: TableModel) -> None:

@@ -10,7 +10,7 @@ import typer
 from probprop_lab.commands import data, reproducing
 
 if TYPE_CHECKING:
-    from probprop.cli.methods import Method, Methods
+    from probprop.cli.methods import Methods
     from probprop.table.target import Task
 
 
@@ -30,10 +30,11 @@ def methods(task: Task) -> Methods:
     from probprop_lab.experiments.harness import methods as regression
     from probprop_lab.experiments.harness.job import Job
 
-    def with_defaults(method: Method) -> Method:
+    def with_defaults(method: regression.Method) -> regression.Method:
         """Give its maker all fields of a job, not the seed alone."""
 
         def make(job: Any) -> Any:
+            method.check()
             return method.make(Job("compare", "", job.split, method.name, job.seed))
 
         return replace(method, make=make)

@@ -85,6 +85,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     joint_: Joint | None
     oof_predictive_: Any
     oof_rows_: Array
+    oof_members_: Array
     likelihood_: Likelihood
     n_partitions_: int
     n_samples_seen_: int
@@ -169,7 +170,7 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         with as_it_was_on_failure(self):
             found = self._searched(given, **options)
         if found.interrupted:
-            kept = f"The best so far is kept: {found.choice}."
+            kept = f"The best so far is kept: {found.choice.in_words}."
             text = f"Ctrl-C ended the comparison of the candidates. {kept}"
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         return [epoch for member in self.estimators_ for epoch in member.history_]
@@ -296,6 +297,23 @@ class PBPEstimatorCV(SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
         joined = (np.concatenate([getattr(each, k) for each in h]) for k in ("mean", "variance"))
         return Outputs(mean, variance, rows, LogScale(*joined) if h else None)
 
+    @abstractmethod
+    def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> Any:
+        """Predict the samples ``oof_rows_[at]``, or changed ones, without the networks that
+        learned them.
+
+        Each row of X is predicted by the networks that held out that sample, calibrated like
+        `oof_predictive_`, so that the features of training samples can be changed and the loss
+        measured, as permutation importance does. Internal: a model from a file has no such samples.
+        """
+
+    def _oof_outputs(self, X: ArrayLike, at: Array | slice) -> tuple[Outputs, Array]:
+        """Return what the networks that held out each sample say, (k, n), and which these are."""
+        outputs, own = self._outputs(X), self.oof_members_[:, at]
+        place = own if outputs.mean.ndim == 2 else own[:, :, np.newaxis]
+        mean, variance = (np.take_along_axis(each, place, axis=0) for each in outputs[:2])
+        return outputs._replace(mean=mean, variance=variance), own
+
     def _members_of(self, A: Array) -> tuple[FloatArray, FloatArray]:
         """Return the moments of the members' outputs for encoded samples, (S, n) or (S, n, K)."""
         networks = [(member.posterior_, member.standardizer_) for member in self.estimators_]
@@ -403,5 +421,8 @@ def publish_race(
     model.estimators_, model.n_partitions_ = members, len(found.partitions)
     model.choice_ = found.choice
     model.calibration_, model.oof_predictive_ = best.calibrated
+    starts = np.cumsum([0, *map(len, found.partitions)])
+    pairs = zip(starts, found.partitions, strict=False)
+    model.oof_members_ = np.stack([start + HeldOut(folds).fold for start, folds in pairs])
     model.joint_ = calibrated_joint(found, contest, model.calibration_)
     model.likelihood_ = likelihood

@@ -65,7 +65,7 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         Calibrated out-of-fold predictive distribution of the samples of `fit`, `oof_rows_`.
     n_partitions_ : int
         Number of K-fold partitions, as in `PBPRegressorCV`, but 2 below 1,000 samples.
-    bounds_, encoding_, choice_, joint_, oof_rows_, n_iter_, n_samples_seen_
+    bounds_, encoding_, choice_, joint_, oof_rows_, oof_members_, n_iter_, n_samples_seen_
         As in `PBPRegressorCV`, as are `mean_sample_weight_`, `n_features_in_` and
         `feature_names_in_`.
 
@@ -150,6 +150,11 @@ class PBPClassifierCV(LabelsMixin, PBPEstimatorCV):  # type: ignore[misc]
         It is the mixture of the members, each at the temperature of `calibration_`.
         """
         outputs = self._outputs(X)
+        return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
+
+    def predict_out_of_fold(self, X: ArrayLike, at: Array | slice = slice(None)) -> ClassMixture:
+        """Predict out-of-fold samples, or changed ones, without the networks that learned them."""
+        outputs, _ = self._oof_outputs(X, at)
         return self.calibration_.mixture(outputs.mean, outputs.variance, self.likelihood_)
 
     def _read(

@@ -121,6 +121,29 @@ def dealt_by_value(y: Array, n_folds: int, rng: RandomState) -> Array:
     return fold
 
 
+def time_folds(times: Array, n_folds: int) -> list[tuple[Array, Array]]:
+    """Return the rows to learn and to hold out of folds in time, (n,): past before future.
+
+    The later half of the rows is held out in `n_folds` consecutive blocks, each predicted from all
+    rows before it; rows of the same time are in one block. The last block comes first: where few
+    folds decide, it is the one with most rows to learn from.
+    """
+    check_int("cv", n_folds, 2)
+    in_order, n = np.sort(times), len(times)
+    starts = np.unique(in_order[n // 2 + (n - n // 2) * np.arange(n_folds) // n_folds])
+    starts = starts[starts > in_order[0]]
+    if not len(starts):  # one time has more than half of the rows, the first
+        starts = np.unique(in_order)[1:2]
+    if not len(starts):
+        raise ValueError(
+            "times must have at least 2 different values, so that the future can be held out. "
+            "Got 1."
+        )
+    block = np.searchsorted(starts, times, side="right")
+    numbers = range(len(starts), 0, -1)
+    return [(np.flatnonzero(block < k), np.flatnonzero(block == k)) for k in numbers]
+
+
 def two_ends(n_rows: int, rng: RandomState) -> list[Fold]:
     """Return two folds of rows in random order: the first rows are held out, and the last.
 

@@ -103,6 +103,20 @@ class Candidate:
         return tuple(check_layer_sizes(self.hidden))
 
     @property
+    def in_words(self) -> str:
+        """What it is, in full, but for the power of the targets."""
+        encoding = "features as they are"
+        if self.n_bins is not None:
+            encoding = f"{self.n_bins} ramps beside each feature"
+        sizes = self.layers
+        layers = "no hidden layer" if not sizes else f"a layer of {sizes[0]:,} units"
+        if len(sizes) > 1:
+            layers = f"layers of {', '.join(f'{n:,}' for n in sizes[:-1])} and {sizes[-1]:,} units"
+        cap = self.evidence_cap
+        bound = "no evidence cap" if cap is None else f"evidence cap of {cap:g}"
+        return f"{encoding}, {layers}, {bound}"
+
+    @property
     def form(self) -> tuple[int | None, tuple[int, ...], float | None, Noise]:
         """All but the evidence cap: candidates of one form differ in that only."""
         return self.n_bins, self.layers, self.power, self.noise

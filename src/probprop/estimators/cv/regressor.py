@@ -105,6 +105,8 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
     oof_rows_ : ndarray of int
         Rows of these predictions; with an int `cv` and fewer than 100,000 samples, all rows of a
         weight above 0, ascending.
+    oof_members_ : ndarray of int of shape (n_partitions_, n_oof)
+        Which of `estimators_` predicted each of `oof_rows_`: the networks that held it out.
     n_iter_ : int
         Maximum number of epochs of a member.
     n_samples_seen_ : int
@@ -223,6 +225,26 @@ class PBPRegressorCV(DistributionMixin, RegressorMixin, PBPEstimatorCV):  # type
         )
         factor = noise_factor(self, sample_weight, outputs.rows)
         return self.calibration_.mixture(members, outputs.rows, outputs.log_scale, factor)
+
+    def predict_out_of_fold(
+        self, X: ArrayLike, at: Array | slice = slice(None)
+    ) -> Mixture | TransformedMixture:
+        """Predict out-of-fold samples, or changed ones, without the networks that learned them.
+
+        The noise network is the one of the model, for samples of mean weight.
+        """
+        outputs, own = self._oof_outputs(X, at)
+        y_mean, y_scale = (each[own, 0] for each in self._target_units)
+        noise = np.sqrt(np.stack([m.posterior_.noise_variance for m in self.estimators_]))[own, 0]
+        stds = (np.sqrt(outputs.variance) * y_scale, noise * y_scale)
+        # The mean of the k networks is one network, as in the calibration.
+        epistemic, aleatoric = (np.sqrt((std**2).mean(axis=0, keepdims=True)) for std in stds)
+        mean = (outputs.mean * y_scale + y_mean).mean(axis=0, keepdims=True)
+        squares = replace(self.calibration_.squares, between=0.0, n_members=1)
+        calibration = replace(self.calibration_, squares=squares)
+        return calibration.mixture(
+            Moments(mean, epistemic, aleatoric), outputs.rows, outputs.log_scale
+        )
 
     @property
     def _target_units(self) -> tuple[FloatArray, FloatArray]:

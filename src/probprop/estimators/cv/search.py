@@ -299,6 +299,12 @@ class CVChoice:
         """The candidate that was chosen."""
         return self.curves[self.best].candidate
 
+    @property
+    def in_words(self) -> str:
+        """The candidate that was chosen, but for its power, and its epochs."""
+        n = self.n_epochs
+        return f"{self.candidate.in_words}, {n:,} epoch{'' if n == 1 else 's'}"
+
     def __repr__(self) -> str:
         return f"CVChoice({self.candidate}, n_epochs={self.n_epochs}, of {len(self.curves)})"
 

@@ -48,7 +48,7 @@ ROWS = [
 
 def hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
     monkeypatch.setattr(
-        own, "find_spec", lambda name: None if name in packages else find_spec(name)
+        methods, "find_spec", lambda name: None if name in packages else find_spec(name)
     )
 
 

@@ -19,7 +19,6 @@ import probprop
 import probprop_lab.datasets
 from probprop import metrics
 from probprop.cli.application import run as run_command
-from probprop.cli.methods import Method
 from probprop_lab.experiments import EXPERIMENTS, Job, Selection, cost
 from probprop_lab.experiments.harness import methods, protocol
 from probprop_lab.experiments.paper import active, active_report, printed
@@ -76,7 +75,7 @@ class Constant(FarthestFirst):
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (FarthestFirst, Constant):
-        fake = Method(kind.__name__, lambda job, kind=kind: kind(), 1.0)
+        fake = methods.Method(kind.__name__, lambda job, kind=kind: kind(), 1.0)
         monkeypatch.setitem(methods.KNOWN, kind.__name__, fake)
     monkeypatch.setattr(FarthestFirst, "seen", ())
 
@@ -138,7 +137,7 @@ def test_a_job_costs_little_more_with_a_large_pool() -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probprop.cli.methods.find_spec", lambda name: None)
+    monkeypatch.setattr("probprop_lab.experiments.harness.methods.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="the method HMC needs jax, numpyro: pip install"):
         methods.check([job_of("HMC-A")])
 

@@ -15,10 +15,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from probprop.cli import methods as own
-from probprop.cli.methods import Method
 from probprop.estimators.classifier import PBPClassifier
 from probprop.estimators.ensemble import PBPEnsemble
 from probprop_lab.experiments.harness.job import Job
+from probprop_lab.experiments.harness.methods import Method, shared
 
 BASE = "MLPClassifier"
 """What all others are compared with."""
@@ -54,7 +54,7 @@ def _cat_boost(job: Job) -> Any:
     return cat_boost_classifier(job.seed)
 
 
-_SHARED = own.KNOWN["classification"]
+_SHARED = shared(own.KNOWN["classification"])
 KNOWN = {
     method.name: method
     for method in [

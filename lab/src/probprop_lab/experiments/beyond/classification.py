@@ -11,8 +11,9 @@ import numpy as np
 
 from probprop._types import Array, FloatArray
 from probprop.cli.comparing import lead
-from probprop.cli.methods import find, fit_and_predict, log_probabilities
+from probprop.cli.methods import fit_and_predict
 from probprop.metrics.classes import N_BINS, calibration_error
+from probprop.metrics.scorers import log_probabilities
 from probprop_lab.experiments.beyond import auto, class_figure, class_methods, class_sets
 from probprop_lab.experiments.harness import benchmark, comparison, standings
 from probprop_lab.experiments.harness.columns import (
@@ -88,7 +89,7 @@ def load_sets(jobs: Iterable[Job]) -> None:
     """
     jobs = list(jobs)
     for method in dict.fromkeys(job.method for job in jobs):
-        find(method, class_methods.KNOWN)
+        class_methods.KNOWN[method].check()
     for name in dict.fromkeys(job.dataset for job in jobs):
         class_sets.load(name)
 

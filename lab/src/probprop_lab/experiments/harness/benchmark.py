@@ -9,7 +9,6 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from probprop._types import Array
-from probprop.cli.methods import Methods
 from probprop_lab.clock import timed_alike
 from probprop_lab.experiments.harness import methods
 from probprop_lab.experiments.harness.columns import Record
@@ -63,7 +62,7 @@ def load_split(dataset: str, split: int) -> tuple[Array, Array, Array, Array]:
     return X[train], y[train], X[test], y[test]
 
 
-def measure(job: Job, known: Methods = methods.KNOWN) -> Row:
+def measure(job: Job, known: methods.Methods = methods.KNOWN) -> Row:
     """Fit a method on the training part of a split and judge it on the test part."""
     return fit_and_judge(job, *load_split(job.dataset, job.split), known)[1]
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from probprop.cli.methods import Methods
 from probprop_lab.experiments.harness.columns import Column, Record, Table
 from probprop_lab.experiments.harness.job import Job
-from probprop_lab.experiments.harness.methods import KNOWN
+from probprop_lab.experiments.harness.methods import KNOWN, Methods
 from probprop_lab.results import Row
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from probprop import metrics
 from probprop._types import Array
-from probprop.cli.methods import Methods, fit_and_predict, predictive
+from probprop.cli.methods import fit_and_predict, predictive
 from probprop.inference.posterior import Epoch, Posterior
 from probprop_lab.baselines.base import scalar
 from probprop_lab.experiments.harness import methods
@@ -24,7 +24,7 @@ def fit_and_judge(
     y_train: Array,
     X_test: Array,
     y_test: Array,
-    known: Methods = methods.KNOWN,
+    known: methods.Methods = methods.KNOWN,
 ) -> tuple[Any, Row]:
     """Fit as a job says and return the estimator with everything the tables need.
 

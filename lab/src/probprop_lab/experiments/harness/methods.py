@@ -5,12 +5,18 @@ An experiment that needs a method in another form hands over its own table, `wit
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+from probprop._version import INSTALL_LAB
 from probprop.cli import methods as own
-from probprop.cli.methods import Method, Methods, check_estimator
 from probprop.estimators.regressor import PBPRegressor
 from probprop_lab.experiments.harness.job import Job
 
@@ -23,8 +29,50 @@ BEST = "PBPRegressorCV"
 WEAK_HMC = "HMC weak"
 """HMC with a prior of the noise that a few points can leave; "HMC" has that of PBP's model."""
 
+OWN_COST = 1000.0
+"""The cost of a method of which nothing is known."""
+
 _TUNING_EVALUATIONS = 30  # of the paper's search, section 5.1
 _ENSEMBLE_MEMBERS = 5
+
+
+@dataclass(frozen=True)
+class Method(own.Method):
+    """A way to make an estimator, and the packages that it needs besides those of probprop."""
+
+    packages: tuple[str, ...] = ()
+    extra: str = "baselines"  # of probprop-lab, that installs them
+
+    @property
+    def missing(self) -> list[str]:
+        """The packages that are not installed."""
+        return [package for package in self.packages if find_spec(package) is None]
+
+    @property
+    def installed(self) -> bool:
+        """Whether all packages are installed."""
+        return not self.missing
+
+    @property
+    def install(self) -> str:
+        """How the packages are installed."""
+        return INSTALL_LAB.format(f"[{self.extra}]")
+
+    def check(self) -> None:
+        """Refuse a method whose packages are missing."""
+        if self.missing:
+            raise ValueError(
+                f"the method {self.name} needs {', '.join(self.missing)}: {self.install}"
+            )
+
+
+Methods = Mapping[str, Method]
+"""Methods by name, in the order in which tables show them."""
+
+
+def shared(methods: own.Methods) -> dict[str, Method]:
+    """Return methods of probprop as methods of the laboratory."""
+    return {name: Method(**vars(method)) for name, method in methods.items()}
 
 
 # ---- The methods of the paper
@@ -123,7 +171,7 @@ def _deep_ensemble(job: Job) -> Any:
     return DeepEnsemble(job.hidden, n_epochs=job.n_epochs, random_state=job.seed)
 
 
-_SHARED = own.KNOWN["regression"]
+_SHARED = shared(own.KNOWN["regression"])
 KNOWN = {
     method.name: method
     for method in [
@@ -221,7 +269,7 @@ def place(name: str) -> int:
 
 def cost(name: str) -> float:
     """Return roughly how many times the seconds of PBP a fit takes."""
-    return KNOWN[fitted(name)].cost if fitted(name) in KNOWN else own.OWN_COST
+    return KNOWN[fitted(name)].cost if fitted(name) in KNOWN else OWN_COST
 
 
 # ---- Found by name
@@ -254,8 +302,15 @@ def find(name: str, known: Methods = KNOWN) -> Method:
     >>> find("sklearn.linear_model:ARDRegression").make(job)
     ARDRegression()
     """
+    if name in known:
+        known[name].check()
+        return known[name]
     check_name(name)
-    return own.find(name, known)
+    factory = _import_factory(name)
+    seeded = _takes(factory, "random_state")
+    return Method(
+        name, lambda job: factory(random_state=job.seed) if seeded else factory(), OWN_COST
+    )
 
 
 def check_name(name: str) -> None:
@@ -263,6 +318,54 @@ def check_name(name: str) -> None:
     if name not in KNOWN and ":" not in name:
         known = ", ".join(k for k in KNOWN if k != PLAIN)
         raise ValueError(f"unknown method {name}: choose among {known}, or give module:factory")
+
+
+def _import_factory(name: str) -> Callable[..., Any]:
+    module_name, _, attribute = name.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        raise ValueError(
+            f"method {name}: {module_name} cannot be imported ({type(error).__name__}: {error}); "
+            "it has to be a file of the current directory or an installed module"
+        ) from error
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        raise ValueError(
+            f"method {name}: {module_name} has no function {attribute}; give module:factory, where "
+            "factory() returns an estimator"
+        )
+    return factory  # type: ignore[no-any-return]
+
+
+def _takes(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether a function can be called with a parameter of this name."""
+    parameters = inspect.signature(function).parameters
+    return parameter in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _check_estimator(method: Method, job: Job) -> None:
+    """Raise ValueError if a factory fails, or its estimator has no fit or no distribution."""
+    name = method.name
+    try:
+        estimator = method.make(job)
+    except Exception as error:
+        raise ValueError(
+            f"method {name}: calling it fails ({type(error).__name__}: {error})"
+        ) from error
+    if isinstance(estimator, type) or not callable(getattr(estimator, "fit", None)):
+        raise ValueError(f"method {name} must return an estimator with fit, got {estimator!r}")
+    predict = getattr(estimator, "predict", None)
+    if not callable(getattr(estimator, "predict_distribution", None)) and not (
+        callable(predict) and _takes(predict, "return_std")
+    ):
+        raise ValueError(
+            f"method {name}: {type(estimator).__name__} gives no standard deviations; it needs "
+            "predict(X, return_std=True) or predict_distribution(X)"
+        )
 
 
 def check(jobs: Iterable[Job], known: Methods = KNOWN) -> None:
@@ -283,4 +386,4 @@ def check(jobs: Iterable[Job], known: Methods = KNOWN) -> None:
     for name, job in {fitted(job.method): job for job in jobs}.items():
         method = find(name, known)
         if name not in KNOWN:  # the others are known to be estimators, and slow to import
-            check_estimator(method, job)
+            _check_estimator(method, job)
