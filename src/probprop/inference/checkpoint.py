@@ -22,6 +22,7 @@ from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Philox, RandomState
 
 from probprop._types import Array, FloatArray
 from probprop._version import __version__
+from probprop.inference.inputs import Samples, is_listed
 from probprop.inference.noise import noise_network
 from probprop.inference.posterior import LAYERED, Epoch, Posterior
 from probprop.inference.shards import at_rest
@@ -84,8 +85,10 @@ class _Content(NamedTuple):
     trainings: list[Checkpoint]
 
 
-def digest(arrays: Iterable[Array | None]) -> str:
+def digest(arrays: Iterable[Samples | None]) -> str:
     """Return a digest of arrays: their shapes, types and bytes, whatever their memory layout.
+
+    An array may also be a sparse one.
 
     >>> a = np.arange(6.0).reshape(2, 3)
     >>> digest([a, None]) == digest([np.asfortranarray(a), None]) != digest([a])
@@ -97,6 +100,9 @@ def digest(arrays: Iterable[Array | None]) -> str:
             found.update(b"none")
             continue
         found.update(f"{array.dtype.str}{array.shape}".encode())
+        if is_listed(array):
+            found.update(digest([array.indptr, array.indices, array.data]).encode())
+            continue
         for start in range(0, len(array), _BLOCK):
             found.update(np.ascontiguousarray(array[start : start + _BLOCK]).data)
     return found.hexdigest()
